@@ -1,0 +1,3 @@
+from warpsmith.evaluator.cli import main
+
+main()

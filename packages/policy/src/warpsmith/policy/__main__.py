@@ -1,0 +1,3 @@
+from warpsmith.policy.cli import main
+
+main()

@@ -1,0 +1,3 @@
+from warpsmith.records.cli import main
+
+main()

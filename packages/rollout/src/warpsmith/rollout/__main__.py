@@ -1,0 +1,3 @@
+from warpsmith.rollout.cli import main
+
+main()

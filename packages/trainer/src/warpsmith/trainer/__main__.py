@@ -1,0 +1,3 @@
+from warpsmith.trainer.cli import main
+
+main()
