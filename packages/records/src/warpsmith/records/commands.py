@@ -1,0 +1,53 @@
+"""The frame of every console command: `--version`, and typed errors as one paragraph with exit code 2."""
+
+import os
+import sys
+import textwrap
+from collections.abc import Callable
+
+import typer
+
+from warpsmith.records.errors import WarpsmithError
+
+
+def new_app(command: str, version: str, purpose: str) -> typer.Typer:
+    """Return a Typer application with `--version` and a help text that shows what the command is for.
+
+    Args:
+        command: the console command's own name, for example `warpsmith-records`.
+        version: the version of the package that owns the command.
+        purpose: the help text: one sentence, then examples.
+    """
+    app = typer.Typer(
+        name=command, help=purpose, no_args_is_help=True, rich_markup_mode="markdown", add_completion=False
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"{command} {version}")
+            raise typer.Exit
+
+    @app.callback(help=purpose)
+    def root(
+        _version: bool = typer.Option(
+            False, "--version", callback=show_version, is_eager=True, help="Print the version and stop."
+        ),
+    ) -> None:
+        return
+
+    return app
+
+
+def run(app: Callable[[], None]) -> None:
+    """Run `app`; print a WarpsmithError as one paragraph on stderr and exit with its code.
+
+    A traceback is shown only when the environment has `WARPSMITH_DEBUG=1`.
+    """
+    try:
+        app()
+    except WarpsmithError as error:
+        if os.environ.get("WARPSMITH_DEBUG") == "1":
+            raise
+        paragraph = " ".join(f"error: {error}".split())
+        sys.stderr.write(textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False) + "\n")
+        raise SystemExit(error.exit_code) from None

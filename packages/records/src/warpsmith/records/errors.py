@@ -1,0 +1,24 @@
+"""Typed errors: each says what is wrong, what was expected, and what to do about it."""
+
+
+class WarpsmithError(Exception):
+    """Root of every error that a user of any Warpsmith package is meant to catch or to read.
+
+    Args:
+        message: what is wrong and what was expected instead, as one or two sentences.
+        remedy: what to do about it, as a sentence; may be empty only where nothing can be done.
+    """
+
+    exit_code: int = 2
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class UsageError(WarpsmithError):
+    """The caller asked for something that does not exist or does not fit: an argument, a path, a config key."""
