@@ -1,0 +1,147 @@
+"""Types of the compiled extension: frames, buffers, sandbox and process handles. It links neither CUDA nor torch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, final
+
+from typing_extensions import Buffer as BufferProtocol
+
+MAX_PAYLOAD_BYTES: Final[int]
+MAX_FRAME_FDS: Final[int]
+
+class NativeError(Exception):
+    """A system call or a sandbox layer failed: which layer, which operation, which errno, and what it means."""
+
+    layer: str
+    operation: str
+    errno: int
+    message: str
+
+class FrameError(NativeError):
+    """The peer sent bytes that are no frame: wrong magic, length, checksum, sequence or descriptor count."""
+
+class PeerClosed(NativeError):
+    """The peer closed the channel or died."""
+
+class DeadlineExceeded(NativeError):
+    """The wait passed its deadline; `operation` names what was awaited."""
+
+class Frame(NamedTuple):
+    kind: int
+    payload: bytes
+    fds: list[int]
+
+@final
+class Channel:
+    """One end of a Unix stream socket that carries checked binary frames and descriptors. Owns its descriptor."""
+
+    def __init__(self, fd: int) -> None: ...
+    @staticmethod
+    def pair() -> tuple[Channel, int]:
+        """Return our end and the raw descriptor of the peer's end (close-on-exec; the caller closes it)."""
+
+    def send(self, kind: int, payload: BufferProtocol, fds: Sequence[int] = (), timeout_s: float | None = None) -> None: ...
+    def recv(self, timeout_s: float | None = None) -> Frame: ...
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+
+@final
+class Buffer:
+    """A memfd mapped into this process. Supports the buffer protocol; read-only where the mapping is."""
+
+    @staticmethod
+    def create(name: str, size: int, writable_by_peer: bool = False) -> Buffer:
+        """Make a sealed memfd of `size` bytes, mapped writable here; peers may write only if `writable_by_peer`."""
+
+    @staticmethod
+    def map(fd: int, size: int, writable: bool = False) -> Buffer:
+        """Map a received descriptor after checking its seals and size; duplicates the descriptor."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def writable(self) -> bool: ...
+    def fileno(self) -> int: ...
+    def fill(self, byte: int) -> None: ...
+    def close(self) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Bind(NamedTuple):
+    source: str
+    target: str
+    writable: bool = False
+
+@final
+class Policy:
+    """What a worker may see and use. Every field has a safe default; see docs/threat-model.md."""
+
+    binds: list[Bind]
+    exec_paths: list[str]
+    environment: dict[str, str]
+    scratch_bytes: int
+    scratch_inodes: int
+    memory_bytes: int
+    processes: int
+    open_files: int
+    file_bytes: int
+    cpu_seconds: int
+    output_bytes: int
+    minimum_tier: str
+    def __init__(
+        self,
+        *,
+        binds: Sequence[Bind | tuple[str, str, bool]] = (),
+        exec_paths: Sequence[str] = (),
+        environment: Mapping[str, str] = ...,
+        scratch_bytes: int = ...,
+        scratch_inodes: int = ...,
+        memory_bytes: int = ...,
+        processes: int = ...,
+        open_files: int = ...,
+        file_bytes: int = ...,
+        cpu_seconds: int = ...,
+        output_bytes: int = ...,
+        minimum_tier: str = "namespaces",
+    ) -> None: ...
+
+class Layer(NamedTuple):
+    """One layer of containment on this machine: whether it can be had, what was seen, and how to get it."""
+
+    name: str
+    available: bool
+    detail: str
+    remedy: str
+
+def probe() -> list[Layer]: ...
+def achievable_tier() -> str:
+    """Return the strongest tier this machine gives: `namespaces`, `landlock` or `none`."""
+
+class Spawned(NamedTuple):
+    """The parent's view of a new worker. `output_fd` is the memfd that takes its stdout and stderr, capped."""
+
+    pid: int
+    pidfd: int
+    output_fd: int
+    tier: str
+
+class InChild(NamedTuple):
+    """The child's view: containment is complete, and `fd` is the only inherited descriptor but 0, 1 and 2."""
+
+    fd: int
+    tier: str
+
+def spawn(policy: Policy, fd: int) -> Spawned | InChild:
+    """Fork a contained worker that keeps `fd`. Returns twice. A failed layer raises in the parent; no child is left."""
+
+class Exit(NamedTuple):
+    """How a process ended: exactly one of the two is not None."""
+
+    code: int | None
+    signal: int | None
+
+def kill(pidfd: int) -> None:
+    """SIGKILL the process; for the init of a pid namespace that kills everything in it."""
+
+def wait(pidfd: int, timeout_s: float | None = None) -> Exit | None:
+    """Reap a child of this process; None when the time passed first."""
