@@ -1,0 +1,50 @@
+# The two commands of a new user are `make demo` and `make test`; `make help` lists the rest.
+PYTHON ?= python3
+RUN := .venv/bin
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast test-native lint format packages lock bench clean
+
+help:  ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install:  ## set up .venv: tested pins, every package editable (seconds when nothing changed)
+	@$(PYTHON) tools/install.py
+
+demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
+	@$(RUN)/python -m warpsmith.trainer demo configs/demo.toml
+
+test: install test-native  ## every test that this machine can run
+	$(RUN)/python -m pytest
+
+test-fast: install  ## the tests that take seconds
+	$(RUN)/python -m pytest -m "not slow"
+
+test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
+	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
+	@$(RUN)/cmake --build build/sanitize
+	@cd build/sanitize && $(CURDIR)/$(RUN)/ctest --output-on-failure
+
+lint: install  ## ruff, mypy strict, clang-format
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+	$(RUN)/clang-format --dry-run -Werror $$(find csrc -name '*.cpp' -o -name '*.h')
+
+format: install  ## rewrite the sources as the linters want them
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+	$(RUN)/clang-format -i $$(find csrc -name '*.cpp' -o -name '*.h')
+
+packages: install  ## build wheel and sdist of each package, install each alone, run its tests there
+	$(RUN)/python tools/packages.py
+
+lock: install  ## resolve requirements/cpu.in again into requirements/cpu.lock
+	$(RUN)/python tools/lock.py
+
+bench: install  ## every benchmark that this machine can run
+	for script in benchmarks/[a-z]*.py; do $(RUN)/python $$script || exit 1; done
+
+clean:  ## remove what was built, keep .venv
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,98 @@
+"""What holds for the workspace as a whole: pins, one way of imports, what every package carries."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+RANK = {"records": 0, "policy": 1, "evaluator": 1, "rollout": 2, "trainer": 3}
+ABSENT = {"torchvision", "torchaudio", "torchcodec"}
+
+
+def locked() -> dict[str, Version]:
+    pairs = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", (ROOT / "requirements/cpu.lock").read_text(), flags=re.MULTILINE)
+    return {name.lower().replace("_", "-"): Version(version) for name, version in pairs}
+
+
+def metadata(package: str) -> dict:
+    return tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_the_lock_satisfies_what_each_package_asks_for(package):
+    project = metadata(package)["project"]
+    extras = project.get("optional-dependencies", {})
+    wanted = project["dependencies"] + [line for name, lines in extras.items() if name != "cuda" for line in lines]
+    pins = locked()
+    for requirement in map(Requirement, wanted):
+        name = requirement.name.lower().replace("_", "-")
+        if name.startswith("warpsmith-"):
+            assert name.removeprefix("warpsmith-") in RANK
+            continue
+        assert name in pins, f"{package} asks for {name}, which requirements/cpu.lock does not hold"
+        assert requirement.specifier.contains(pins[name], prereleases=True), (
+            f"{package}: {requirement} against {pins[name]}"
+        )
+
+
+def test_what_must_stay_out_is_out():
+    assert not ABSENT & set(locked())
+    for name in ABSENT:
+        with pytest.raises(ModuleNotFoundError):
+            distribution(name)
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_each_package_carries_its_own_papers_and_command(package):
+    folder = ROOT / "packages" / package
+    assert (folder / "README.md").stat().st_size > 500
+    assert "0.1.0" in (folder / "CHANGELOG.md").read_text()
+    assert list((folder / "tests").rglob("test_*.py"))
+    assert metadata(package)["project"]["scripts"] == {f"warpsmith-{package}": f"warpsmith.{package}.cli:main"}
+
+
+def imported_packages(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        found |= {name.split(".")[1] for name in names if name.startswith("warpsmith.")}
+    return found & set(RANK)
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_imports_go_one_way(package):
+    for path in (ROOT / "packages" / package / "src").rglob("*.py"):
+        for other in imported_packages(path) - {package}:
+            assert RANK[other] < RANK[package], f"{path.relative_to(ROOT)} imports warpsmith.{other}"
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_the_namespace_has_no_init(package):
+    assert not (ROOT / "packages" / package / "src/warpsmith/__init__.py").exists()
+
+
+@pytest.mark.parametrize(
+    "module", ["records", "policy", "evaluator", "rollout", "trainer", "trainer.config", "rollout.config"]
+)
+def test_configuration_is_importable_without_torch(module):
+    code = f"import sys, warpsmith.{module}; sys.exit('torch' in sys.modules or 'vllm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_each_command_tells_its_version_and_teaches(package):
+    command = Path(sys.executable).parent / f"warpsmith-{package}"
+    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout.split() == [f"warpsmith-{package}", distribution(f"warpsmith-{package}").version]
+    help_text = subprocess.run([command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert f"warpsmith-{package} " in help_text, "the help shows an example of its own command"

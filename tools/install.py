@@ -1,0 +1,165 @@
+"""Set up `.venv` with the tested pins and every package, editable. Seconds when nothing changed.
+
+Run by `make install` with the system's Python (3.11 or 3.12); needs nothing but the standard library.
+Each stage is skipped while the files that it depends on are what they were when it last succeeded.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMPS = VENV / "stamps"
+LOCK = ROOT / "requirements" / "cpu.lock"
+PACKAGES = ("records", "policy", "evaluator", "rollout", "trainer")
+UV_VERSION = "0.13.8"
+SUPPORTED = ((3, 11), (3, 12))
+
+
+class MissingToolError(Exception):
+    """Something that only the system's package manager can bring is not there."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--force", action="store_true", help="run every stage, changed or not")
+    arguments = parser.parse_args()
+    try:
+        check_system()
+        if arguments.force:
+            shutil.rmtree(STAMPS, ignore_errors=True)
+        stage("virtual environment", [], make_environment)
+        stage("locked requirements", [LOCK], install_lock)
+        for package in PACKAGES:
+            stage(f"package {package}", package_inputs(package), lambda name=package: install_package(name))
+        stage("DeepSpeed CPU operator", [LOCK], build_deepspeed_operator)
+    except MissingToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except subprocess.CalledProcessError as error:
+        print(
+            f"error: `{' '.join(map(str, error.cmd))}` ended with {error.returncode}; its output stands above.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def check_system() -> None:
+    """Name every missing tool with the command that installs it, before anything is downloaded."""
+    if sys.version_info[:2] not in SUPPORTED:
+        raise MissingToolError(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} runs this, and 3.11 or 3.12 is needed. "
+            "Install one (`sudo apt-get install python3.12 python3.12-venv python3.12-dev`) and name it: "
+            "`make PYTHON=python3.12`."
+        )
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    header = Path(__import__("sysconfig").get_paths()["include"]) / "Python.h"
+    wanted = {
+        "g++ (a C++20 compiler)": (shutil.which(os.environ.get("CXX", "g++")) is not None, "g++"),
+        "Python.h (Python's headers)": (header.exists(), f"{version}-dev"),
+        "ensurepip (for virtual environments)": (has_module("ensurepip"), f"{version}-venv"),
+    }
+    missing = {name: package for name, (there, package) in wanted.items() if not there}
+    if missing:
+        raise MissingToolError(
+            f"not found: {', '.join(missing)}. Install with `sudo apt-get install {' '.join(missing.values())}`."
+        )
+
+
+def has_module(name: str) -> bool:
+    return __import__("importlib.util").util.find_spec(name) is not None
+
+
+def stage(name: str, inputs: Iterable[Path], work: Callable[[], None]) -> None:
+    """Do `work` unless it was done for exactly these inputs."""
+    stamp = STAMPS / name.replace(" ", "-")
+    digest = digest_of(inputs)
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    print(f"install: {name}", flush=True)
+    work()
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(digest)
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256(sys.version.encode() + str(ROOT).encode())
+    for path in paths:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def make_environment() -> None:
+    run(sys.executable, "-m", "venv", "--clear", VENV)
+    run(VENV / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"uv=={UV_VERSION}")
+
+
+def install_lock() -> None:
+    """Install exactly the lock. `--no-deps`: the lock is whole, and torchvision and its kin must stay out.
+
+    vLLM names torchvision, torchaudio and torchcodec; their wheels fail to import beside a CPU build of torch.
+    """
+    backend = [] if os.environ.get("PIP_FIND_LINKS") else ["--torch-backend", "cpu"]
+    uv("pip", "install", "--no-deps", *backend, "-r", LOCK)
+
+
+def install_package(name: str) -> None:
+    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ROOT / "packages" / name)
+
+
+def package_inputs(name: str) -> list[Path]:
+    """The files whose change makes an editable install stale: metadata, and for the evaluator what is compiled."""
+    package = ROOT / "packages" / name
+    inputs = [package / "pyproject.toml", package / "src" / "warpsmith" / name / "_version.py"]
+    if name == "evaluator":
+        compiled = (path for path in sorted((ROOT / "csrc").rglob("*")) if path.is_file() and "tests" not in path.parts)
+        inputs += [ROOT / "CMakeLists.txt", *compiled]
+    return inputs
+
+
+def build_deepspeed_operator() -> None:
+    """Compile DeepSpeed's shared-memory collectives once, so that the first training run does not wait for it."""
+    code = "from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder; ShareMemCommBuilder().load(verbose=False)"
+    run(
+        VENV / "bin/python",
+        "-c",
+        code,
+        extra={"DS_ACCELERATOR": "cpu", "PATH": f"{VENV / 'bin'}:{os.environ['PATH']}"},
+        quiet=True,
+    )
+
+
+def uv(*arguments: str | Path) -> None:
+    """Call uv on `.venv`. uv does not read pip's variables: hand on those that say where packages are found."""
+    extra = {"VIRTUAL_ENV": str(VENV)}
+    if links := os.environ.get("PIP_FIND_LINKS"):
+        extra["UV_FIND_LINKS"] = ",".join(links.split())
+    if index := os.environ.get("PIP_INDEX_URL"):
+        extra["UV_DEFAULT_INDEX"] = index
+    run(VENV / "bin/uv", *arguments, extra=extra)
+
+
+def run(*command: str | Path, extra: dict[str, str] | None = None, quiet: bool = False) -> None:
+    """Run a command; a quiet one shows what it printed only when it fails."""
+    environment = os.environ | (extra or {})
+    if not quiet:
+        subprocess.run([str(part) for part in command], check=True, env=environment)
+        return
+    parts = [str(part) for part in command]
+    done = subprocess.run(
+        parts, check=False, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        sys.stderr.write(done.stdout)
+        done.check_returncode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
