@@ -1,0 +1,19 @@
+"""Final credit: every turn is judged by the score of the trajectory's last turn."""
+
+import numpy as np
+
+from warpsmith.trainer.credit.types import Samples, Turns
+
+
+def samples(turns: Turns) -> Samples:
+    """Return s_T for every turn, grouped by prompt group; a trajectory counts once in the baseline.
+
+    Only the last turn must be valid for its score to be known; invalid earlier turns are left out themselves.
+    """
+    value = np.full(len(turns), np.nan)
+    for trajectory in np.unique(turns.trajectory):
+        rows = np.flatnonzero(turns.trajectory == trajectory)
+        last = rows[np.argmax(turns.turn[rows])]
+        if turns.valid[last]:
+            value[rows] = np.where(turns.valid[rows], turns.score[last], np.nan)
+    return Samples(value=value, group=turns.group, unit=turns.trajectory)

@@ -1,0 +1,66 @@
+"""The columns that credit reads and writes; N is the number of turns of a batch."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.int64]
+Values = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What credit needs of a batch of turns, one entry a turn.
+
+    Attributes:
+        group: which prompt group the turn belongs to, as an integer code.
+        trajectory: which trajectory it belongs to, as an integer code; unique over groups.
+        turn: its index in the trajectory, from 0.
+        score: s_t; read only where `valid`.
+        returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN where a later score is missing.
+        valid: false where the turn has no score that the policy earned (an infrastructure failure).
+    """
+
+    group: Keys
+    trajectory: Keys
+    turn: Keys
+    score: Values
+    returns: Values
+    valid: Flags
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What an estimator makes of the turns: the value to compare, and with whom.
+
+    Attributes:
+        value: what each turn is judged by; NaN where it is unknown.
+        group: the baseline group of each turn, as an integer code.
+        unit: turns of one unit share one value and count once in the baseline.
+    """
+
+    value: Values
+    group: Keys
+    unit: Keys
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Advantages, one a turn, and what became of the groups.
+
+    Attributes:
+        advantage: 0 where `counted` is false.
+        counted: true for turns whose value is known.
+        groups: baseline groups with at least one known value.
+        flat_groups: those of one member or of no spread; their advantages are 0.
+    """
+
+    advantage: Values
+    counted: Flags
+    groups: int
+    flat_groups: int

@@ -1,0 +1,47 @@
+"""What can go wrong in a training run, one class a cause."""
+
+from warpsmith.records.errors import UsageError, WarpsmithError
+
+
+class ConfigError(UsageError):
+    """A configuration file or an override that cannot be used."""
+
+
+class DataError(UsageError):
+    """Training data that cannot be read, or that holds nothing to train on."""
+
+
+class CheckpointError(UsageError):
+    """A checkpoint that is missing, incomplete, or of another run."""
+
+
+class LaunchError(WarpsmithError):
+    """The launcher or its processes could not be started, or ended badly."""
+
+    exit_code = 1
+
+
+class SyncError(WarpsmithError):
+    """New weights did not reach an engine, or reached it wrongly."""
+
+    exit_code = 1
+
+
+class SyncTimeoutError(SyncError):
+    """A sync passed its deadline."""
+
+
+class ProbeError(SyncError):
+    """The engine's log-probabilities are not the trainer's after a sync."""
+
+
+class DivergenceError(WarpsmithError):
+    """The loss or the gradient is no finite number."""
+
+    exit_code = 1
+
+
+class StoppedError(WarpsmithError):
+    """The run was asked to stop by a signal before it was done."""
+
+    exit_code = 130
