@@ -1,0 +1,359 @@
+"""The record schema: what Warpsmith writes about a run, column by column. Its written form is docs/record-spec.md.
+
+Three tables: `turns` (one row a turn of an episode), `credits` (one row for each use of a turn in training) and
+`steps` (one row a training step). Whether a column may be null is part of the schema.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.records import checks
+from warpsmith.records.checks import Row, Rule, SchemaError
+from warpsmith.records.errors import WarpsmithError
+
+__all__ = [
+    "CREDITS",
+    "KEYS",
+    "MIGRATIONS",
+    "SAMPLING",
+    "SCHEMA_VERSION",
+    "STEPS",
+    "TABLES",
+    "TURNS",
+    "VERDICT",
+    "Migration",
+    "NewerSchemaError",
+    "SchemaError",
+    "TableName",
+    "batch_of",
+    "check",
+    "credits_batch",
+    "migrate",
+    "steps_batch",
+    "table_name",
+    "turns_batch",
+]
+
+SCHEMA_VERSION: Final = 1
+
+TableName = Literal["turns", "credits", "steps"]
+
+TABLE_KEY: Final = b"warpsmith.table"
+VERSION_KEY: Final = b"warpsmith.schema_version"
+
+
+class NewerSchemaError(WarpsmithError):
+    """A file was written under a newer schema version than this installation reads."""
+
+
+def _required(name: str, type_: pa.DataType) -> pa.Field:
+    return pa.field(name, type_, nullable=False)
+
+
+def _list_of(type_: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("item", type_, nullable=False))
+
+
+def _schema(table: TableName, fields: Sequence[pa.Field]) -> pa.Schema:
+    return pa.schema(fields, metadata={TABLE_KEY: table.encode(), VERSION_KEY: str(SCHEMA_VERSION).encode()})
+
+
+UTC_US: Final = pa.timestamp("us", tz="UTC")
+
+MESSAGE: Final = pa.struct([_required("role", pa.string()), _required("content", pa.string())])
+
+SAMPLING: Final = pa.struct(
+    [
+        _required("temperature", pa.float64()),
+        pa.field("top_p", pa.float64()),
+        pa.field("top_k", pa.int32()),
+        pa.field("min_p", pa.float64()),
+        _required("max_tokens", pa.int32()),
+        pa.field("seed", pa.int64()),
+    ]
+)
+"""How the completion was sampled; a null means that the setting was not used."""
+
+SECONDS: Final = pa.struct(
+    [pa.field("compile", pa.float64()), pa.field("wait", pa.float64()), pa.field("evaluate", pa.float64())]
+)
+
+VERDICT: Final = pa.struct(
+    [
+        _required("status", pa.string()),
+        _required("compiled", pa.bool_()),
+        _required("correct", pa.bool_()),
+        pa.field("speedup", pa.float64()),
+        pa.field("runtime_ms", pa.float64()),
+        pa.field("reference_ms", pa.float64()),
+        pa.field("timing_tier", pa.string()),
+        pa.field("isolation_tier", pa.string()),
+        pa.field("flags", _list_of(pa.string())),
+        pa.field("error_category", pa.string()),
+        pa.field("error_message", pa.string()),
+        pa.field("max_abs_error", pa.float64()),
+        pa.field("mismatched_fraction", pa.float64()),
+        pa.field("trials", pa.int32()),
+        pa.field("cached", pa.bool_()),
+        pa.field("device", pa.string()),
+        pa.field("seconds", SECONDS),
+    ]
+)
+"""The evaluator's whole result. Times are milliseconds (`*_ms`) or seconds (`seconds.*`)."""
+
+TURNS: Final = _schema(
+    "turns",
+    [
+        # identity
+        _required("run", pa.string()),
+        _required("task", pa.string()),
+        _required("role", pa.string()),
+        _required("problem", pa.string()),
+        _required("source", pa.string()),
+        pa.field("level", pa.int32()),
+        _required("group", pa.string()),
+        _required("trajectory", pa.string()),
+        _required("sample", pa.int32()),
+        _required("turn", pa.int32()),
+        _required("num_turns", pa.int32()),
+        # text
+        _required("messages", _list_of(MESSAGE)),
+        _required("completion", pa.string()),
+        pa.field("kernel", pa.string()),
+        # tokens
+        _required("prompt_ids", _list_of(pa.int32())),
+        _required("completion_ids", _list_of(pa.int32())),
+        _required("logprobs", _list_of(pa.float32())),
+        _required("weight_versions", _list_of(pa.int64())),
+        pa.field("finish_reason", pa.string()),
+        _required("sampling", SAMPLING),
+        # verdict
+        pa.field("verdict", VERDICT),
+        # credit known with the turn
+        pa.field("reward", pa.float64()),
+        pa.field("return", pa.float64()),
+        _required("valid", pa.bool_()),
+        pa.field("invalid_reason", pa.string()),
+        # time
+        _required("started_at", UTC_US),
+        pa.field("generate_s", pa.float64()),
+        pa.field("compile_s", pa.float64()),
+        pa.field("wait_s", pa.float64()),
+        pa.field("evaluate_s", pa.float64()),
+    ],
+)
+"""One row a turn: what was asked, what was sampled, what the evaluator said, what it was worth."""
+
+CREDITS: Final = _schema(
+    "credits",
+    [
+        _required("run", pa.string()),
+        _required("trajectory", pa.string()),
+        _required("turn", pa.int32()),
+        _required("estimator", pa.string()),
+        _required("advantage", pa.float64()),
+        _required("step", pa.int64()),
+        _required("weight_version", pa.int64()),
+        pa.field("group_size", pa.int32()),
+        pa.field("staleness", pa.int64()),
+        pa.field("ratio_mean", pa.float64()),
+        pa.field("ratio_max", pa.float64()),
+        pa.field("clipped_fraction", pa.float64()),
+        pa.field("kl_mean", pa.float64()),
+    ],
+)
+"""One row for each training step that used a turn. Ratios are null until the step has computed them."""
+
+_STEP_FIGURES: Final = (
+    "loss",
+    "reward_mean",
+    "return_mean",
+    "compiled_rate",
+    "correct_rate",
+    "speedup_mean",
+    "learning_rate",
+    "grad_norm",
+    "entropy",
+    "kl",
+    "ratio_mean",
+    "clipped_fraction",
+    "sampler_kl",
+    "staleness_mean",
+    "turns",
+    "invalid_turns",
+    "tokens",
+    "collect_s",
+    "train_s",
+    "sync_s",
+)
+
+STEPS: Final = _schema(
+    "steps",
+    [
+        _required("run", pa.string()),
+        _required("step", pa.int64()),
+        _required("weight_version", pa.int64()),
+        _required("started_at", UTC_US),
+        _required("seconds", pa.float64()),
+        *(pa.field(name, pa.float64()) for name in _STEP_FIGURES),
+        _required("metrics", pa.map_(pa.string(), pa.float64())),
+    ],
+)
+"""One row a training step: the figures every run has as columns, everything logged in `metrics`."""
+
+TABLES: Final[Mapping[TableName, pa.Schema]] = MappingProxyType({"turns": TURNS, "credits": CREDITS, "steps": STEPS})
+
+KEYS: Final[Mapping[TableName, tuple[str, ...]]] = MappingProxyType(
+    {
+        "turns": ("run", "trajectory", "turn"),
+        "credits": ("run", "trajectory", "turn", "estimator", "step"),
+        "steps": ("run", "step"),
+    }
+)
+"""What names a row. A resumed run may record a key again; then the row recorded last is the one that counts."""
+
+
+def _lengths_differ(one: str, other: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.not_equal(
+        pc.list_value_length(batch.column(one)), pc.list_value_length(batch.column(other))
+    )
+
+
+def _not_finite(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.fill_null(pc.invert(pc.is_finite(batch.column(name))), False)
+
+
+def _turn_out_of_range(batch: pa.RecordBatch) -> pa.Array:
+    turn = batch.column("turn")
+    return pc.or_(pc.less(turn, 0), pc.greater_equal(turn, batch.column("num_turns")))
+
+
+def _valid_without_reward(batch: pa.RecordBatch) -> pa.Array:
+    return pc.and_(batch.column("valid"), pc.is_null(batch.column("reward")))
+
+
+def _reason_does_not_fit(batch: pa.RecordBatch) -> pa.Array:
+    return pc.equal(batch.column("valid"), pc.is_valid(batch.column("invalid_reason")))
+
+
+RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
+    {
+        "turns": (
+            Rule("logprobs", "have one entry a completion token", _lengths_differ("completion_ids", "logprobs")),
+            Rule(
+                "weight_versions",
+                "have one entry a completion token",
+                _lengths_differ("completion_ids", "weight_versions"),
+            ),
+            Rule("turn", "be at least 0 and below num_turns", _turn_out_of_range),
+            Rule("reward", "be given where valid is true", _valid_without_reward),
+            Rule("reward", "be finite or null", _not_finite("reward")),
+            Rule("return", "be finite or null", _not_finite("return")),
+            Rule("invalid_reason", "be given where valid is false and null where it is true", _reason_does_not_fit),
+        ),
+        "credits": (
+            Rule("advantage", "be finite", _not_finite("advantage")),
+            Rule("turn", "be at least 0", lambda batch: pc.less(batch.column("turn"), 0)),
+        ),
+        "steps": (Rule("step", "be at least 0", lambda batch: pc.less(batch.column("step"), 0)),),
+    }
+)
+
+
+def table_name(name: str) -> TableName:
+    """Return `name` as the name of a table of the schema.
+
+    Raises:
+        SchemaError: there is no such table.
+    """
+    for known in get_args(TableName):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise SchemaError(f"There is no table `{name}`.", f"The tables are {', '.join(TABLES)}.", table=name)
+
+
+def turns_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Convert rows (one mapping a turn, keyed by column) to a checked batch of `TURNS`; raises SchemaError."""
+    return batch_of("turns", rows)
+
+
+def credits_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Convert rows (one mapping a use of a turn) to a checked batch of `CREDITS`; raises SchemaError."""
+    return batch_of("credits", rows)
+
+
+def steps_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Convert rows (one mapping a training step) to a checked batch of `STEPS`; raises SchemaError.
+
+    `metrics` takes a mapping of names to numbers, or pairs.
+    """
+    return batch_of("steps", [_with_metric_pairs(row) for row in rows])
+
+
+def batch_of(table: str, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Convert rows to a batch of the named table and check it.
+
+    Raises:
+        SchemaError: naming the first row and the column that does not fit.
+    """
+    name = table_name(table)
+    batch = checks.batch_from_rows(name, TABLES[name], rows)
+    check(name, batch)
+    return batch
+
+
+def check(table: str, batch: pa.RecordBatch) -> None:
+    """Refuse a batch that does not fit the named table (types, nulls, rules between columns).
+
+    Raises:
+        SchemaError: naming the first row and the column that does not fit.
+    """
+    name = table_name(table)
+    checks.check_batch(name, TABLES[name], batch, RULES[name])
+
+
+def _with_metric_pairs(row: Row) -> Row:
+    metrics = row.get("metrics", {})
+    return {**row, "metrics": list(metrics.items()) if isinstance(metrics, Mapping) else metrics}
+
+
+Migration = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType({})
+"""(table, version) -> the function that turns a batch of that version into one of the next. Empty at version 1."""
+
+
+def migrate(
+    table: TableName,
+    batch: pa.RecordBatch,
+    version: int,
+    *,
+    migrations: Mapping[tuple[TableName, int], Migration] = MIGRATIONS,
+    current: int = SCHEMA_VERSION,
+) -> pa.RecordBatch:
+    """Carry a batch written under schema `version` to `current`, one version at a time.
+
+    A version in which a table did not change needs no entry.
+
+    Raises:
+        NewerSchemaError: `version` is above `current`.
+        SchemaError: `version` is below 1.
+    """
+    if version > current:
+        raise NewerSchemaError(
+            f"The records have schema version {version}; this installation reads up to {current}.",
+            "Install a newer warpsmith-records.",
+        )
+    if version < 1:
+        raise SchemaError(f"There is no schema version {version}.", "The first is 1.", table=table)
+    for step in range(version, current):
+        batch = migrations.get((table, step), _unchanged)(batch)
+    return batch
+
+
+def _unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
