@@ -1,0 +1,90 @@
+"""Configuration of a policy. Importable without torch."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+DTypeName = Literal["float32", "bfloat16", "float16"]
+AttentionName = Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"]
+
+
+class _Settings(BaseModel):
+    """Strict about names, so that a misspelt key is an error and not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TinySettings(_Settings):
+    """Sizes of the small Qwen3-architecture decoder that `tiny.build_tiny` makes.
+
+    `head_dim` is `hidden / heads` and has to be one that vLLM's CPU attention has kernels for.
+    """
+
+    vocab_size: Annotated[int, Field(ge=260)] = 1024
+    layers: Annotated[int, Field(ge=1)] = 4
+    hidden: Annotated[int, Field(ge=32)] = 192
+    heads: Annotated[int, Field(ge=1)] = 6
+    kv_heads: Annotated[int, Field(ge=1)] = 2
+    max_position_embeddings: Annotated[int, Field(ge=64)] = 4096
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.hidden // self.heads
+
+    @property
+    def intermediate(self) -> int:
+        """Width of the gated MLP: 8/3 of `hidden`, rounded up to a multiple of 64."""
+        return -(-self.hidden * 8 // 3 // 64) * 64
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> "TinySettings":
+        if self.hidden % self.heads or self.head_dim not in VLLM_CPU_HEAD_DIMS:
+            widths = ", ".join(map(str, VLLM_CPU_HEAD_DIMS))
+            raise ValueError(f"hidden / heads is {self.hidden / self.heads:g}; it must be one of {widths}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        return self
+
+
+VLLM_CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+"""Head widths that vLLM's CPU attention supports (vLLM 0.32, `cpu_attn.py`)."""
+
+
+class LoraSettings(_Settings):
+    """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on every chosen linear layer."""
+
+    rank: Annotated[int, Field(ge=1)] = 16
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    target_modules: tuple[str, ...] = (
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    )
+
+
+class PolicyConfig(_Settings):
+    """What to load as the policy, and how.
+
+    Args:
+        path: a Hugging Face directory.
+        dtype: the type of the weights in memory.
+        attention: transformers' name of the attention implementation.
+        template_kwargs: variables handed to the chat template, for example `{"enable_thinking": false}`.
+        gradient_checkpointing: recompute activations in the backward pass.
+        lora: train adapters only; none trains every weight.
+    """
+
+    path: Path
+    dtype: DTypeName = "bfloat16"
+    attention: AttentionName = "sdpa"
+    template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    gradient_checkpointing: bool = False
+    lora: LoraSettings | None = None

@@ -1,0 +1,233 @@
+"""A policy: model, tokenizer and chat format of one Hugging Face directory, checked before it is believed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.config import AttentionName, DTypeName, PolicyConfig
+from warpsmith.policy.errors import CheckpointError, TokenizerError
+from warpsmith.policy.files import appearing_directory
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model in memory with the tokenizer and chat format it was trained for.
+
+    Attributes:
+        model: a causal language model, in evaluation mode.
+        tokenizer: its fast tokenizer.
+        chat: the chat format of the tokenizer, with the generation config's stop tokens.
+        path: the directory it was loaded from.
+    """
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerFast"
+    chat: ChatFormat
+    path: Path
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        dtype: DTypeName = "float32",
+        *,
+        attention: AttentionName = "sdpa",
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> "Policy":
+        """Load a Hugging Face directory; nothing is fetched and no code from it is run.
+
+        Args:
+            path: the directory.
+            dtype: the type of the weights in memory.
+            attention: transformers' name of the attention implementation.
+            template_kwargs: variables handed to the chat template.
+
+        Raises:
+            CheckpointError: the directory, its configuration or its weights are missing, damaged or incomplete.
+            TokenizerError: there is no usable tokenizer.
+            TemplateError: there is no chat template, or it has no generation prompt.
+        """
+        directory = check_directory(Path(path))
+        tokenizer = load_tokenizer(directory)
+        chat = ChatFormat(tokenizer, stop_token_ids=_generation_stops(directory), template_kwargs=template_kwargs)
+        check_weights(directory)
+        return cls(_load_model(directory, dtype, attention), tokenizer, chat, directory)
+
+    @classmethod
+    def from_config(cls, config: PolicyConfig) -> "Policy":
+        """Load what `config` names. Its adapters are attached by `adapters.attach`."""
+        policy = cls.load(config.path, config.dtype, attention=config.attention, template_kwargs=config.template_kwargs)
+        if config.gradient_checkpointing:
+            policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return policy
+
+    def save(self, path: str | Path, *, state_dict: Mapping[str, Any] | None = None, overwrite: bool = False) -> Path:
+        """Write a Hugging Face directory that appears whole or not at all.
+
+        Args:
+            path: the directory to make.
+            state_dict: the weights to write, where they are not in the model (gathered from ZeRO-3 partitions).
+            overwrite: replace what is there.
+
+        Raises:
+            CheckpointError: `path` holds something and `overwrite` is not set.
+        """
+        with appearing_directory(Path(path), overwrite=overwrite) as scratch:
+            self.model.save_pretrained(scratch, state_dict=None if state_dict is None else dict(state_dict))
+            self.tokenizer.save_pretrained(scratch)
+        return Path(path)
+
+
+def load_policy(
+    path: str | Path,
+    dtype: DTypeName = "float32",
+    *,
+    attention: AttentionName = "sdpa",
+    template_kwargs: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Load a Hugging Face directory: `Policy.load` by another name."""
+    return Policy.load(path, dtype, attention=attention, template_kwargs=template_kwargs)
+
+
+# Checks, each cheap enough to run before the weights are read -----------------------------------------------------
+
+
+def check_directory(path: Path) -> Path:
+    """Return `path` if it is a directory with a readable `config.json` of a causal language model.
+
+    Raises:
+        CheckpointError: it is not.
+    """
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        raise CheckpointError(
+            f"{path} {what}; a Hugging Face directory was expected.",
+            "Give the directory that holds config.json, or make one with `warpsmith-policy new-tiny`.",
+        )
+    config = _read_json(path / "config.json", "Copy the model's config.json beside its weights.")
+    if "model_type" not in config:
+        raise CheckpointError(
+            f"{path / 'config.json'} names no model_type.", "Copy the config.json of the released model."
+        )
+    return path
+
+
+def load_tokenizer(directory: Path) -> "PreTrainedTokenizerFast":
+    """Load the fast tokenizer of `directory`.
+
+    Raises:
+        TokenizerError: `tokenizer.json` is missing or unreadable.
+    """
+    from transformers import AutoTokenizer
+
+    remedy = "Save it there with AutoTokenizer.from_pretrained(NAME).save_pretrained(DIRECTORY)."
+    if not (directory / "tokenizer.json").is_file():
+        raise TokenizerError(f"{directory} has no tokenizer.json.", remedy)
+    try:
+        return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # the tokenizers library raises plain Exception for a damaged file
+        raise TokenizerError(f"The tokenizer of {directory} cannot be read: {error}.", remedy) from error
+
+
+def load_chat(path: str | Path, template_kwargs: Mapping[str, Any] | None = None) -> ChatFormat:
+    """Load the chat format alone; no weights are read.
+
+    Raises:
+        CheckpointError, TokenizerError, TemplateError: as `Policy.load`.
+    """
+    directory = check_directory(Path(path))
+    stops = _generation_stops(directory)
+    return ChatFormat(load_tokenizer(directory), stop_token_ids=stops, template_kwargs=template_kwargs)
+
+
+def check_weights(directory: Path) -> list[Path]:
+    """Return the safetensors files of `directory` after reading their headers.
+
+    Raises:
+        CheckpointError: a file is missing, truncated or no safetensors file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    files = _weight_files(directory)
+    for file in files:
+        try:
+            with safe_open(file, framework="numpy") as tensors:
+                tensors.keys()
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(
+                f"{file} is damaged or cut short ({error}).", "Copy or download the file again."
+            ) from error
+    return files
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    index = directory / WEIGHTS_INDEX
+    if index.is_file():
+        names = sorted(set(_read_json(index, "Copy the index again.").get("weight_map", {}).values()))
+    else:
+        names = [WEIGHTS]
+    missing = [name for name in names if not (directory / name).is_file()]
+    if missing or not names:
+        raise CheckpointError(
+            f"{directory} lacks {', '.join(missing) or 'every weight file named by its index'}.",
+            "Copy every safetensors file; convert older .bin weights with save_pretrained.",
+        )
+    return [directory / name for name in names]
+
+
+def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.parent} has no {path.name}.", remedy) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} is not JSON: {error}.", remedy) from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds no JSON object.", remedy)
+    return value
+
+
+def _generation_stops(directory: Path) -> list[int]:
+    """Return the stop tokens of generation_config.json, or of config.json where there is none."""
+    for name in ("generation_config.json", "config.json"):
+        if (directory / name).is_file():
+            stop = _read_json(directory / name, "Copy the file again.").get("eos_token_id")
+            if stop is not None:
+                return [stop] if isinstance(stop, int) else list(stop)
+    return []
+
+
+def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName) -> "PreTrainedModel":
+    """Load the weights, and refuse a model of which a part would stay randomly initialised."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            directory,
+            dtype={"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype],
+            attn_implementation=attention,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (ValueError, KeyError, RuntimeError, OSError, ImportError) as error:
+        raise CheckpointError(
+            f"transformers cannot load {directory}: {error}.",
+            "Check that config.json belongs to these weights and that the architecture is a causal language model.",
+        ) from error
+    wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if wrong:
+        raise CheckpointError(
+            f"The weights of {directory} lack or misshape {len(wrong)} tensors of the architecture, first {wrong[0]}.",
+            "Use the config.json that belongs to these weights.",
+        )
+    return model.eval()

@@ -1,0 +1,295 @@
+"""Log-probabilities and entropies of given tokens, without ever holding all logits in fp32.
+
+The model's own forward runs, so wrappers (DeepSpeed, DDP, peft) see an ordinary call; only its output projection is
+asked for two numbers a position instead of a row of logits, and works through the positions in chunks.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from warpsmith.policy.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+GREEDY_BELOW = 1e-5
+"""vLLM samples greedily below this temperature and then reports log-probs of the unscaled logits."""
+
+LOGITS_AT_ONCE = 2**25
+"""Default bound on the logits held at a time, in elements: 128 MiB in fp32."""
+
+# Keys of a model's config that change logits after the output projection, with the value that changes nothing.
+_LOGIT_CHANGERS = {
+    "final_logit_softcapping": None,
+    "logit_scale": 1.0,
+    "logits_scaling": 1.0,
+    "lm_head_multiplier": 1.0,
+}
+_PACKABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+def token_logprobs(
+    model: nn.Module,
+    input_ids_BT: Tensor,
+    attention_mask_BT: Tensor,
+    temperature: float = 1.0,
+    position_ids_BT: Tensor | None = None,
+    *,
+    select_BT: Tensor | None = None,
+    logits_at_once: int = LOGITS_AT_ONCE,
+) -> tuple[Tensor, Tensor]:
+    """Return log p(token) of every given token after the first of its sequence, and the entropy it was drawn at.
+
+    Args:
+        model: a transformers causal language model, bare or wrapped by DeepSpeed, DDP or peft.
+        input_ids_BT: token ids.
+        attention_mask_BT: 1 for tokens, 0 for padding, on either side.
+        temperature: the sampler's; logits are divided by it, as for vLLM's `processed_logprobs`. Below 1e-5 it counts
+            as 1, as there.
+        position_ids_BT: positions that restart wherever a new sequence begins in a packed row; None for one sequence
+            a row. A sequence attends to itself alone.
+        select_BT: 1 where a figure is wanted; elsewhere both results are 0 and no logits are computed.
+        logits_at_once: bound on the logits held at a time, in elements.
+
+    Returns:
+        `logprobs_BT`, `entropy_BT`: fp32, in nats. At [:, t] stand log p(ids[t] | ids[<t]) and the entropy of that
+        distribution; 0 for the first token of a sequence and for padding. Gradients flow through both.
+
+    Raises:
+        UnsupportedModelError: the model changes its logits after the projection, or a packed row cannot be kept apart.
+    """
+    base = unwrap(model)
+    _refuse_logit_changers(base)
+    starts_BT = sequence_starts(attention_mask_BT, position_ids_BT)
+    wanted_BT = attention_mask_BT.bool() & ~starts_BT
+    if select_BT is not None:
+        wanted_BT &= select_BT.bool()
+    if bool((starts_BT & attention_mask_BT.bool()).sum(1).max() > 1):
+        _refuse_unpackable(base)
+    # Position t predicts token t + 1; the last position predicts nothing.
+    sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
+    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes)
+    with _asked_for_logprobs(base, head):
+        stats_BT2 = _forward(model, base, input_ids_BT, restarting_positions(starts_BT))
+    if stats_BT2.shape != (*input_ids_BT.shape, 2):
+        raise UnsupportedModelError(
+            f"{type(base).__name__} returned logits of shape {tuple(stats_BT2.shape)} where two figures a token "
+            "were expected.",
+            "Use a causal language model whose forward ends in its output projection.",
+        )
+    shifted_BT2 = nn.functional.pad(stats_BT2[:, :-1], (0, 0, 1, 0))
+    return shifted_BT2[..., 0], shifted_BT2[..., 1]
+
+
+# Packed rows -----------------------------------------------------------------------------------------------------
+
+
+def sequence_starts(attention_mask_BT: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
+    """Return True where a sequence begins: a restart of the positions, or the end of padding.
+
+    Padding after a sequence belongs to it: causal attention keeps it from being seen.
+    """
+    mask_BT = attention_mask_BT.bool()
+    starts_BT = torch.zeros_like(mask_BT)
+    starts_BT[:, 0] = True
+    starts_BT[:, 1:] = mask_BT[:, 1:] & ~mask_BT[:, :-1]
+    if position_ids_BT is not None:
+        starts_BT[:, 1:] |= mask_BT[:, 1:] & (position_ids_BT[:, 1:] != position_ids_BT[:, :-1] + 1)
+    return starts_BT
+
+
+def restarting_positions(starts_BT: Tensor) -> Tensor:
+    """Return positions that count from 0 at every start."""
+    index_T = torch.arange(starts_BT.shape[1], device=starts_BT.device)
+    return index_T - torch.where(starts_BT, index_T, 0).cummax(1).values
+
+
+def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, position_ids_BT: Tensor) -> Tensor:
+    """Run the model with restarting positions and no mask: transformers then keeps the sequences apart.
+
+    Flash attention does so for one row only, so there the rows are laid end to end.
+    """
+    shape = input_ids_BT.shape
+    if base.config._attn_implementation.startswith("flash") and shape[0] > 1:
+        input_ids_BT, position_ids_BT = input_ids_BT.reshape(1, -1), position_ids_BT.reshape(1, -1)
+    output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False)
+    logits: Tensor = output.logits
+    return logits.reshape(*shape, -1)
+
+
+def _refuse_unpackable(base: "PreTrainedModel") -> None:
+    """Refuse layers that carry state from one sequence of a row into the next."""
+    kinds = set(base.config.to_dict().get("layer_types") or ()) - _PACKABLE_LAYERS
+    if kinds:
+        raise UnsupportedModelError(
+            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which a packed row would mix.",
+            "Give one sequence a row and pad on the right.",
+        )
+
+
+# The output projection -------------------------------------------------------------------------------------------
+
+
+def unwrap(model: nn.Module) -> "PreTrainedModel":
+    """Return the transformers model inside DeepSpeed, DDP and peft wrappers.
+
+    Raises:
+        UnsupportedModelError: there is none.
+    """
+    from transformers import PreTrainedModel
+
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            return module
+    raise UnsupportedModelError(
+        f"{type(model).__name__} holds no transformers model.", "Pass a model loaded by Policy.load."
+    )
+
+
+def _effective(temperature: float) -> float:
+    if not 0 <= temperature < float("inf"):
+        raise UnsupportedModelError(f"The temperature is {temperature}.", "Give the sampler's, at least 0.")
+    return 1.0 if temperature < GREEDY_BELOW else temperature
+
+
+def _refuse_logit_changers(base: "PreTrainedModel") -> None:
+    config = base.config.to_dict()
+    for key, neutral in _LOGIT_CHANGERS.items():
+        if config.get(key, neutral) not in (neutral, None):
+            raise UnsupportedModelError(
+                f"{type(base).__name__} changes its logits after the projection ({key}={config[key]}).",
+                "Use a model without it; Qwen2.5, Qwen3 and Llama have none.",
+            )
+
+
+@contextmanager
+def _asked_for_logprobs(base: "PreTrainedModel", head: "_Head") -> Iterator[None]:
+    """Let the output projection answer with log-probs and entropies inside the block."""
+    projection = base.get_output_embeddings()
+    if projection is None:
+        raise UnsupportedModelError(f"{type(base).__name__} has no output projection.", "Use a causal language model.")
+    previous = projection.__dict__.get("forward")
+    original = projection.forward
+    projection.forward = lambda hidden: head(hidden, projection, original)
+    try:
+        yield
+    finally:
+        del projection.forward
+        if previous is not None:
+            projection.forward = previous
+
+
+class _Head:
+    """The output projection's stand-in for one forward pass."""
+
+    def __init__(self, targets_BS: Tensor, wanted_BS: Tensor, temperature: float, sizes: tuple[int, int]) -> None:
+        self.targets_BT = nn.functional.pad(targets_BS, (0, 1))
+        self.wanted_BT = nn.functional.pad(wanted_BS, (0, 1))
+        self.temperature = temperature
+        self.logits_at_once, self.vocabulary = sizes
+
+    def __call__(self, hidden_BTC: Tensor, projection: nn.Module, original: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [B, T, 2] fp32: log-prob of the next token and entropy, 0 where not wanted."""
+        wanted_N = self.wanted_BT.reshape(-1).nonzero().squeeze(1)
+        flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
+        hidden_MC = flat_NC[wanted_N]
+        targets_M = self.targets_BT.reshape(-1)[wanted_N]
+        work = _Work(targets_M, self.temperature, max(1, self.logits_at_once // self.vocabulary))
+        if type(projection) is nn.Linear:
+            stats_M2 = _linear_stats(hidden_MC, projection.weight, projection.bias, work)
+        else:
+            stats_M2 = _module_stats(hidden_MC, original, work)
+        stats_N2 = stats_M2.new_zeros(flat_NC.shape[0], 2).index_copy(0, wanted_N, stats_M2)
+        return stats_N2.reshape(*hidden_BTC.shape[:2], 2)
+
+
+class _Work(NamedTuple):
+    """The tokens to score, and how: `size` positions at a time."""
+
+    targets_M: Tensor
+    temperature: float
+    size: int
+
+    def chunks(self) -> Iterator[slice]:
+        return (slice(i, i + self.size) for i in range(0, len(self.targets_M), self.size))
+
+
+def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: _Work) -> Tensor:
+    """Use a projection that is no plain linear layer (adapted, quantised) by its own forward, recomputed."""
+
+    def of_chunk(hidden_KC: Tensor, targets_K: Tensor) -> Tensor:
+        return _stats(projection_forward(hidden_KC).float() / work.temperature, targets_K)
+
+    done = [checkpoint(of_chunk, hidden_MC[rows], work.targets_M[rows], use_reentrant=False) for rows in work.chunks()]
+    return torch.cat(done) if done else of_chunk(hidden_MC, work.targets_M)
+
+
+def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
+    stats_M2: Tensor = _LinearStats.apply(hidden_MC, weight_VC, bias_V, work)  # type: ignore[no-untyped-call]
+    return stats_M2
+
+
+def _stats(scaled_KV: Tensor, targets_K: Tensor) -> Tensor:
+    """Return [K, 2]: log-softmax at the targets, and the entropy."""
+    lse_K = scaled_KV.logsumexp(-1)
+    chosen_K = scaled_KV.gather(-1, targets_K[:, None]).squeeze(-1)
+    mean_K = ((scaled_KV - lse_K[:, None]).exp() * scaled_KV).sum(-1)
+    return torch.stack([chosen_K - lse_K, lse_K - mean_K], -1)
+
+
+class _LinearStats(torch.autograd.Function):
+    """Linear layer, division by the temperature, log-softmax and entropy, a chunk of positions at a time.
+
+    The backward pass computes a chunk's logits again. Weight gradients add up in fp32 over the chunks.
+    With p the softmax, H the entropy: d logp / dz = onehot - p, and dH / dz = -p (log p + H).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
+        ctx.save_for_backward(hidden_MC, weight_VC, bias_V)
+        ctx.work = work
+        stats_M2 = torch.empty(len(hidden_MC), 2, dtype=torch.float32, device=hidden_MC.device)
+        for rows in work.chunks():
+            scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
+            stats_M2[rows] = _stats(scaled_KV, work.targets_M[rows])
+        return stats_M2
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_M2: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_MC, weight_VC, bias_V = ctx.saved_tensors
+        work: _Work = ctx.work
+        want_hidden, want_weight, want_bias = ctx.needs_input_grad[:3]
+        hidden_grad = torch.empty_like(hidden_MC) if want_hidden else None
+        weight_grad = torch.zeros_like(weight_VC, dtype=torch.float32) if want_weight else None
+        bias_grad = torch.zeros_like(bias_V, dtype=torch.float32) if want_bias else None
+        for rows in work.chunks():
+            scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
+            logits_grad_KV = _logits_grad(scaled_KV, work.targets_M[rows], grad_M2[rows]) / work.temperature
+            narrow_KV = logits_grad_KV.to(weight_VC.dtype)
+            if hidden_grad is not None:
+                hidden_grad[rows] = narrow_KV @ weight_VC
+            if weight_grad is not None:
+                weight_grad += narrow_KV.T @ hidden_MC[rows]
+            if bias_grad is not None:
+                bias_grad += logits_grad_KV.sum(0)
+        return hidden_grad, _like(weight_grad, weight_VC), _like(bias_grad, bias_V), None
+
+
+def _logits_grad(scaled_KV: Tensor, targets_K: Tensor, grad_K2: Tensor) -> Tensor:
+    """Return the gradient at the scaled logits, given those at log-prob and entropy."""
+    logp_KV = scaled_KV.log_softmax(-1)
+    p_KV = logp_KV.exp()
+    entropy_K1 = -(p_KV * logp_KV).sum(-1, keepdim=True)
+    grad_KV = -p_KV * (grad_K2[:, :1] + grad_K2[:, 1:] * (logp_KV + entropy_K1))
+    return grad_KV.scatter_add(-1, targets_K[:, None], grad_K2[:, :1])
+
+
+def _like(grad: Tensor | None, parameter: Tensor | None) -> Tensor | None:
+    return None if grad is None or parameter is None else grad.to(parameter.dtype)
