@@ -1,3 +1,36 @@
+"""Arrow trajectory records: the contract between the packages of Warpsmith.
+
+The names below are imported when they are first used, so that `warpsmith.records.errors` and
+`warpsmith.records.commands` cost no import of pyarrow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from warpsmith.records._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from warpsmith.records.compaction import compact
+    from warpsmith.records.export import export_json
+    from warpsmith.records.report import write_report
+    from warpsmith.records.summary import summarize
+
+    from warpsmith.records.reader import RunReader
+    from warpsmith.records.writer import RunWriter
+
+__all__ = ["RunReader", "RunWriter", "__version__", "compact", "export_json", "summarize", "write_report"]
+
+_HOME: Final = {
+    "RunReader": "reader",
+    "RunWriter": "writer",
+    "compact": "compaction",
+    "export_json": "export",
+    "summarize": "summary",
+    "write_report": "report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

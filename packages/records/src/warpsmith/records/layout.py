@@ -1,0 +1,29 @@
+"""Where a run's records lie: RUN/records/TABLE/NAME.arrows with NAME.journal beside it."""
+
+import uuid
+from pathlib import Path
+from typing import Final
+
+RECORDS_DIR: Final = "records"
+STREAM_SUFFIX: Final = ".arrows"
+JOURNAL_SUFFIX: Final = ".journal"
+
+
+def records_dir(run_dir: Path) -> Path:
+    return run_dir / RECORDS_DIR
+
+
+def table_dir(run_dir: Path, table: str) -> Path:
+    return records_dir(run_dir) / table
+
+
+def new_segment_name(folder: Path, segment_id: uuid.UUID) -> str:
+    """A name that sorts after every segment in `folder`, so that a resumed writer's rows come after the first's."""
+    numbers = [int(name.split("-", 1)[0]) for name in segment_names(folder) if name.split("-", 1)[0].isdecimal()]
+    return f"{max(numbers, default=0) + 1:06d}-{segment_id.hex[:12]}"
+
+
+def segment_names(folder: Path) -> list[str]:
+    """Names, in order, of the segments in `folder`: of every journal, and of every stream without one."""
+    suffixes = (STREAM_SUFFIX, JOURNAL_SUFFIX)
+    return sorted({path.stem for path in folder.iterdir() if path.suffix in suffixes})

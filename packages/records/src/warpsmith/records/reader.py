@@ -1,0 +1,361 @@
+"""RunReader: every batch that was recorded, nothing that was not, and a report of what a kill or a fault cost."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+import pyarrow as pa
+
+from warpsmith.records import keys, layout, schema
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.segments import (
+    SALVAGE,
+    CorruptSegmentError,
+    Entry,
+    ForeignFileError,
+    Journal,
+    Kind,
+    NewerFormatError,
+    SegmentError,
+    TruncatedSegmentError,
+    decode_journal,
+    digest,
+    unreadable,
+)
+
+OnDamage = Literal["raise", "skip"]
+
+# pyarrow reports malformed messages as OSError, too.
+DECODE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
+
+
+class NoRecordsError(WarpsmithError):
+    """The directory is no run, or its run recorded nothing yet."""
+
+
+@dataclass(frozen=True)
+class Torn:
+    """Bytes at the end of a segment that are no recorded batch.
+
+    They are what a killed writer left of the batch in flight, or an append in progress at this moment.
+
+    Attributes:
+        path: the stream file.
+        stream_bytes: bytes after the last recorded batch.
+        journal_bytes: bytes of an unfinished journal entry.
+    """
+
+    table: str
+    path: Path
+    stream_bytes: int
+    journal_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.stream_bytes} bytes after the last recorded batch, "
+            f"{self.journal_bytes} bytes of an unfinished journal entry"
+        )
+
+
+@dataclass(frozen=True)
+class SegmentReport:
+    """State of one segment.
+
+    Attributes:
+        batches, rows, stream_bytes: what the journal vouches for.
+        closed: whether its writer ended it; otherwise the writer was killed or still writes.
+        torn: what lies behind the last recorded batch, or None.
+        damage: one error for each journal entry or batch that cannot be read.
+    """
+
+    table: str
+    path: Path
+    batches: int
+    rows: int
+    stream_bytes: int
+    closed: bool
+    torn: Torn | None
+    damage: tuple[SegmentError, ...] = ()
+
+
+class RunReader:
+    """Reads the records of one run, also while writers write them.
+
+    Args:
+        run_dir: the run's directory.
+        on_damage: what to do about bytes that were recorded and have changed since: "raise" a SegmentError at the
+            first (the default), or "skip" what cannot be read and list it in `damage`. Torn ends are no damage.
+
+    Attributes:
+        damage: what "skip" has left out so far, one error each.
+
+    Example:
+        turns = RunReader("runs/demo").table("turns")
+    """
+
+    def __init__(self, run_dir: str | os.PathLike[str], *, on_damage: OnDamage = "raise") -> None:
+        self.run_dir = Path(run_dir)
+        self.on_damage = on_damage
+        self.damage: list[SegmentError] = []
+        if not layout.records_dir(self.run_dir).is_dir():
+            raise NoRecordsError(
+                f"{self.run_dir} holds no records: it has no folder `{layout.RECORDS_DIR}`.",
+                "Give the directory of a run, the one that its RunWriter was given.",
+            )
+
+    def table(self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False) -> pa.Table:
+        """Return every recorded row of the table, in the order in which segments began and batches were appended.
+
+        Args:
+            name: "turns", "credits" or "steps"; a table without rows comes back empty.
+            columns: the columns wanted, all by default.
+            latest: keep only the last row of each key (`schema.KEYS`): what a resumed run recorded again replaces
+                what it had recorded before it was killed.
+
+        Raises:
+            SchemaError: no such table or column.
+            SegmentError: a file that cannot be trusted, with its name and what to do.
+        """
+        wanted = _selection(name, columns)
+        return pa.Table.from_batches(self.batches(name, columns=columns, latest=latest), schema=wanted)
+
+    def batches(
+        self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the recorded batches one by one; memory holds one at a time. Arguments and errors as for `table`."""
+        wanted = _selection(name, columns)
+        segments = self._snapshot(schema.table_name(name))
+        if not latest:
+            yield from (batch.select(wanted.names) for batch in self._read(segments))
+            return
+        key = list(schema.KEYS[schema.table_name(name)])
+        masks = keys.last_of_each([batch.select(key) for batch in self._read(segments)])
+        for batch, mask in zip(self._read(segments), masks, strict=True):
+            kept = batch.select(wanted.names)
+            yield kept if mask is None else kept.filter(mask)
+
+    @property
+    def torn(self) -> list[Torn]:
+        """What lies behind the last recorded batch of each segment; empty for a run whose writers ended well."""
+        return [segment.torn for table in schema.TABLES for segment in self.segments(table) if segment.torn]
+
+    def segments(self, name: str) -> list[SegmentReport]:
+        """Report on the table's segments from their journals, without reading the batches."""
+        return [segment.report() for segment in self._snapshot(schema.table_name(name))]
+
+    def verify(self, progress: Callable[[SegmentReport], None] = lambda report: None) -> list[SegmentReport]:
+        """Read every batch of every table and report on each segment; damage is listed, never raised.
+
+        Args:
+            progress: called with each segment's report as it is finished.
+        """
+        reports = []
+        for table in schema.TABLES:
+            for segment in _snapshot(self.run_dir, table):
+                found = list(segment.faults)
+                for _ in segment.batches(found.append):
+                    pass
+                reports.append(segment.report(tuple(found)))
+                progress(reports[-1])
+        return reports
+
+    def _snapshot(self, table: schema.TableName) -> list["_SegmentFiles"]:
+        """The table's segments and how far each is recorded now; later appends are for the next call."""
+        segments = _snapshot(self.run_dir, table)
+        for segment in segments:
+            for fault in segment.faults:
+                self._meet(fault)
+        return segments
+
+    def _read(self, segments: Sequence["_SegmentFiles"]) -> Iterator[pa.RecordBatch]:
+        for segment in segments:
+            yield from segment.batches(self._meet)
+
+    def _meet(self, error: SegmentError) -> None:
+        if self.on_damage == "raise":
+            raise error
+        if str(error) not in map(str, self.damage):
+            self.damage.append(error)
+
+
+@dataclass(frozen=True)
+class _SegmentFiles:
+    """A segment as its journal described it at one moment; `journal` is empty where the journal cannot be read."""
+
+    table: schema.TableName
+    path: Path
+    journal: Journal
+    faults: tuple[SegmentError, ...]
+    size: int
+
+    def report(self, damage: tuple[SegmentError, ...] | None = None) -> SegmentReport:
+        batches = [entry for entry in self.journal.entries if entry.kind is Kind.BATCH]
+        return SegmentReport(
+            table=self.table,
+            path=self.path,
+            batches=len(batches),
+            rows=sum(entry.rows for entry in batches),
+            stream_bytes=self.journal.vouched_bytes,
+            closed=self.journal.closed,
+            torn=self._torn(),
+            damage=self.faults if damage is None else damage,
+        )
+
+    def _torn(self) -> Torn | None:
+        if self.faults:
+            return None
+        behind = max(self.size - self.journal.vouched_bytes, 0)
+        if behind or self.journal.torn_bytes:
+            return Torn(self.table, self.path, behind, self.journal.torn_bytes)
+        return None
+
+    def batches(self, meet: Callable[[SegmentError], None]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches whose bytes are what was written; hand `meet` an error for each that is not."""
+        if not self.journal.entries:
+            return
+        first, *rest = self.journal.entries
+        try:
+            with self.path.open("rb") as stream:
+                written = self._schema(stream, first)
+                for entry in rest:
+                    if entry.kind is not Kind.BATCH:
+                        continue
+                    try:
+                        batch = self._batch(stream, entry, written)
+                    except SegmentError as error:
+                        meet(error)
+                    else:
+                        yield batch
+        except FileNotFoundError:
+            meet(TruncatedSegmentError(self.path, "the stream is gone, its journal is there.", SALVAGE))
+        except OSError as error:
+            meet(unreadable(self.path, error))
+        except SegmentError as error:
+            meet(error)
+
+    def _schema(self, stream: BinaryIO, first: Entry) -> pa.Schema:
+        if first.kind is not Kind.SCHEMA:
+            raise CorruptSegmentError(self.path, "the journal has no whole entry for the stream's schema.", SALVAGE)
+        data = pa.py_buffer(self._bytes(stream, first))
+        try:
+            return pa.ipc.read_schema(data)
+        except DECODE_ERRORS as error:
+            raise CorruptSegmentError(
+                self.path, f"the stream's schema cannot be decoded ({error}).", SALVAGE
+            ) from error
+
+    def _batch(self, stream: BinaryIO, entry: Entry, written: pa.Schema) -> pa.RecordBatch:
+        data = pa.py_buffer(self._bytes(stream, entry))
+        try:
+            batch = pa.ipc.read_record_batch(data, written)
+            batch.validate(full=True)
+        except DECODE_ERRORS as error:
+            raise CorruptSegmentError(self.path, f"{_named(entry)} cannot be decoded ({error}).", SALVAGE) from error
+        if batch.num_rows != entry.rows:
+            raise CorruptSegmentError(
+                self.path, f"{_named(entry)} has {batch.num_rows} rows, the journal says {entry.rows}.", SALVAGE
+            )
+        return self._current(batch)
+
+    def _current(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch under today's schema."""
+        assert self.journal.header is not None
+        current = schema.migrate(self.table, batch, self.journal.header.schema_version)
+        expected = schema.TABLES[self.table]
+        if not current.schema.equals(expected, check_metadata=False):
+            raise ForeignFileError(
+                self.path,
+                f"the stream's columns are not those of `{self.table}`.",
+                "Compare them with `warpsmith-records schema`; move the file out of the run's records.",
+            )
+        return current.replace_schema_metadata(expected.metadata)
+
+    def _bytes(self, stream: BinaryIO, entry: Entry) -> bytes:
+        """The entry's bytes, checked. The size is compared first, so that nothing is allocated for bytes not there."""
+        if entry.end > os.fstat(stream.fileno()).st_size:
+            raise TruncatedSegmentError(
+                self.path, f"the file ends before {_named(entry)} does (at byte {entry.end}).", SALVAGE
+            )
+        data = os.pread(stream.fileno(), entry.length, entry.offset)
+        while len(data) < entry.length:
+            more = os.pread(stream.fileno(), entry.length - len(data), entry.offset + len(data))
+            if not more:
+                raise TruncatedSegmentError(self.path, f"{_named(entry)} was cut off while it was read.", SALVAGE)
+            data += more
+        if digest(data) != entry.digest:
+            raise CorruptSegmentError(self.path, f"the bytes of {_named(entry)} are not those written.", SALVAGE)
+        return data
+
+
+def _named(entry: Entry) -> str:
+    return "the schema" if entry.kind is Kind.SCHEMA else f"batch {entry.sequence - 1}"
+
+
+def _selection(name: str, columns: Sequence[str] | None) -> pa.Schema:
+    whole = schema.TABLES[schema.table_name(name)]
+    if columns is None:
+        return whole
+    unknown = [column for column in columns if column not in whole.names]
+    if unknown:
+        raise schema.SchemaError(
+            f"`{name}` has no column `{unknown[0]}`.",
+            f"Its columns are {', '.join(whole.names)}.",
+            table=name,
+            column=unknown[0],
+        )
+    return pa.schema([whole.field(column) for column in columns], metadata=whole.metadata)
+
+
+def _snapshot(run_dir: Path, table: schema.TableName) -> list[_SegmentFiles]:
+    folder = layout.table_dir(run_dir, table)
+    if not folder.is_dir():
+        return []
+    return [_open(folder, name, table) for name in layout.segment_names(folder)]
+
+
+def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:
+    stream, journal = folder / (name + layout.STREAM_SUFFIX), folder / (name + layout.JOURNAL_SUFFIX)
+    try:
+        # Before the stream's size: what the journal vouches for now is in the stream now.
+        found = decode_journal(journal.read_bytes(), journal)
+        faults = _journal_faults(found, journal, table)
+    except FileNotFoundError:
+        faults = (ForeignFileError(stream, "an Arrow stream without its journal.", SALVAGE_JOURNAL),)
+        found = _NOTHING
+    except OSError as error:
+        faults, found = (unreadable(journal, error),), _NOTHING
+    except SegmentError as error:
+        faults, found = (error,), _NOTHING
+    size = stream.stat().st_size if stream.exists() else 0
+    if found is not _NOTHING and found.header is None and size:
+        # No kill does this: the journal's header is whole before the first byte of the stream.
+        faults = (CorruptSegmentError(journal, "the journal is empty, its stream is not.", SALVAGE_JOURNAL),)
+    return _SegmentFiles(table, stream, found, faults, size)
+
+
+_NOTHING = Journal(header=None, entries=(), torn_bytes=0, faults=())
+
+SALVAGE_JOURNAL = (
+    "Copy the .journal file of the same name back beside it, or move it away. A stream alone is still an Arrow IPC "
+    "stream: pyarrow.ipc.open_stream reads it, unchecked."
+)
+
+
+def _journal_faults(found: Journal, path: Path, table: schema.TableName) -> tuple[SegmentError, ...]:
+    """Damaged entries; raises where the whole segment is not one to read."""
+    if found.header is None:
+        return ()
+    if found.header.table != table:
+        raise ForeignFileError(
+            path, f"the segment belongs to `{found.header.table}`, not to `{table}`.", "Move it to its own folder."
+        )
+    if found.header.schema_version > schema.SCHEMA_VERSION:
+        raise NewerFormatError(
+            path,
+            f"the segment has schema version {found.header.schema_version}; "
+            f"this installation reads up to {schema.SCHEMA_VERSION}.",
+            "Install a newer warpsmith-records.",
+        )
+    return tuple(CorruptSegmentError(path, f"{fault}.", SALVAGE) for fault in found.faults)
