@@ -14,6 +14,7 @@ _LARGEST_VALUE = 50.0
 _LARGEST_SLOPE = 40.0
 _LEAST_SPREAD = 0.1
 _LARGEST_CONSTANT_SHARE = 0.6
+_ROUNDING = 2e-5
 _NEAR, _SHARP_SHARE = 0.02, 0.03
 _LOOK_ALIKE = ({"add_c", "sub_c"}, {"mul_c", "div_c"}, {"clamp", "clamp_min", "clamp_max"})
 
@@ -68,6 +69,7 @@ def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
     """Tell whether the chain is defined on all of [-reach, reach], bounded, not steep, and far from constant."""
     try:
         values = _values(chain, reach)
+        rounded = _values(chain, reach, relative_error=1e-6, absolute_error=1e-7)
     except (ValueError, OverflowError, ZeroDivisionError):
         return False
     width = 2.0 * reach / _GRID_CELLS
@@ -77,6 +79,7 @@ def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
         all(math.isfinite(v) and abs(v) <= _LARGEST_VALUE for v in values)
         and steepest <= _LARGEST_SLOPE
         and max(values) - min(values) >= _LEAST_SPREAD
+        and all(abs(r - v) <= _ROUNDING * (1.0 + abs(v)) for r, v in zip(rounded, values, strict=True))
         and most_common <= _LARGEST_CONSTANT_SHARE * len(values)
     )
 
@@ -92,13 +95,17 @@ def has_sharp_extremum(chain: Chain, *, largest: bool) -> bool:
     return sum(abs(v - extremum) <= near for v in values) <= _SHARP_SHARE * len(values)
 
 
-def _values(chain: Chain, reach: float) -> list[float]:
-    return [_apply(chain, reach * (2 * i / _GRID_CELLS - 1)) for i in range(_GRID_CELLS + 1)]
+def _values(
+    chain: Chain, reach: float, *, relative_error: float = 0.0, absolute_error: float = 0.0
+) -> list[float]:
+    """Return the chain on a grid, each step's result disturbed as much as fp32 might."""
+    grid = (reach * (2 * i / _GRID_CELLS - 1) for i in range(_GRID_CELLS + 1))
+    return [_apply(chain, x, 1.0 + relative_error, absolute_error) for x in grid]
 
 
-def _apply(chain: Chain, x: float) -> float:
+def _apply(chain: Chain, x: float, factor: float, offset: float) -> float:
     for step in chain:
-        x = step.operation.value(x, step.constants)
+        x = step.operation.value(x, step.constants) * factor + offset
         if abs(x) > 1e6:
             raise OverflowError(f"{step.operation.name} leaves the representable range")
     return x

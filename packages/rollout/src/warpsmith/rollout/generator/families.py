@@ -18,6 +18,8 @@ ROW_BLOCK = 512
 
 _FLAT = ((256,), (1000,), (1024,), (1536,), (3001,), (4096,))
 _MATRICES = ((8, 128), (16, 64), (16, 100), (13, 77), (32, 128), (7, 300), (31, 33), (24, 96))
+_NARROW = tuple(shape for shape in _MATRICES if shape[1] <= 128)
+"""A softmax over a wider row differs from a constant by little more than the tolerance."""
 _CUBES = ((4, 8, 32), (2, 5, 60), (3, 16, 64), (6, 7, 50))
 _PRODUCT_REACH = 48.0
 """No entry of a product is expected beyond this: 64 terms of variance 16/9 have a standard deviation of 10.7."""
@@ -148,7 +150,7 @@ def softmax(rng: random.Random) -> Draft:
     return _rowwise(
         composition=f"{name}({key(chain)})",
         slug="_".join(part for part in (_slug(chain), name) if part),
-        inputs=(Tensor("x", rng.choice(_MATRICES)),),
+        inputs=(Tensor("x", rng.choice(_NARROW)),),
         torch=(*_torch(chain, "x"), f"return {_SOFT[name][0]}"),
         kernel=(*_triton(chain, "x"), *shift, *finish, _STORE_ROW),
     )
