@@ -66,7 +66,7 @@ class ChatFormat:
         eos = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
         end = [] if self.end_of_turn_id is None else [self.end_of_turn_id]
         self._stop_token_ids = tuple(dict.fromkeys([*end, *eos, *stop_token_ids]))
-        self._stop_texts = tuple(self._text_of(i) for i in self._stop_token_ids)
+        self._stop_texts = tuple(self.token(i) for i in self._stop_token_ids)
 
     # The interface -------------------------------------------------------------------------------------------------
 
@@ -111,6 +111,10 @@ class ChatFormat:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids` without control tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def token(self, token_id: int) -> str:
+        """Return the text of one token, control tokens included."""
+        return str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Return the ids a sampler is given to answer `messages`: the conversation and the generation prompt."""
@@ -253,9 +257,6 @@ class ChatFormat:
         """Return the id of the control token that `text` begins with, if it does."""
         ids = self.encode(text)
         return ids[0] if ids and ids[0] in self.tokenizer.added_tokens_decoder else None
-
-    def _text_of(self, token_id: int) -> str:
-        return str(self.tokenizer.convert_ids_to_tokens(token_id))
 
     def _control_tokens(self) -> list[str]:
         return [str(token.content) for token in self.tokenizer.added_tokens_decoder.values() if token.special]

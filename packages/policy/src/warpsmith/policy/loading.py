@@ -1,6 +1,7 @@
 """A policy: model, tokenizer and chat format of one Hugging Face directory, checked before it is believed."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from warpsmith.policy.errors import CheckpointError, TokenizerError
 from warpsmith.policy.files import appearing_directory
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -112,12 +114,22 @@ def check_directory(path: Path) -> Path:
             f"{path} {what}; a Hugging Face directory was expected.",
             "Give the directory that holds config.json, or make one with `warpsmith-policy new-tiny`.",
         )
-    config = _read_json(path / "config.json", "Copy the model's config.json beside its weights.")
+    read_config(path)
+    return path
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the `config.json` of a directory.
+
+    Raises:
+        CheckpointError: it is missing, no JSON object, or names no model type.
+    """
+    config = _read_json(directory / "config.json", "Copy the model's config.json beside its weights.")
     if "model_type" not in config:
         raise CheckpointError(
-            f"{path / 'config.json'} names no model_type.", "Copy the config.json of the released model."
+            f"{directory / 'config.json'} names no model_type.", "Copy the config.json of the released model."
         )
-    return path
+    return config
 
 
 def load_tokenizer(directory: Path) -> "PreTrainedTokenizerFast":
@@ -168,6 +180,28 @@ def check_weights(directory: Path) -> list[Path]:
     return files
 
 
+def count_parameters(directory: Path) -> int:
+    """Return how many weights a directory stores; tied ones count once.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    from safetensors import safe_open
+
+    total = 0
+    for file in check_weights(directory):
+        with safe_open(file, framework="numpy") as tensors:
+            total += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    return total
+
+
+def torch_dtype(name: DTypeName) -> "torch.dtype":
+    """Return torch's dtype of that name."""
+    import torch
+
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
+
+
 def _weight_files(directory: Path) -> list[Path]:
     index = directory / WEIGHTS_INDEX
     if index.is_file():
@@ -207,13 +241,12 @@ def _generation_stops(directory: Path) -> list[int]:
 
 def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName) -> "PreTrainedModel":
     """Load the weights, and refuse a model of which a part would stay randomly initialised."""
-    import torch
     from transformers import AutoModelForCausalLM
 
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             directory,
-            dtype={"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype],
+            dtype=torch_dtype(dtype),
             attn_implementation=attention,
             local_files_only=True,
             trust_remote_code=False,

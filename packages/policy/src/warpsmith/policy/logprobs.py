@@ -212,12 +212,12 @@ class _Head:
 class _Work(NamedTuple):
     """The tokens to score, and how: `size` positions at a time."""
 
-    targets_M: Tensor
+    targets: Tensor
     temperature: float
     size: int
 
     def chunks(self) -> Iterator[slice]:
-        return (slice(i, i + self.size) for i in range(0, len(self.targets_M), self.size))
+        return (slice(i, i + self.size) for i in range(0, len(self.targets), self.size))
 
 
 def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: _Work) -> Tensor:
@@ -226,8 +226,8 @@ def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tens
     def of_chunk(hidden_KC: Tensor, targets_K: Tensor) -> Tensor:
         return _stats(projection_forward(hidden_KC).float() / work.temperature, targets_K)
 
-    done = [checkpoint(of_chunk, hidden_MC[rows], work.targets_M[rows], use_reentrant=False) for rows in work.chunks()]
-    return torch.cat(done) if done else of_chunk(hidden_MC, work.targets_M)
+    done = [checkpoint(of_chunk, hidden_MC[rows], work.targets[rows], use_reentrant=False) for rows in work.chunks()]
+    return torch.cat(done) if done else of_chunk(hidden_MC, work.targets)
 
 
 def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
@@ -257,7 +257,7 @@ class _LinearStats(torch.autograd.Function):
         stats_M2 = torch.empty(len(hidden_MC), 2, dtype=torch.float32, device=hidden_MC.device)
         for rows in work.chunks():
             scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
-            stats_M2[rows] = _stats(scaled_KV, work.targets_M[rows])
+            stats_M2[rows] = _stats(scaled_KV, work.targets[rows])
         return stats_M2
 
     @staticmethod
@@ -271,7 +271,7 @@ class _LinearStats(torch.autograd.Function):
         bias_grad = torch.zeros_like(bias_V, dtype=torch.float32) if want_bias else None
         for rows in work.chunks():
             scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
-            logits_grad_KV = _logits_grad(scaled_KV, work.targets_M[rows], grad_M2[rows]) / work.temperature
+            logits_grad_KV = _logits_grad(scaled_KV, work.targets[rows], grad_M2[rows]) / work.temperature
             narrow_KV = logits_grad_KV.to(weight_VC.dtype)
             if hidden_grad is not None:
                 hidden_grad[rows] = narrow_KV @ weight_VC

