@@ -1,0 +1,45 @@
+"""Configuration of the evaluator. Importable without torch."""
+
+import os
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+IsolationTier = Literal["namespaces", "landlock", "none"]
+
+
+def _default_slots() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+class EvaluatorConfig(BaseModel):
+    """How the pool is sized, how far workers are contained, and what an evaluation may take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slots: int = Field(default_factory=_default_slots, ge=1, le=256, description="Evaluations that run at once.")
+    ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
+    reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
+    minimum_isolation: IsolationTier = Field(
+        default="landlock", description="Weakest containment that is accepted; a machine that gives less is refused."
+    )
+    device: Literal["cpu"] = "cpu"
+    target_arch: int = Field(default=90, ge=75, le=130, description="Chip that kernels are compiled for: 90 is sm_90.")
+    trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
+    timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Deadline of the candidate's whole run.")
+    compile_timeout_s: float = Field(default=60.0, gt=0, le=3600, description="Deadline of compiling one candidate.")
+    reference_timeout_s: float = Field(
+        default=60.0, gt=0, le=3600, description="Deadline of one step of the reference."
+    )
+    start_timeout_s: float = Field(default=120.0, gt=0, le=3600, description="Deadline of starting judge and zygotes.")
+    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory that one worker may take.")
+    scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
+    processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
+    max_tensor_bytes: int = Field(default=1 << 30, ge=1 << 16, description="Bytes of one set of inputs or outputs.")
+    allow_degenerate: bool = Field(
+        default=False,
+        description="Flag a problem that a constant passes (`degenerate_problem`) instead of refusing it.",
+    )
+    extra_operators: tuple[str, ...] = Field(
+        default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
+    )

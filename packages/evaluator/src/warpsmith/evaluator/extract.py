@@ -1,0 +1,394 @@
+"""Takes a candidate's kernels out of its source by syntax, so that they can be compiled without running its host code.
+
+What is kept: imports of `triton`, `triton.language` and `math`; module-level constants made of literals, arithmetic,
+`tl.constexpr` and a few pure helpers; functions decorated with `triton.jit`. Everything else is blanked, line by line,
+so that the compiler's messages name the lines of the candidate's own file.
+
+Triton's code generator runs Python while it compiles: it calls any function that a kernel's body names, reads any
+attribute of a module that the body can reach, and offers `getattr`. So a kept function may only name what this module
+allows, and may touch no attribute that begins with an underscore.
+"""
+
+import ast
+import builtins
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from warpsmith.records.errors import WarpsmithError
+
+ALLOWED_MODULES: Final = frozenset(
+    {
+        "triton",
+        "triton.language",
+        "triton.language.math",
+        "triton.language.extra",
+        "triton.language.extra.libdevice",
+        "triton.language.extra.cuda",
+        "triton.language.extra.cuda.libdevice",
+        "math",
+    }
+)
+PURE_HELPERS: Final = frozenset(
+    {"triton.cdiv", "triton.next_power_of_2", "min", "max", "abs", "int", "float", "bool", "len"}
+)
+JIT_NAME: Final = "warpsmith_jit"
+BODY_BUILTINS: Final = frozenset(
+    {"range", "len", "min", "max", "abs", "int", "float", "bool", "isinstance", "print", "tuple", "list"}
+)
+LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
+
+
+class ExtractionError(WarpsmithError):
+    """A kernel cannot be taken out of the source, or its body names what no kernel may run at compile time."""
+
+    def __init__(self, message: str, remedy: str, line: int) -> None:
+        super().__init__(f"line {line}: {message}", remedy)
+        self.line = line
+
+
+@dataclass
+class _Module:
+    """What a candidate's module binds at top level, as far as it may be kept."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    constants: set[str] = field(default_factory=set)
+    kernels: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    kept: list[ast.stmt] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """The kept source with the original's line numbers, its kernels, and the dotted library names that they reach.
+
+    In the source each kernel carries the one decorator `JIT_NAME`, which whoever executes it must provide.
+    """
+
+    source: str
+    kernels: tuple[str, ...]
+    reached: frozenset[str]
+
+
+def extract(source: str) -> Extracted:
+    """Return the kernels of `source` with everything else blanked; ExtractionError or SyntaxError if that cannot be.
+
+    Never executes anything of `source`.
+    """
+    tree = ast.parse(source)
+    module = _Module()
+    for statement in tree.body:
+        _take(statement, module)
+    reached: set[str] = set()
+    for kernel in module.kernels.values():
+        reached |= _check_kernel(kernel, module)
+    return Extracted(_render(source, module), tuple(module.kernels), frozenset(reached))
+
+
+def dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    """Return the full dotted name of `a.b.c` with the import alias of `a` resolved; None for anything else."""
+    match node:
+        case ast.Name(id=name):
+            return aliases.get(name, name)
+        case ast.Attribute(value=value, attr=attr):
+            base = dotted(value, aliases)
+            return f"{base}.{attr}" if base else None
+        case _:
+            return None
+
+
+def _take(statement: ast.stmt, module: _Module) -> None:
+    match statement:
+        case ast.Import():
+            _take_import(statement, module)
+        case ast.ImportFrom():
+            _take_import_from(statement, module)
+        case ast.FunctionDef() if _is_jit(statement, module):
+            module.kernels[statement.name] = statement
+            module.kept.append(statement)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_constant(value, module):
+            module.constants.add(name)
+            module.kept.append(statement)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _is_constant(value, module):
+            if dotted(statement.annotation, module.aliases) == "triton.language.constexpr" or isinstance(
+                statement.annotation, ast.Name
+            ):
+                module.constants.add(name)
+                module.kept.append(statement)
+
+
+def _take_import(statement: ast.Import, module: _Module) -> None:
+    if all(alias.name in ALLOWED_MODULES for alias in statement.names):
+        for alias in statement.names:
+            module.aliases[alias.asname or alias.name.partition(".")[0]] = (
+                alias.name if alias.asname else alias.name.partition(".")[0]
+            )
+        module.kept.append(statement)
+
+
+def _take_import_from(statement: ast.ImportFrom, module: _Module) -> None:
+    if (
+        statement.level
+        or statement.module not in ALLOWED_MODULES
+        or any(alias.name == "*" for alias in statement.names)
+    ):
+        return
+    if any(alias.name.startswith("_") for alias in statement.names):
+        return
+    for alias in statement.names:
+        module.aliases[alias.asname or alias.name] = f"{statement.module}.{alias.name}"
+    module.kept.append(statement)
+
+
+def _is_jit(function: ast.FunctionDef, module: _Module) -> bool:
+    return any(_decorator_name(decorator, module) == "triton.jit" for decorator in function.decorator_list)
+
+
+def _decorator_name(decorator: ast.expr, module: _Module) -> str | None:
+    return dotted(decorator.func if isinstance(decorator, ast.Call) else decorator, module.aliases)
+
+
+def _is_constant(node: ast.expr, module: _Module) -> bool:
+    """Whether evaluating `node` runs nothing but literals, arithmetic and pure helpers."""
+    match node:
+        case ast.Constant():
+            return True
+        case ast.Name(id=name):
+            return name in module.constants
+        case ast.Attribute():
+            dotted_name = dotted(node, module.aliases)
+            return _is_math(dotted_name) or _is_language_attribute(dotted_name)
+        case ast.Call(func=function, args=arguments, keywords=[]):
+            return _is_pure(dotted(function, module.aliases)) and _all_constant(arguments, module)
+        case _:
+            return _is_constant_expression(node, module)
+
+
+def _is_constant_expression(node: ast.expr, module: _Module) -> bool:
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return _is_constant(operand, module)
+        case ast.BinOp(left=left, right=right, op=op):
+            # Powers and shifts of literals can take any amount of time and memory.
+            return not isinstance(op, ast.Pow | ast.LShift) and _all_constant([left, right], module)
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return _all_constant(items, module)
+        case _:
+            return False
+
+
+def _all_constant(nodes: list[ast.expr], module: _Module) -> bool:
+    return all(_is_constant(node, module) for node in nodes)
+
+
+def _is_pure(name: str | None) -> bool:
+    return name in PURE_HELPERS or name == "triton.language.constexpr" or _is_math(name)
+
+
+def _is_math(name: str | None) -> bool:
+    return name is not None and name.startswith("math.") and name.count(".") == 1 and not name.startswith("math._")
+
+
+def _is_language_attribute(name: str | None) -> bool:
+    return name is not None and name.startswith("triton.language.") and name.count(".") == 2 and "._" not in name
+
+
+def _check_kernel(function: ast.FunctionDef, module: _Module) -> set[str]:
+    for decorator in function.decorator_list:
+        _check_decorator(decorator, function, module)
+    for default in [*function.args.defaults, *(item for item in function.args.kw_defaults if item is not None)]:
+        if not _is_constant(default, module):
+            raise ExtractionError(
+                f"a default value of kernel {function.name} is no constant.",
+                "Use a literal, or a module-level constant made of literals.",
+                default.lineno,
+            )
+    for argument in _arguments(function):
+        _check_annotation(argument.annotation, function, module)
+    body = _Body(function, module)
+    for statement in function.body:
+        body.visit(statement)
+    return body.reached
+
+
+def _check_decorator(decorator: ast.expr, function: ast.FunctionDef, module: _Module) -> None:
+    name = _decorator_name(decorator, module)
+    if name not in {"triton.jit", *LAUNCH_DECORATORS}:
+        raise ExtractionError(
+            f"kernel {function.name} has the decorator {ast.unparse(decorator)[:80]}.",
+            "Only triton.jit, triton.autotune and triton.heuristics are allowed on a kernel.",
+            decorator.lineno,
+        )
+
+
+def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = function.args
+    if arguments.vararg or arguments.kwarg:
+        raise ExtractionError(
+            f"kernel {function.name} takes *args or **kwargs.", "Name every argument of a kernel.", function.lineno
+        )
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _check_annotation(annotation: ast.expr | None, function: ast.FunctionDef, module: _Module) -> None:
+    if annotation is None or isinstance(annotation, ast.Constant):
+        return
+    name = dotted(annotation, module.aliases)
+    if name in {"int", "float", "bool"} or _is_language_attribute(name):
+        return
+    raise ExtractionError(
+        f"an argument of kernel {function.name} has the annotation {ast.unparse(annotation)[:80]}.",
+        "Use tl.constexpr, a tl type, or no annotation.",
+        annotation.lineno,
+    )
+
+
+class _Body(ast.NodeVisitor):
+    """Checks the body of one kernel, and collects the library names that it reaches."""
+
+    def __init__(self, function: ast.FunctionDef, module: _Module) -> None:
+        self.function = function
+        self.module = module
+        self.reached: set[str] = set()
+        self.local = _local_names(function)
+        for name in self.local & set(dir(builtins)) - BODY_BUILTINS:
+            if name in _CLOSED_BUILTINS:
+                raise self.refused(function, f"the local name {name}", "Give it another name.")
+
+    def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
+        line = int(getattr(node, "lineno", self.function.lineno))
+        return ExtractionError(
+            f"kernel {self.function.name} uses {what}, which cannot be compiled by itself.", remedy, line
+        )
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, _FORBIDDEN_NODES):
+            raise self.refused(
+                node, f"a {type(node).__name__}", "Leave it out; define helpers at module level with @triton.jit."
+            )
+        super().visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr.startswith("_"):
+            raise self.refused(
+                node, f"the attribute {node.attr}", "Names that begin with an underscore are closed to kernels."
+            )
+        name = dotted(node, self.module.aliases)
+        if name is None or _root(node) not in self.module.aliases:
+            self.generic_visit(node)
+            return
+        if not _is_reachable(name):
+            raise self.refused(node, name, "A kernel may use triton.language, its math and extra modules, and math.")
+        self.reached.add(name)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        name = node.id
+        if name in self.module.aliases:
+            full = self.module.aliases[name]
+            if not _is_reachable(full):
+                raise self.refused(node, f"the module {name} as a value", "Name what you need of it: tl.load, math.pi.")
+            self.reached.add(full)
+        elif name not in self.local | set(self.module.kernels) | self.module.constants | BODY_BUILTINS:
+            raise self.refused(
+                node,
+                f"the global {name}",
+                "A kernel may name its arguments and locals, other @triton.jit functions of the file, "
+                "and module-level tl.constexpr constants.",
+            )
+
+
+_FORBIDDEN_NODES: Final = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Try,
+    ast.With,
+    ast.Raise,
+    ast.Yield,
+    ast.YieldFrom,
+    ast.Await,
+    ast.Delete,
+)
+_CLOSED_BUILTINS: Final = frozenset(
+    {
+        "getattr",
+        "setattr",
+        "hasattr",
+        "delattr",
+        "eval",
+        "exec",
+        "compile",
+        "open",
+        "globals",
+        "locals",
+        "vars",
+        "type",
+        "object",
+        "super",
+    }
+)
+
+
+def _local_names(function: ast.FunctionDef) -> set[str]:
+    names = {argument.arg for argument in _arguments(function)}
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+    return names
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_reachable(name: str) -> bool:
+    """Whether a dotted name is a member (not a module) of what a kernel may reach."""
+    if name in PURE_HELPERS or _is_math(name):
+        return True
+    if name in ALLOWED_MODULES:
+        return False
+    parts = name.split(".")
+    return parts[:2] == ["triton", "language"] and not any(part.startswith("_") for part in parts)
+
+
+def _render(source: str, module: _Module) -> str:
+    """Return the source with every line blanked that belongs to nothing kept; decorators become one of ours."""
+    lines = re.split(r"\r\n|\r|\n", source)
+    rendered = [""] * len(lines)
+    for statement in module.kept:
+        if isinstance(statement, ast.FunctionDef):
+            rendered[statement.lineno - 2] = f"@{JIT_NAME}"
+        for number in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
+            rendered[number] = lines[number]
+    text = "\n".join(rendered) + "\n"
+    _check_nothing_else(text, module)
+    return text
+
+
+def _check_nothing_else(text: str, module: _Module) -> None:
+    """Raise unless `text` parses to exactly the kept statements: lines shared with other code would smuggle it in."""
+    expected = [_dump(statement) for statement in module.kept]
+    try:
+        found = [_dump(statement) for statement in ast.parse(text).body]
+    except SyntaxError as error:
+        raise ExtractionError(
+            "a kept statement shares its lines with other code.", "Put one statement on a line.", error.lineno or 1
+        ) from error
+    if found != expected:
+        raise ExtractionError("a kept statement shares its lines with other code.", "Put one statement on a line.", 1)
+
+
+def _dump(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.FunctionDef):
+        bare = ast.FunctionDef(
+            name=statement.name, args=statement.args, body=statement.body, decorator_list=[], returns=statement.returns
+        )
+        return ast.dump(bare)
+    return ast.dump(statement)

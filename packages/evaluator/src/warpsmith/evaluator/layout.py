@@ -1,0 +1,138 @@
+"""Where tensors lie in an arena: dtype, shape, strides and byte offset, checked without torch.
+
+An arena is one shared buffer that holds several tensors. Whoever describes a tensor may be hostile, so every slot is
+validated against limits and against its arena before anything is read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from warpsmith.evaluator.errors import LayoutError
+
+ITEM_BYTES: Final[dict[str, int]] = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "uint16": 2,
+    "int16": 2,
+    "uint32": 4,
+    "int32": 4,
+    "uint64": 8,
+    "int64": 8,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+"""Bytes of one element by dtype name (torch's names without the `torch.`)."""
+
+FLOATING: Final = frozenset({"float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"})
+
+MAX_RANK: Final = 16
+ALIGNMENT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlot:
+    """One tensor in an arena. `stride` is in elements, `offset` in bytes from the arena's start."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * ITEM_BYTES[self.dtype]
+
+    def at(self, offset: int) -> "TensorSlot":
+        return replace(self, offset=offset)
+
+    def same_kind(self, other: "TensorSlot") -> bool:
+        """Whether dtype and shape agree; strides and place are no part of a tensor's value."""
+        return self.dtype == other.dtype and self.shape == other.shape
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def contiguous(dtype: str, shape: tuple[int, ...]) -> TensorSlot:
+    """Return the slot of a contiguous tensor at offset 0."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return TensorSlot(dtype, shape, tuple(reversed(strides)))
+
+
+def is_dense(slot: TensorSlot) -> bool:
+    """Whether the strides are a permutation of the contiguous ones: no gaps, no element stored twice."""
+    expected = 1
+    for stride, size in sorted(
+        (stride, size) for stride, size in zip(slot.stride, slot.shape, strict=True) if size > 1
+    ):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
+    """Return `slot` if it describes a dense tensor of a known dtype within `max_bytes`; raise LayoutError otherwise."""
+    if slot.dtype not in ITEM_BYTES:
+        raise LayoutError(f"{slot.dtype!r} is no dtype of the protocol.", f"Use one of {', '.join(ITEM_BYTES)}.")
+    if len(slot.shape) > MAX_RANK or len(slot.shape) != len(slot.stride):
+        raise LayoutError(
+            f"A tensor has rank {len(slot.shape)} and {len(slot.stride)} strides; expected as many, at most {MAX_RANK}."
+        )
+    if any(size < 0 for size in slot.shape) or any(step < 0 for step in slot.stride):
+        raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
+    if slot.nbytes > max_bytes:
+        raise LayoutError(
+            f"A tensor {slot} takes {slot.nbytes} bytes; at most {max_bytes} were expected.",
+            "Make the problem's tensors smaller, or raise max_tensor_bytes in the evaluator's configuration.",
+        )
+    if slot.numel and not is_dense(slot):
+        raise LayoutError(
+            f"Strides {slot.stride} of shape {slot.shape} leave gaps or overlap; dense ones were expected."
+        )
+    return slot
+
+
+def check_in_arena(slot: TensorSlot, arena_bytes: int) -> TensorSlot:
+    """Return `slot` if it is sound and lies inside an arena of `arena_bytes`; raise LayoutError otherwise."""
+    check_slot(slot, arena_bytes)
+    if slot.offset < 0 or slot.offset % ITEM_BYTES[slot.dtype] or slot.offset + slot.nbytes > arena_bytes:
+        raise LayoutError(f"A tensor {slot} at byte {slot.offset} does not lie in its arena of {arena_bytes} bytes.")
+    return slot
+
+
+def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot], int]:
+    """Place slots one behind the other, each aligned to 64 bytes.
+
+    Returns:
+        The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).
+    """
+    placed: list[TensorSlot] = []
+    end = 0
+    for slot in slots:
+        check_slot(slot, max_bytes)
+        placed.append(slot.at(end))
+        end += -(-slot.nbytes // ALIGNMENT) * ALIGNMENT
+    if end > max_bytes:
+        raise LayoutError(
+            f"The tensors of one set take {end} bytes together; at most {max_bytes} were expected.",
+            "Make the problem's tensors smaller, or raise max_tensor_bytes in the evaluator's configuration.",
+        )
+    return placed, max(end, ALIGNMENT)

@@ -1,0 +1,115 @@
+"""What an evaluation ends in: a status with its evidence. Importable without torch."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, get_args
+
+Status = Literal["correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid"]
+STATUSES: Final[tuple[str, ...]] = get_args(Status)
+
+ErrorCategory = Literal[
+    "shared_memory_exceeded",
+    "illegal_memory_access",
+    "memory_fault",
+    "segmentation_fault",
+    "unsupported_architecture",
+    "unsupported_dtype",
+    "triton_compilation_error",
+    "triton_jit_error",
+    "syntax_error",
+    "timeout",
+    "process_error",
+    "parse_error",
+    "unknown",
+]
+ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
+
+Flag = Literal[
+    "torch_fallback",
+    "no_kernel",
+    "decoy_kernel",
+    "input_mutation",
+    "degenerate_problem",
+    "returns_input",
+    "missing_buffers",
+    "unmatched_parameters",
+    "tf32_dot",
+    "retried",
+]
+FLAGS: Final[tuple[str, ...]] = get_args(Flag)
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Where an evaluation's time went, in seconds: compiling kernels, waiting for a free slot, everything else."""
+
+    compile: float = 0.0
+    wait: float = 0.0
+    evaluate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of judging one candidate.
+
+    Attributes:
+        status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did.
+        compiled: whether every kernel that ran was compiled for the target chip by the compile worker.
+        correct: whether every trial's output agreed with the reference; true only with status `correct`.
+        speedup: reference time over candidate time; None where nothing is timed.
+        runtime_ms: the candidate's time in milliseconds; None where nothing is timed.
+        reference_ms: the reference's time in milliseconds; None where nothing is timed.
+        timing_tier: how far the time can be trusted; `none` where nothing is timed.
+        isolation_tier: the weakest containment that a worker of this evaluation had.
+        flags: what was noticed, from FLAGS.
+        error_category: one of ERROR_CATEGORIES, or None.
+        error_message: what went wrong, written to be shown to whoever wrote the candidate.
+        max_abs_error: largest absolute error over all trials that ran; None if no output was compared.
+        mismatched_fraction: largest share of elements outside the tolerance in one trial, 0 to 1; None likewise.
+        trials: correctness trials that ran.
+        cached: whether every kernel's compilation came from the compile cache.
+        device: what the candidate ran on.
+        seconds: where the time went.
+    """
+
+    status: Status
+    compiled: bool
+    correct: bool
+    speedup: float | None = None
+    runtime_ms: float | None = None
+    reference_ms: float | None = None
+    timing_tier: str = "none"
+    isolation_tier: str = "none"
+    flags: tuple[str, ...] = ()
+    error_category: str | None = None
+    error_message: str | None = None
+    max_abs_error: float | None = None
+    mismatched_fraction: float | None = None
+    trials: int = 0
+    cached: bool = False
+    device: str = "cpu"
+    seconds: Seconds = field(default_factory=Seconds)
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
+        if self.correct != (self.status == "correct"):
+            raise ValueError(f"correct={self.correct} does not fit status {self.status!r}")
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the verdict as plain values: the object of `--json`."""
+        record = asdict(self)
+        record["flags"] = list(self.flags)
+        return record
+
+    @staticmethod
+    def from_record(record: dict[str, Any]) -> "Verdict":
+        """Return the verdict that `to_record` wrote."""
+        values = dict(record)
+        values["flags"] = tuple(values["flags"])
+        values["seconds"] = Seconds(**values["seconds"])
+        return Verdict(**values)
+
+
+def invalid(message: str, category: ErrorCategory = "process_error") -> Verdict:
+    """Return the verdict for a failure of the evaluator itself."""
+    return Verdict("invalid", compiled=False, correct=False, error_category=category, error_message=message)
