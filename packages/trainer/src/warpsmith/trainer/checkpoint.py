@@ -1,0 +1,215 @@
+"""Checkpoints: everything a run needs to go on as if it had not been stopped. Each appears whole or not at all.
+
+    RUN/checkpoints/step-00000050/
+        zero/           model and optimizer, one file a rank (DeepSpeed's format)
+        random-0.pt     the random generators of rank 0, and so on
+        state.json      Progress, the configuration, the number of ranks
+"""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.trainer.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.engine.ranks import Ranks
+    from warpsmith.trainer.engine.zero import ZeroEngine
+
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        step: steps that are done.
+        update: optimizer updates that are done; the learning rate follows from it.
+        cursor: problems or examples handed out so far; the next ones follow from it and the seed.
+        weight_version: version of the weights; 0 is the initial policy.
+        seconds: wall time spent over all starts.
+    """
+
+    step: int = 0
+    update: int = 0
+    cursor: int = 0
+    weight_version: int = 0
+    seconds: float = 0.0
+
+
+def directory_of(run_dir: Path) -> Path:
+    """Return where the checkpoints of a run stand."""
+    return run_dir / "checkpoints"
+
+
+def complete(run_dir: Path) -> list[Path]:
+    """Return the complete checkpoints of a run, oldest first."""
+    return sorted(path for path in directory_of(run_dir).glob("step-*") if (path / STATE).is_file())
+
+
+def latest(run_dir: Path) -> Path:
+    """Return the newest complete checkpoint.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    found = complete(run_dir)
+    if not found:
+        raise CheckpointError(
+            f"{run_dir} holds no checkpoint to resume from.", "Start without --resume, or name the run's directory."
+        )
+    return found[-1]
+
+
+def save(
+    run_dir: Path,
+    engine: "ZeroEngine",
+    ranks: "Ranks",
+    progress: Progress,
+    config: Mapping[str, Any],
+    keep: int,
+) -> Path:
+    """Write a checkpoint; collective. Then remove all but the newest `keep`.
+
+    The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the
+    old checkpoints or the old and the new one.
+    """
+    final = directory_of(run_dir) / f"step-{progress.step:08d}"
+    partial = final.with_name(f".{final.name}.partial")
+    if ranks.drives:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    ranks.barrier()
+    engine.save(partial)
+    save_random_state(partial / f"random-{ranks.rank}.pt")
+    ranks.barrier()
+    if ranks.drives:
+        state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config)}
+        (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
+        _flush(partial)
+        if final.exists():
+            shutil.rmtree(final)
+        partial.rename(final)
+        for old in complete(run_dir)[:-keep]:
+            shutil.rmtree(old)
+    ranks.barrier()
+    return final
+
+
+def load(path: Path, engine: "ZeroEngine", ranks: "Ranks", config: Mapping[str, Any]) -> Progress:
+    """Read a checkpoint into the engine and the random generators; collective, before the first forward pass.
+
+    Raises:
+        CheckpointError: it is damaged, of another number of ranks, or of a configuration that differs where it matters.
+    """
+    state = read_state(path)
+    if state["world"] != ranks.world:
+        raise CheckpointError(
+            f"{path} was written by {state['world']} processes; this run has {ranks.world}.",
+            f"Resume with --num-processes {state['world']}, or export it and start a new run from the export.",
+        )
+    refuse_changes(path, state["config"], config)
+    engine.load(path)
+    load_random_state(path / f"random-{ranks.rank}.pt")
+    return Progress(**state["progress"])
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Return the contents of state.json.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        Progress(**state["progress"])
+        return {"progress": state["progress"], "world": int(state["world"]), "config": dict(state["config"])}
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is no checkpoint: it has no {STATE}.", "Name a directory step-....") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path / STATE} is damaged: {error!r}.", "Remove that checkpoint and resume from an older one."
+        ) from error
+
+
+# Keys that may differ between a run and its resumption: none of them changes what a step computes.
+_FREE = (
+    "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "checkpoint", "wandb",
+    "held_out", "sync", "evaluator", "zero.micro_batch_tokens", "zero.bucket_elements", "zero.timeout_minutes",
+    "policy.gradient_checkpointing", "data.eval_every",
+)  # fmt: skip
+
+
+def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse to go on under a configuration that would train something else.
+
+    Raises:
+        CheckpointError: naming each changed key with both values.
+    """
+    before, after = dict(_flat(old)), dict(_flat(new))
+    free = _FREE if before.get("optimizer.schedule") == "constant" else [key for key in _FREE if key != "run.steps"]
+    changed = [
+        f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key) and not any(key == name or key.startswith(f"{name}.") for name in free)
+    ]
+    if changed:
+        raise CheckpointError(
+            f"{path} is of another configuration: {'; '.join(changed)}.",
+            "Resume with the values it was written under, or start a new run in another directory.",
+        )
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def save_random_state(path: Path) -> None:
+    import numpy as np
+    import torch
+
+    kind, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
+    state = {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "numpy": (kind, torch.from_numpy(np.asarray(keys)), position, has_gauss, cached),
+        "python": random.getstate(),
+    }
+    torch.save(state, path)
+
+
+def load_random_state(path: Path) -> None:
+    import numpy as np
+    import torch
+
+    try:
+        state = torch.load(path, weights_only=True)
+    except (OSError, RuntimeError, EOFError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}.", "Resume from an older checkpoint.") from error
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy(), *rest))  # noqa: NPY002
+    random.setstate(state["python"])
+
+
+def _flush(directory: Path) -> None:
+    """Put every file on the disk before the rename says that it is there."""
+    for path in directory.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

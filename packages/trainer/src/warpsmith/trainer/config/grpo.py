@@ -1,0 +1,168 @@
+"""The file of a GRPO run."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.trainer.config.sections import (
+    CheckpointSection,
+    OptimizerSection,
+    RunSection,
+    Section,
+    WandbSection,
+    ZeroSection,
+)
+from warpsmith.trainer.config.tables import full_training_only
+from warpsmith.trainer.credit.normalise import Baseline, Deviation, Normalisation, Scale
+from warpsmith.trainer.objective.presets import PRESETS
+from warpsmith.trainer.objective.presets.preset import Aggregation, Clip, Divergence, Ratio
+from warpsmith.trainer.objective.spec import Correction, ObjectiveSpec
+
+
+class GrpoRunSection(RunSection):
+    """`[run]` of a GRPO file."""
+
+    steps: int = Field(default=100, ge=1, description="Training steps: one batch of rollouts each.")
+    seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
+
+
+class AlgorithmSection(Section):
+    """`[algorithm]`: a preset, and what differs from it."""
+
+    preset: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = Field(
+        default="grpo", description="Where the keys from `baseline` to `aggregation` come from unless given."
+    )
+    prompts_per_step: int = Field(default=4, ge=1, description="Problems of one training step.")
+    samples_per_prompt: int = Field(default=4, ge=1, description="Trajectories of one problem: the group.")
+    updates_per_step: int = Field(
+        default=1, ge=1, description="Optimizer updates of one batch; the batch is cut along whole groups."
+    )
+    estimator: Literal["turn", "trajectory", "final"] = Field(
+        default="turn",
+        description="What a turn is judged by: its return R_t, the trajectory's R_0, or the last score.",
+    )
+    baseline: Baseline = Field(default="mean", description="`mean` of the group or `leave_one_out`.")
+    scale: Scale = Field(default="group", description="Divide advantages by the `group`'s deviation, the `batch`'s, `none`.")
+    deviation: Deviation = Field(default="population", description="`population` (by n) or `sample` (by n - 1).")
+    ratio: Ratio = Field(default="token", description="Importance ratio of each `token` or of the `sequence`.")
+    clip: Clip = Field(default="ppo", description="`ppo`, `cispo` or `none`.")
+    clip_low: float = Field(default=0.2, ge=0, description="The ratio's lower bound is 1 - clip_low.")
+    clip_high: float = Field(default=0.2, ge=0, description="The ratio's upper bound is 1 + clip_high.")
+    aggregation: Aggregation = Field(
+        default="sequence_mean", description="Loss per token: `token_mean`, `sequence_mean` or `constant`."
+    )
+    constant_length: int = Field(default=1024, ge=1, description="Length that `constant` divides by.")
+    kl: Divergence = Field(default="k3", description="Estimator of the KL to the reference policy.")
+    kl_coefficient: float = Field(default=0.0, ge=0, description="Weight of that KL; 0 loads no reference policy.")
+    reference: Path | None = Field(default=None, description="Reference policy; the initial policy when not given.")
+    entropy_coefficient: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
+    old_logprobs: Literal["sampler", "recompute"] = Field(
+        default="sampler",
+        description="What the ratio is taken against: the sampler's log-probabilities, or the trainer's own.",
+    )
+    correction: Correction = Field(
+        default="none", description="Sampler-trainer gap: `truncated` or `masked` importance weights; needs recompute."
+    )
+    correction_low: float = Field(default=0.5, ge=0, description="Weights below this are dropped by `masked`.")
+    correction_high: float = Field(default=2.0, gt=0, description="Cap of `truncated`, upper bound of `masked`.")
+    mask_truncated: bool = Field(default=False, description="Leave completions that hit the length limit out of the loss.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: Any) -> Any:
+        """Put the preset's choices under what the file says."""
+        if not isinstance(values, dict) or values.get("preset", "grpo") not in PRESETS:
+            return values
+        return {**vars(PRESETS[values.get("preset", "grpo")]), **values}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.correction != "none" and self.old_logprobs == "sampler":
+            raise ValueError(
+                'correction needs old_logprobs = "recompute": against the sampler\'s own log-probabilities '
+                "the ratio already holds the gap"
+            )
+        if self.updates_per_step > self.prompts_per_step:
+            raise ValueError(
+                f"updates_per_step ({self.updates_per_step}) is more than prompts_per_step "
+                f"({self.prompts_per_step}); an update takes at least one whole group"
+            )
+        return self
+
+    @property
+    def objective(self) -> ObjectiveSpec:
+        """The objective these choices make."""
+        names = ObjectiveSpec.__dataclass_fields__
+        return ObjectiveSpec(**{name: getattr(self, name) for name in names})
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """The normalisation these choices make."""
+        return Normalisation(self.baseline, self.scale, self.deviation)
+
+
+class SyncSection(Section):
+    """`[sync]`: carrying new weights to the engines, and proving that they arrived."""
+
+    deadline_s: float = Field(default=600.0, gt=0, description="Longest that a sync and its probe may take.")
+    gather_elements: int = Field(
+        default=250_000_000, ge=1024, description="Parameters gathered at once under ZeRO stage 3."
+    )
+    probe_tokens: int = Field(default=96, ge=8, description="Tokens whose log-probabilities are compared.")
+    tolerance: float | None = Field(
+        default=None,
+        gt=0,
+        description="Largest permitted gap of a token's log-probability; by dtype when not given.",
+    )
+
+
+class HeldOutSection(Section):
+    """`[held_out]`: evaluation on problems that are not trained on, before and after the run."""
+
+    problems: int = Field(default=0, ge=0, description="Held-out problems; 0 evaluates nothing.")
+    samples: int = Field(default=1, ge=1, description="Trajectories of each.")
+    seed: int = Field(default=20_000, ge=0, description="Seed of the problems; the same before and after.")
+    before: bool = Field(default=True, description="Evaluate before the first step.")
+    after: bool = Field(default=True, description="Evaluate after the last step.")
+
+
+class ProblemsSection(Section):
+    """`[problems]`: what the policy is trained on."""
+
+    source: str = Field(
+        default="generated",
+        description="`generated`, a directory in KernelBench's layout, or a .jsonl file of KernelBench rows.",
+    )
+    count: int = Field(default=512, ge=1, description="Generated problems.")
+    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the generated or read problems.")
+    seed: int = Field(default=0, ge=0, description="Seed of the generated problems.")
+
+    @field_validator("source")
+    @classmethod
+    def _not_empty(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be empty")
+        return value
+
+
+class TrainerConfig(Section):
+    """A GRPO run."""
+
+    run: GrpoRunSection
+    policy: PolicyConfig
+    problems: ProblemsSection = ProblemsSection()
+    rollout: RolloutConfig = RolloutConfig()
+    evaluator: EvaluatorConfig = EvaluatorConfig()
+    algorithm: AlgorithmSection = AlgorithmSection()
+    optimizer: OptimizerSection = OptimizerSection()
+    zero: ZeroSection = ZeroSection()
+    sync: SyncSection = SyncSection()
+    held_out: HeldOutSection = HeldOutSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+    wandb: WandbSection = WandbSection()
+
+    _full_training = model_validator(mode="after")(full_training_only)

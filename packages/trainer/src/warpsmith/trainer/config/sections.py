@@ -1,0 +1,91 @@
+"""The tables that SFT and GRPO files have in common."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_MICRO_BATCH_TOKENS = 8192
+
+
+class Section(BaseModel):
+    """A table of a configuration file: unknown keys are refused, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunSection(Section):
+    """`[run]`: where the run writes, what it is called, how long it lasts."""
+
+    dir: Path = Field(description="Directory of the run: records, checkpoints, logs, final_model.")
+    name: str = Field(default="", description="Name in the records and in W&B; the directory's name when empty.")
+    seed: int = Field(default=0, ge=0, description="Seeds the order of the data and every random generator.")
+    torch_threads: int = Field(default=0, ge=0, description="CPU threads of torch on each rank; 0 leaves its default.")
+    cores: tuple[int, ...] = Field(
+        default=(), description="CPU cores that rank r may use, dealt out as cores[r mod n]; empty binds nothing."
+    )
+
+    @property
+    def title(self) -> str:
+        """The name that the records carry."""
+        return self.name or self.dir.name
+
+
+class OptimizerSection(Section):
+    """`[optimizer]`: AdamW (arXiv 1711.05101) and its learning rate."""
+
+    lr: float = Field(default=1e-6, gt=0, description="Peak learning rate.")
+    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
+    eps: float = Field(default=1e-8, gt=0, description="Added to the root of the second moment.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
+    max_grad_norm: float = Field(default=1.0, ge=0, description="Clip of the global gradient norm; 0 clips nothing.")
+    schedule: Literal["constant", "cosine", "linear"] = Field(
+        default="constant", description="Course of the learning rate after the warm-up."
+    )
+    warmup_steps: int = Field(default=0, ge=0, description="Updates over which the learning rate rises from 0.")
+    min_lr_ratio: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the peak at which `cosine` and `linear` end."
+    )
+    implementation: Literal["torch", "fused", "cpu"] = Field(
+        default="torch",
+        description="`torch` AdamW, DeepSpeed's `fused` (GPU, compiled at first use) or `cpu` (with offload).",
+    )
+
+
+class ZeroSection(Section):
+    """`[zero]`: how DeepSpeed ZeRO (arXiv 1910.02054) spreads the training state over the ranks."""
+
+    stage: Literal[0, 1, 2, 3] = Field(
+        default=2, description="0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters."
+    )
+    micro_batch_tokens: int = Field(
+        default=DEFAULT_MICRO_BATCH_TOKENS,
+        ge=16,
+        description="Padded tokens of one micro-batch on one rank; a longer row stands alone.",
+    )
+    offload_optimizer: bool = Field(default=False, description="Keep the optimizer state in host memory.")
+    offload_parameters: bool = Field(default=False, description="Keep the parameters in host memory (stage 3).")
+    bucket_elements: int = Field(
+        default=50_000_000, ge=1024, description="Elements that one collective of gradients or parameters carries."
+    )
+    timeout_minutes: float = Field(
+        default=120.0, gt=0, description="How long ranks wait for one another, rollouts included."
+    )
+
+
+class CheckpointSection(Section):
+    """`[checkpoint]`: what is kept to resume from."""
+
+    every: int = Field(default=50, ge=0, description="Steps between checkpoints; 0 writes one at the end only.")
+    keep: int = Field(default=2, ge=1, description="Newest checkpoints that are kept.")
+    export_final: bool = Field(default=True, description="Write final_model, a Hugging Face directory, at the end.")
+
+
+class WandbSection(Section):
+    """`[wandb]`: Weights & Biases; its files stand in the run directory."""
+
+    mode: Literal["offline", "online", "disabled"] = Field(
+        default="offline", description="`offline` needs no network and no account."
+    )
+    project: str = Field(default="warpsmith", description="Project name.")
+    tags: tuple[str, ...] = Field(default=(), description="Tags of the run.")

@@ -1,0 +1,1 @@
+"""The model in training: ranks, DeepSpeed ZeRO, micro-batches, gathered weights."""

@@ -1,0 +1,50 @@
+"""Whole weights out of a ZeRO model, in bounded buckets, in the same order on every rank."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.trainer.engine.ranks import Ranks
+
+
+def gathered_weights(module: nn.Module, ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield (name, host copy) of every parameter; other ranks than 0 get empty tensors, but have to iterate.
+
+    Tied weights come once. Under stage 3 at most `bucket_elements` are gathered at a time (one parameter at least),
+    and copied inside the gather: outside of it the memory belongs to somebody else.
+    """
+    named = list(module.named_parameters())
+    for bucket in _buckets(named, bucket_elements):
+        with _whole([parameter for _, parameter in bucket]):
+            copies = [(name, _copy(parameter, ranks.drives)) for name, parameter in bucket]
+        yield from copies
+
+
+def _buckets(named: list[tuple[str, nn.Parameter]], limit: int) -> Iterator[list[tuple[str, nn.Parameter]]]:
+    bucket: list[tuple[str, nn.Parameter]] = []
+    elements = 0
+    for name, parameter in named:
+        size = whole_numel(parameter)
+        if bucket and elements + size > limit:
+            yield bucket
+            bucket, elements = [], 0
+        bucket.append((name, parameter))
+        elements += size
+    if bucket:
+        yield bucket
+
+
+def whole_numel(parameter: nn.Parameter) -> int:
+    """Return the elements of the whole parameter; under stage 3 its own `numel` is that of an empty tensor."""
+    return int(vars(parameter).get("ds_numel", parameter.numel()))
+
+
+def _whole(parameters: list[nn.Parameter]) -> "torch.utils._contextlib._DecoratorContextManager":
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters(parameters, modifier_rank=None)
+
+
+def _copy(parameter: nn.Parameter, wanted: bool) -> Tensor:
+    return parameter.detach().to("cpu", copy=True) if wanted else torch.empty(0, dtype=parameter.dtype)

@@ -1,0 +1,135 @@
+"""A causal language model under DeepSpeed ZeRO: forward, accumulated backward, step, weights, state."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.policy.logprobs import token_logprobs
+from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
+from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
+from warpsmith.trainer.engine.gather import gathered_weights
+from warpsmith.trainer.engine.optimizer import make_optimizer
+from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.errors import CheckpointError, DivergenceError
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.engine.rows import PaddedRows
+
+
+class ZeroEngine:
+    """A model in training. Every method is collective: all ranks call it, in the same order.
+
+    Args:
+        model: a transformers causal language model, whole, in host memory.
+        zero: how the state is spread.
+        optimizer: AdamW's settings.
+        ranks: the processes.
+        dtype: `float32` or `bfloat16`.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, zero: ZeroSection, optimizer: OptimizerSection, ranks: Ranks, dtype: str
+    ) -> None:
+        import deepspeed
+
+        self.ranks = ranks
+        self.zero = zero
+        # A tied weight is stored once; its second name would be a second gradient to some of ZeRO's code.
+        self._engine: Any
+        self._engine, *_ = deepspeed.initialize(
+            model=model,
+            optimizer=make_optimizer(model, optimizer),
+            config=deepspeed_config(zero, optimizer, dtype, ranks.world),
+            dist_init_required=False,
+        )
+
+    @property
+    def module(self) -> nn.Module:
+        """The model; under stage 3 its parameters are empty outside of a gather."""
+        return self._engine.module  # type: ignore[no-any-return]
+
+    def train(self, mode: bool = True) -> None:
+        """Switch between training and evaluation."""
+        self._engine.train(mode)
+
+    def logprobs(self, rows: "PaddedRows", temperature: float) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each."""
+        return token_logprobs(
+            self._engine,
+            rows.ids_BT,
+            rows.attention_BT,
+            temperature,
+            rows.positions_BT,
+            select_BT=rows.mask_BT,
+        )
+
+    def accumulate(self, loss: Tensor, *, last: bool) -> None:
+        """Add the gradient of this rank's share of the loss; the ranks' shares add up.
+
+        Args:
+            loss: a scalar; a rank with nothing to add passes 0 times something that depends on the model.
+            last: whether `step` follows.
+
+        Raises:
+            DivergenceError: the loss is no finite number.
+        """
+        if not torch.isfinite(loss.detach()):
+            raise DivergenceError(
+                f"The loss is {loss.item()}.", "Lower optimizer.lr, or clip harder (optimizer.max_grad_norm)."
+            )
+        self._engine.set_gradient_accumulation_boundary(last)
+        # DeepSpeed averages over the ranks, and the loss is normalised over all of them already.
+        self._engine.backward(loss * self.ranks.world, scale_wrt_gas=False)
+
+    def step(self, lr: float) -> float:
+        """Apply the accumulated gradient with the learning rate `lr`; return the gradient's global norm, unclipped.
+
+        Raises:
+            DivergenceError: the norm is no finite number.
+        """
+        for group in self._engine.optimizer.param_groups:
+            group["lr"] = lr
+        before = self._plain_norm()
+        self._engine.step()
+        norm = self._engine.get_global_grad_norm() if before is None else before
+        value = float(norm) if norm is not None else float("nan")
+        if not torch.isfinite(torch.tensor(value)):
+            raise DivergenceError(
+                f"The norm of the gradient is {value}; the weights in memory are spoilt.",
+                "Resume from the last checkpoint with a lower optimizer.lr.",
+            )
+        return value
+
+    def _plain_norm(self) -> float | None:
+        """Return the norm where DeepSpeed computes none: stage 0 in fp32, where gradients are whole and reduced."""
+        if self._engine.zero_optimization() or self._engine.bfloat16_enabled():
+            return None
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        return float(nn.utils.get_total_norm(gradients))
+
+    def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0."""
+        return gathered_weights(self.module, self.ranks, bucket_elements)
+
+    def save(self, directory: Path) -> None:
+        """Write model, optimizer and DeepSpeed's counters into `directory`, which exists."""
+        self._engine.save_checkpoint(str(directory), tag="zero", save_latest=False)
+
+    def load(self, directory: Path) -> None:
+        """Read what `save` wrote; to be called before the first forward pass.
+
+        Raises:
+            CheckpointError: the files are damaged or of another shape.
+        """
+        try:
+            found, _ = self._engine.load_checkpoint(str(directory), tag="zero")
+        except (RuntimeError, OSError, EOFError, KeyError, ValueError, AssertionError) as error:
+            raise CheckpointError(
+                f"The checkpoint in {directory} cannot be loaded: {error}.",
+                "Resume from an older checkpoint: remove this one.",
+            ) from error
+        if found is None:
+            raise CheckpointError(f"{directory} holds no DeepSpeed state.", "Remove it and resume from an older one.")

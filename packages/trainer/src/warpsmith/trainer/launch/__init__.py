@@ -1,0 +1,1 @@
+"""Starting and stopping the processes of a run. No torch here."""

@@ -1,0 +1,133 @@
+"""Start the ranks of a run under DeepSpeed's launcher, hand signals on to them, and leave nothing behind."""
+
+import base64
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from warpsmith.trainer.errors import LaunchError
+from warpsmith.trainer.launch.port import free_port
+
+_PR_SET_PDEATHSIG = 1
+_GRACE_S = 20.0
+
+
+def is_rank() -> bool:
+    """Whether this process is one of a launched run."""
+    return "RANK" in os.environ and "LOCAL_RANK" in os.environ
+
+
+def launch(arguments: Sequence[str], processes: int, master_port: int | None = None) -> int:
+    """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
+
+    The first SIGINT or SIGTERM goes to the ranks, which finish their step and write a checkpoint; the second ends
+    them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks once only.
+
+    Raises:
+        LaunchError: there is no free port, or the launcher does not start.
+    """
+    command = launcher_command(arguments, processes, master_port or free_port())
+    try:
+        process = subprocess.Popen(command, env=_environment(), start_new_session=True, preexec_fn=_die_with_parent)
+    except OSError as error:
+        raise LaunchError(f"DeepSpeed's launcher did not start: {error}.", "Check the installation.") from error
+    restore = _forward_signals(process)
+    try:
+        return _exit_code(process.wait())
+    finally:
+        restore()
+        _end(process)
+
+
+def launcher_command(arguments: Sequence[str], processes: int, port: int) -> list[str]:
+    """Return the command of DeepSpeed's launcher for ranks on this machine."""
+    world = base64.urlsafe_b64encode(json.dumps({"localhost": list(range(processes))}).encode()).decode()
+    return [
+        sys.executable, "-u", "-m", "deepspeed.launcher.launch",
+        f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={port}",
+        "--no_local_rank", "--log_level=error", "--module", "warpsmith.trainer", *arguments,
+    ]  # fmt: skip
+
+
+def without_local_rank(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without the `--local_rank=N` that the `deepspeed` command puts first."""
+    return [argument for argument in arguments if not argument.startswith("--local_rank=")]
+
+
+def default_processes() -> int:
+    """Return the number of NVIDIA devices that this process sees, or 1."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return max(1, len([device for device in visible.split(",") if device.strip()]))
+    return max(1, len([node for node in Path("/dev").glob("nvidia*") if node.name[6:].isdigit()]))
+
+
+def choose_accelerator() -> None:
+    """Set DS_ACCELERATOR to cpu where there is no NVIDIA device and nobody has set it."""
+    if not Path("/dev/nvidiactl").exists():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+
+
+def _environment() -> dict[str, str]:
+    choose_accelerator()
+    return dict(os.environ)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent dies, whatever it dies of."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _forward_signals(process: "subprocess.Popen[bytes]") -> Callable[[], None]:
+    """Hand signals on to the ranks; return what puts the old handlers back."""
+    received: list[int] = []
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            process.terminate()
+            return
+        for rank in _ranks(process.pid):
+            rank.send_signal(number)
+
+    old = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+    return restore
+
+
+def _ranks(launcher: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(launcher).children())
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Make sure that neither the launcher nor anything it started is left."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    try:
+        # The session outlives its leader where a rank has left children behind.
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _exit_code(code: int) -> int:
+    return 128 - code if code < 0 else code
