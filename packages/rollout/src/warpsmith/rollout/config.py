@@ -1,0 +1,64 @@
+"""Configuration of rollouts. Importable without torch, vllm or ray."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.rollout.reward import RewardConfig
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SamplingConfig(_Section):
+    """How completions are sampled. top-p, top-k and min-p bias the ratio of trainer to sampler; None leaves them off."""
+
+    temperature: float = Field(default=1.0, ge=0, le=10, description="0 takes the likeliest token.")
+    top_p: float | None = Field(default=None, gt=0, le=1, description="Keep the likeliest tokens of this total mass.")
+    top_k: int | None = Field(default=None, ge=1, description="Keep this many of the likeliest tokens.")
+    min_p: float | None = Field(default=None, ge=0, le=1, description="Keep tokens this likely beside the likeliest.")
+    max_tokens: int = Field(default=1024, ge=1, description="Most tokens of one completion.")
+
+
+class EngineConfig(_Section):
+    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU."""
+
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
+    max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
+    max_sequences: int = Field(default=32, ge=1, description="Sequences sampled at once.")
+    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one engine step.")
+    enforce_eager: bool = Field(default=False, description="GPU: do not capture graphs. A CPU is always eager.")
+    gpu_memory_utilization: float = Field(default=0.85, gt=0, le=1, description="GPU: share of memory to take.")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPU: devices that share the model.")
+    kv_cache_gib: int = Field(default=1, ge=1, description="CPU: memory of the KV cache, GiB.")
+    cpu_bind: str | None = Field(
+        default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
+    start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the engine.")
+    update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")
+
+
+class RolloutConfig(_Section):
+    """What is asked, how it is sampled, judged and scored, and when an episode ends."""
+
+    task_type: str = Field(default="kernelbench_multiturn", description="`kernelbench` or `kernelbench_multiturn`.")
+    prompt_style: PromptStyle = Field(default="full", description="`compact` is for tiny models.")
+    prompt_tokens: int | None = Field(default=None, ge=16, description="Token budget of a prompt with its history.")
+    max_turns: int = Field(default=3, ge=1, le=64, description="Turns of an episode.")
+    gamma: float = Field(default=0.4, ge=0, le=1, description="Discount of the returns.")
+    success_score: float = Field(default=1.3, gt=0, description="Score that ends an episode.")
+    max_consecutive_failures: int = Field(default=2, ge=1, description="Turns of score 0 in a row that end an episode.")
+    concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
+    generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
+    evaluate_timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one evaluation, waiting included.")
+    candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
+    retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
+    trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
+    reward: RewardConfig = Field(default_factory=RewardConfig, description="How a verdict is scored.")
+    sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
+    engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
+    engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")

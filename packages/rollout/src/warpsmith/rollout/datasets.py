@@ -1,0 +1,216 @@
+"""Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts, KernelBook rows for SFT."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsmith.rollout.errors import DatasetError
+from warpsmith.rollout.generator import GeneratedProblem, Split, generate
+
+_REQUIRED = ("Model", "get_inputs", "get_init_inputs")
+_LEVEL_DIRECTORY = re.compile(r"level_?(\d+)$")
+
+
+@dataclass(frozen=True)
+class ProblemRow:
+    """A problem as tasks and episodes see it.
+
+    Args:
+        name: what names the problem in a run.
+        text: its source in KernelBench's form.
+        level: difficulty, or None where the data set has none.
+        source: which data set it comes from.
+        solution: a known correct answer, or None.
+        composition: what a generated problem computes; None for others.
+    """
+
+    name: str
+    text: str
+    level: int | None
+    source: str
+    solution: str | None = None
+    composition: str | None = None
+
+
+def generated(
+    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)
+) -> list[ProblemRow]:
+    """Return generated problems; `source` is `generated/<split>`."""
+    return [from_generated(p, split) for p in generate(seed=seed, count=count, split=split, levels=levels)]
+
+
+def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
+    """Return a generated problem as a row."""
+    return ProblemRow(
+        problem.name, problem.source, problem.level, f"generated/{split}", problem.solution, problem.composition
+    )
+
+
+def kernelbench_directory(root: str | Path) -> list[ProblemRow]:
+    """Read `level<N>/<id>_<Name>.py` files, or the `.py` files of one directory; in the order of level and number.
+
+    Raises:
+        DatasetError: the directory is missing or holds no problem, or a file is not in KernelBench's form.
+    """
+    directory = Path(root)
+    if not directory.is_dir():
+        raise DatasetError(f"{directory} is not a directory.", "Give a directory of KernelBench problems.")
+    files = sorted(directory.rglob("*.py"), key=_natural)
+    problems = [_from_file(file) for file in files if not file.name.endswith(".solution.py")]
+    if not problems:
+        raise DatasetError(f"{directory} holds no .py file.", "Give a directory such as KernelBench/level1.")
+    return problems
+
+
+def write_directory(problems: Sequence[ProblemRow], root: str | Path) -> list[Path]:
+    """Write `level<N>/<name>.py`, and `<name>.solution.py` beside it where a solution is known; return the files."""
+    written = []
+    for problem in problems:
+        folder = Path(root) / f"level{problem.level or 0}"
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(folder / f"{problem.name}.py")
+        written[-1].write_text(problem.text)
+        if problem.solution is not None:
+            (folder / f"{problem.name}.solution.py").write_text(problem.solution)
+    return written
+
+
+def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
+    """Read rows of `prompt`, `label` (the reference's source), `instance_id` and `extra_info`.
+
+    Raises:
+        DatasetError: a line is not such a row; the message names the line.
+    """
+    return [_from_json_row(row, where) for row, where in _json_lines(Path(path))]
+
+
+def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield (PyTorch code, Triton code) of a KernelBook file, `.json`, `.jsonl` or `.parquet`, for SFT.
+
+    The Triton code is TorchInductor's output of torch 2.5: it does not define `ModelNew`.
+
+    Raises:
+        DatasetError: the file lacks the columns `python_code` and `triton_code`.
+    """
+    file = Path(path)
+    for number, row in enumerate(_rows_of(file)):
+        if not isinstance(row.get("python_code"), str) or not isinstance(row.get("triton_code"), str):
+            raise DatasetError(
+                f"Row {number} of {file} has no text under python_code and triton_code.",
+                "Give a file of the KernelBook data set.",
+            )
+        yield row["python_code"], row["triton_code"]
+
+
+def read_problems(path: str | Path) -> list[ProblemRow]:
+    """Read a directory of KernelBench problems or a `.jsonl` file, by what lies at `path`."""
+    location = Path(path)
+    if location.suffix == ".jsonl":
+        return kernelbench_jsonl(location)
+    return kernelbench_directory(location)
+
+
+def check_form(text: str, where: str) -> None:
+    """Refuse a source that is not in KernelBench's form.
+
+    Raises:
+        DatasetError: it does not parse, or lacks `Model`, `get_inputs` or `get_init_inputs`.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise DatasetError(f"{where} is not Python: {error}.", "Give a problem in KernelBench's form.") from error
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    missing = [name for name in _REQUIRED if name not in defined]
+    if missing:
+        raise DatasetError(
+            f"{where} does not define {', '.join(missing)}.",
+            "A problem defines Model, get_inputs and get_init_inputs at its top level.",
+        )
+
+
+def _from_file(file: Path) -> ProblemRow:
+    text = _read(file)
+    check_form(text, str(file))
+    level = _LEVEL_DIRECTORY.search(file.parent.name)
+    solution = file.with_name(f"{file.stem}.solution.py")
+    return ProblemRow(
+        name=file.stem,
+        text=text,
+        level=int(level[1]) if level else None,
+        source=f"directory/{file.parent.name}",
+        solution=_read(solution) if solution.exists() else None,
+    )
+
+
+def _from_json_row(row: Mapping[str, Any], where: str) -> ProblemRow:
+    label, name, info = row.get("label"), row.get("instance_id"), row.get("extra_info")
+    if not isinstance(label, str) or not isinstance(name, str) or not isinstance(info, Mapping):
+        raise DatasetError(
+            f"{where} is no problem row: label and instance_id must be text, and extra_info an object.",
+            "Give a file such as kernel_bench_triton_level_1_2.jsonl.",
+        )
+    check_form(label, f"The label in {where}")
+    level = info.get("level")
+    return ProblemRow(
+        name=name,
+        text=label,
+        level=level if isinstance(level, int) else None,
+        source=str(info.get("data_source", "jsonl")),
+    )
+
+
+def _rows_of(file: Path) -> Iterator[Mapping[str, Any]]:
+    if file.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        _require_file(file)
+        for batch in pq.ParquetFile(file).iter_batches():
+            yield from batch.to_pylist()
+    elif file.suffix == ".jsonl":
+        yield from (row for row, _ in _json_lines(file))
+    else:
+        rows = _parsed(_read(file), str(file))
+        if not isinstance(rows, list):
+            raise DatasetError(f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
+        yield from (row for row in rows if isinstance(row, Mapping))
+
+
+def _json_lines(file: Path) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for number, line in enumerate(_read(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"line {number} of {file}"
+        row = _parsed(line, where)
+        if not isinstance(row, Mapping):
+            raise DatasetError(f"{where} is not a JSON object.", "Give one object a line.")
+        yield row, where
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DatasetError(f"{where} is not JSON: {error}.", "Give valid JSON.") from error
+
+
+def _read(file: Path) -> str:
+    _require_file(file)
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{file} is not UTF-8 text: {error.reason}.", "Convert it to UTF-8.") from error
+
+
+def _require_file(file: Path) -> None:
+    if not file.is_file():
+        raise DatasetError(f"There is no file {file}.", "Check the path.")
+
+
+def _natural(path: Path) -> list[tuple[int, int | str]]:
+    """Sort key that puts 2_X before 10_Y."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", str(path)) if part]

@@ -1,0 +1,35 @@
+"""Typed errors of the rollout package, one a cause."""
+
+from warpsmith.records.errors import UsageError, WarpsmithError
+
+
+class RolloutError(WarpsmithError):
+    """Root of the errors of this package."""
+
+
+class UnknownTask(RolloutError, UsageError):
+    """A `task_type` that no task is registered under."""
+
+
+class DatasetError(RolloutError, UsageError):
+    """A file of problems that is missing, or does not have the form its reader expects."""
+
+
+class PromptTooLong(RolloutError):
+    """A problem whose prompt does not fit the token budget even without any history."""
+
+
+class EngineError(RolloutError):
+    """A sampler refused a request or failed."""
+
+
+class EngineDied(EngineError):
+    """The sampler's process or thread is gone."""
+
+
+class DeadlinePassed(RolloutError):
+    """A wait reached its deadline; the message names what was awaited."""
+
+
+class BadPayload(RolloutError):
+    """Weights that are incomplete, damaged, or not of the model that is to receive them."""

@@ -1,0 +1,207 @@
+"""Prompts of a turn: the task, the problem, and what became of earlier attempts.
+
+A turn's prompt is one user message (after a system message in the `full` style) that carries the kernels of earlier
+turns and their verdicts, never the thoughts behind them. What does not fit the token budget is left out, oldest first.
+"""
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.errors import PromptTooLong
+
+Message = dict[str, str]
+PromptStyle = Literal["full", "compact"]
+TokenCounter = Callable[[list[Message]], int]
+"""How many tokens the prompt of a conversation takes, the generation prompt included."""
+
+_SHORT_MESSAGE = 300
+"""Characters kept of an error message where the whole one does not fit."""
+
+_SYSTEM = "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels."
+
+_TASK = """\
+Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton kernels.
+
+Rules:
+- `ModelNew` takes the same constructor arguments as `Model`, and its `forward` takes and returns the same tensors: \
+same shapes, dtypes and device.
+- The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views and read \
+shapes; any other PyTorch operation in `forward` is rejected.
+- Parameters keep their names and shapes. Their values may change between calls, so anything derived from them must be \
+computed again in every call. The same holds for inputs: nothing may be kept from an earlier call.
+- Do not write to the inputs. Handle sizes that are no multiple of your block.
+- fp32 products need `input_precision="ieee"` in `tl.dot` to stay within the tolerance.
+- Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
+
+Answer with one complete file in a single ```python code block, imports included.
+
+Problem:
+```python
+{problem}
+```"""
+
+_ASK_AGAIN = "Write the whole file again, correct and as fast as you can, in a single ```python code block."
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An earlier turn: the kernel it gave (None where the answer held none) and the verdict on it."""
+
+    kernel: str | None
+    verdict: Verdict
+
+
+def build_prompt(
+    problem: ProblemRow,
+    attempts: Sequence[Attempt] = (),
+    *,
+    style: PromptStyle,
+    count_tokens: TokenCounter | None = None,
+    budget: int | None = None,
+    inert: Callable[[str], str] = str,
+) -> list[Message]:
+    """Return the messages of the next turn, within `budget` tokens.
+
+    Args:
+        problem: what is to be written.
+        attempts: earlier turns, oldest first.
+        style: `full` explains the task to a general model; `compact` gives a tiny model the essential lines only.
+        count_tokens: counts a prompt's tokens; needed where there is a budget.
+        budget: most tokens the prompt may take; None for no limit.
+        inert: breaks control tokens of the chat template in text that a model wrote.
+
+    Raises:
+        PromptTooLong: the problem alone takes more than the budget.
+    """
+    if budget is None or count_tokens is None:
+        return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style)
+    for history in _shorter_and_shorter([_inert(attempt, inert) for attempt in attempts]):
+        messages = _messages(problem, history, style)
+        tokens = count_tokens(messages)
+        if tokens <= budget:
+            return messages
+    raise PromptTooLong(
+        f"The prompt of problem {problem.name} takes {tokens} tokens without any history; the budget is {budget}.",
+        "Raise prompt_tokens, use the compact prompt style, or leave the problem out.",
+    )
+
+
+def _shorter_and_shorter(attempts: list[Attempt]) -> list[list[Attempt]]:
+    """Return the histories to try, longest first: oldest dropped, then the last one's message, then its kernel."""
+    histories = [attempts[i:] for i in range(len(attempts))]
+    if attempts:
+        last = attempts[-1]
+        shorter = replace(last.verdict, error_message=_shortened(last.verdict.error_message))
+        histories += [[Attempt(last.kernel, shorter)], [Attempt(None, shorter)]]
+    return [*histories, []]
+
+
+def _inert(attempt: Attempt, inert: Callable[[str], str]) -> Attempt:
+    message = attempt.verdict.error_message
+    return Attempt(
+        attempt.kernel and inert(attempt.kernel),
+        replace(attempt.verdict, error_message=message and inert(message)),
+    )
+
+
+def _shortened(message: str | None) -> str | None:
+    """Keep both ends: the first line says what failed, the last ones say why."""
+    if message is None or len(message) <= _SHORT_MESSAGE:
+        return message
+    half = _SHORT_MESSAGE // 2
+    return f"{message[:half]} ... {message[-half:]}"
+
+
+def _messages(problem: ProblemRow, attempts: Sequence[Attempt], style: PromptStyle) -> list[Message]:
+    if style == "compact":
+        return [{"role": "user", "content": _compact(problem, attempts)}]
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _full(problem, attempts)}]
+
+
+def _full(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
+    parts = [_TASK.format(problem=problem.text.strip())]
+    for number, attempt in enumerate(attempts, 1):
+        title = "Your last attempt" if number == len(attempts) else "An earlier attempt"
+        code = f"\n```python\n{attempt.kernel.strip()}\n```" if attempt.kernel else ""
+        parts.append(f"{title}:{code}\n{feedback(attempt)}")
+    return "\n\n".join([*parts, _ASK_AGAIN] if attempts else parts)
+
+
+def feedback(attempt: Attempt) -> str:
+    """Return what the evaluator found about an attempt, one fact a line."""
+    verdict = attempt.verdict
+    lines = []
+    if attempt.kernel is None and verdict.status == "compile_error":
+        lines.append("No code was found in the answer.")
+    lines.append(f"Compiled: {'yes' if verdict.compiled else 'no'}")
+    lines.append(f"Correct: {'yes' if verdict.correct else f'no ({verdict.status})'}")
+    if verdict.mismatched_fraction is not None and not verdict.correct:
+        lines.append(f"Wrong elements: {verdict.mismatched_fraction:.2%}")
+    if verdict.max_abs_error is not None and not verdict.correct:
+        lines.append(f"Largest absolute error: {verdict.max_abs_error:.4g}")
+    if verdict.runtime_ms is not None:
+        lines.append(f"Runtime: {verdict.runtime_ms:.4g} ms")
+    if verdict.speedup is not None:
+        lines.append(f"Speedup over PyTorch: {verdict.speedup:.2f}x")
+    if verdict.flags:
+        lines.append(f"Noticed: {', '.join(verdict.flags)}")
+    if verdict.error_message:
+        lines.append(f"Error: {verdict.error_message}")
+    return "\n".join(lines)
+
+
+def _compact(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
+    parts = [essential_lines(problem.text)]
+    for attempt in attempts:
+        code = f"{attempt.kernel.strip()}\n" if attempt.kernel else ""
+        parts.append(f"# tried\n{code}# {compact_feedback(attempt.verdict)}")
+    return "\n".join(parts)
+
+
+def compact_feedback(verdict: Verdict) -> str:
+    """Return a verdict as a few words on one line; a message is cut to its first 80 characters."""
+    words = verdict.status.replace("_", " ")
+    if verdict.status == "incorrect" and verdict.mismatched_fraction is not None:
+        words += f" {verdict.mismatched_fraction:.0%}"
+    elif verdict.correct and verdict.speedup is not None:
+        words += f" {verdict.speedup:.1f}x"
+    elif verdict.error_message and not verdict.correct:
+        words += f": {verdict.error_message.strip().splitlines()[0][:80]}"
+    return words
+
+
+def essential_lines(source: str) -> str:
+    """Return what a problem computes: the methods of `Model`, without a constructor that does nothing.
+
+    The whole source where it does not parse or has no `Model`.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return source.strip()
+    model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)
+    if model is None:
+        return source.strip()
+    helpers = [n for n in tree.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("get_")]
+    methods = [n for n in model.body if isinstance(n, ast.FunctionDef) and not _does_nothing(n)]
+    return "\n".join(ast.unparse(_without_docstring(node)) for node in [*helpers, *methods])
+
+
+def _does_nothing(method: ast.FunctionDef) -> bool:
+    calls = [ast.unparse(node) for node in _without_docstring(method).body]
+    return method.name == "__init__" and all(call in _EMPTY_CONSTRUCTOR for call in calls)
+
+
+_EMPTY_CONSTRUCTOR = ("super().__init__()", "super(Model, self).__init__()", "pass")
+
+
+def _without_docstring(function: ast.FunctionDef) -> ast.FunctionDef:
+    has_docstring = ast.get_docstring(function) is not None
+    body = function.body[1:] if has_docstring else function.body
+    copy = ast.FunctionDef(**{name: getattr(function, name) for name in function._fields})
+    copy.body = body or [ast.Pass()]
+    return ast.copy_location(copy, function)

@@ -1,0 +1,125 @@
+"""Examples that warm a model up: the exact prompt of the task with a right answer."""
+
+import random
+from collections.abc import Sequence
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.datasets import ProblemRow, from_generated
+from warpsmith.rollout.errors import DatasetError
+from warpsmith.rollout.generator import GeneratedProblem
+from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
+
+
+def sft_examples(
+    problems: Sequence[GeneratedProblem | ProblemRow],
+    seed: int,
+    prompt_style: PromptStyle,
+    *,
+    second_turn_share: float = 0.2,
+) -> list[list[Message]]:
+    """Return one conversation a problem: the task's own prompt and the known solution as the answer.
+
+    A share of the conversations asks as a second turn does: the prompt carries a broken attempt with the feedback on
+    it. The broken attempt stands in the user's message, so a loss on the assistant's turns never trains it.
+
+    Args:
+        problems: problems with solutions.
+        seed: seed of which problems become second turns and how their first attempt is broken.
+        prompt_style: as in the task that follows.
+        second_turn_share: share of second turns, 0 to 1.
+
+    Raises:
+        DatasetError: a problem has no solution.
+    """
+    rng = random.Random(seed)
+    return [_example(_row(problem), rng, prompt_style, second_turn_share) for problem in problems]
+
+
+def answer_text(solution: str, style: PromptStyle) -> str:
+    """Return a solution as an answer of the style: bare code where compact, else in a Python block."""
+    return solution.strip() if style == "compact" else f"```python\n{solution.strip()}\n```"
+
+
+def _row(problem: GeneratedProblem | ProblemRow) -> ProblemRow:
+    return problem if isinstance(problem, ProblemRow) else from_generated(problem, "train")
+
+
+def _example(problem: ProblemRow, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
+    if problem.solution is None:
+        raise DatasetError(f"Problem {problem.name} has no solution.", "Use problems that come with solutions.")
+    attempts = [_broken_attempt(problem.solution, rng)] if rng.random() < share else []
+    prompt = build_prompt(problem, attempts, style=style)
+    return [*prompt, {"role": "assistant", "content": answer_text(problem.solution, style)}]
+
+
+def _broken_attempt(solution: str, rng: random.Random) -> Attempt:
+    breaks = [_skip_a_line, _wrong_operation, _undefined_name, _cut_short]
+    rng.shuffle(breaks)
+    for broken in breaks:
+        attempt = broken(solution, rng)
+        if attempt is not None:
+            return attempt
+    raise AssertionError("cutting a solution short always works")
+
+
+def _computing_lines(solution: str) -> list[int]:
+    """Return the numbers of the lines that compute: assignments to x or y in the kernel that load nothing."""
+    lines = solution.splitlines()
+    return [
+        i
+        for i, line in enumerate(lines)
+        if line.startswith(("    x = ", "    y = ")) and "tl.load" not in line and "tl.where(m" not in line
+    ]
+
+
+def _skip_a_line(solution: str, rng: random.Random) -> Attempt | None:
+    """Leave out one computing line: wrong numbers."""
+    candidates = _computing_lines(solution)
+    if not candidates:
+        return None
+    lines = solution.splitlines()
+    del lines[rng.choice(candidates)]
+    return Attempt("\n".join(lines) + "\n", _incorrect(rng))
+
+
+_CONFUSED = (("tl.exp(", "tl.log("), ("tl.sin(", "tl.cos("), ("tl.maximum(", "tl.minimum("), ("x + ", "x - "), ("tl.sum(", "tl.max("))
+
+
+def _wrong_operation(solution: str, rng: random.Random) -> Attempt | None:
+    """Take one operation for its neighbour: wrong numbers."""
+    swaps = [(a, b) for pair in _CONFUSED for a, b in (pair, pair[::-1]) if a in solution]
+    if not swaps:
+        return None
+    return Attempt(solution.replace(*rng.choice(swaps), 1), _incorrect(rng))
+
+
+def _undefined_name(solution: str, rng: random.Random) -> Attempt | None:
+    """Use an operation that Triton does not have: no compilation."""
+    known = [name for name in ("tl.exp", "tl.abs", "tl.sigmoid", "tl.maximum", "tl.sum", "tl.sqrt") if name in solution]
+    if not known:
+        return None
+    name = rng.choice(known)
+    wrong = {"tl.maximum": "tl.relu", "tl.sum": "tl.reduce_sum"}.get(name, name.replace("tl.", "tl.math_"))
+    message = f"AttributeError: module 'triton.language' has no attribute '{wrong.removeprefix('tl.')}'"
+    verdict = Verdict("compile_error", False, False, error_category="triton_compilation_error", error_message=message)
+    return Attempt(solution.replace(name, wrong, 1), verdict)
+
+
+def _cut_short(solution: str, rng: random.Random) -> Attempt:
+    """End early, as a completion that ran out of tokens does."""
+    lines = solution.splitlines()
+    kept = lines[: rng.randint(len(lines) // 2, len(lines) - 2)]
+    message = "The source does not define ModelNew." if "class ModelNew" not in "\n".join(kept) else "SyntaxError"
+    verdict = Verdict("compile_error", False, False, error_category="syntax_error", error_message=message)
+    return Attempt("\n".join(kept) + "\n", verdict)
+
+
+def _incorrect(rng: random.Random) -> Verdict:
+    return Verdict(
+        "incorrect",
+        compiled=True,
+        correct=False,
+        max_abs_error=round(rng.uniform(0.05, 5.0), 4),
+        mismatched_fraction=rng.choice((0.5, 0.93, 0.98, 0.99, 1.0)),
+        trials=1,
+    )
