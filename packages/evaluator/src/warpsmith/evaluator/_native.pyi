@@ -5,16 +5,17 @@ from typing import Final, NamedTuple, final
 
 from typing_extensions import Buffer as BufferProtocol
 
+from warpsmith.records.errors import WarpsmithError
+
 MAX_PAYLOAD_BYTES: Final[int]
 MAX_FRAME_FDS: Final[int]
 
-class NativeError(Exception):
+class NativeError(WarpsmithError):
     """A system call or a sandbox layer failed: which layer, which operation, which errno, and what it means."""
 
     layer: str
     operation: str
     errno: int
-    message: str
 
 class FrameError(NativeError):
     """The peer sent bytes that are no frame: wrong magic, length, checksum, sequence or descriptor count."""
@@ -32,7 +33,11 @@ class Frame(NamedTuple):
 
 @final
 class Channel:
-    """One end of a Unix stream socket that carries checked binary frames and descriptors. Owns its descriptor."""
+    """One end of a Unix stream socket that carries checked binary frames and descriptors. Owns its descriptor.
+
+    One thread may send while another receives. A hostile peer can cause nothing but FrameError, PeerClosed or
+    DeadlineExceeded. After a FrameError the channel receives no more.
+    """
 
     def __init__(self, fd: int) -> None: ...
     @staticmethod
@@ -66,7 +71,9 @@ class Buffer:
     def writable(self) -> bool: ...
     def fileno(self) -> int: ...
     def fill(self, byte: int) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the descriptor. The mapping lives on until the last reference goes (a tensor may point into it)."""
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Bind(NamedTuple):
@@ -76,11 +83,28 @@ class Bind(NamedTuple):
 
 @final
 class Policy:
-    """What a worker may see and use. Every field has a safe default; see docs/threat-model.md."""
+    """What a worker may see and use. Every field has a safe default; see docs/threat-model.md.
+
+    Args:
+        binds: host paths, each seen read-only unless `writable`; a symbolic link is made anew, not followed. /proc,
+            /tmp, /dev/shm and the devices null, zero, full, random and urandom are there without a bind.
+        exec_paths: the programs that may be executed (their ELF loader comes by itself). None: execve is denied.
+        environment: the whole environment; TMPDIR is added and points to the scratch.
+        scratch_path: the scratch of the tier `landlock`, which can mount none: an empty directory that the caller
+            makes and removes. Empty: a worker of that tier can write nowhere. Unused at the tier `namespaces`.
+        scratch_executable: whether libraries may be mapped from the scratch (a JIT that builds them there needs it).
+        scratch_bytes, scratch_inodes: the size of the tmpfs that is both /tmp and /dev/shm.
+        memory_bytes: private writable memory that each process of the worker may add to what it inherited.
+        processes: processes and threads together. file_bytes: the size of one file. cpu_seconds: of one process.
+        output_bytes: what stdout and stderr hold together; writing more fails with EPERM.
+        strongest_tier, minimum_tier: spawn tries the tiers from the first down to the second, and no further.
+    """
 
     binds: list[Bind]
     exec_paths: list[str]
     environment: dict[str, str]
+    scratch_path: str
+    scratch_executable: bool
     scratch_bytes: int
     scratch_inodes: int
     memory_bytes: int
@@ -89,6 +113,7 @@ class Policy:
     file_bytes: int
     cpu_seconds: int
     output_bytes: int
+    strongest_tier: str
     minimum_tier: str
     def __init__(
         self,
@@ -96,6 +121,8 @@ class Policy:
         binds: Sequence[Bind | tuple[str, str, bool]] = (),
         exec_paths: Sequence[str] = (),
         environment: Mapping[str, str] = ...,
+        scratch_path: str = "",
+        scratch_executable: bool = False,
         scratch_bytes: int = ...,
         scratch_inodes: int = ...,
         memory_bytes: int = ...,
@@ -104,6 +131,7 @@ class Policy:
         file_bytes: int = ...,
         cpu_seconds: int = ...,
         output_bytes: int = ...,
+        strongest_tier: str = "namespaces",
         minimum_tier: str = "namespaces",
     ) -> None: ...
 
@@ -115,7 +143,9 @@ class Layer(NamedTuple):
     detail: str
     remedy: str
 
-def probe() -> list[Layer]: ...
+def probe() -> list[Layer]:
+    """Try every layer in throw-away children; safe in a process with threads. Takes some tens of milliseconds."""
+
 def achievable_tier() -> str:
     """Return the strongest tier this machine gives: `namespaces`, `landlock` or `none`."""
 
@@ -134,7 +164,12 @@ class InChild(NamedTuple):
     tier: str
 
 def spawn(policy: Policy, fd: int) -> Spawned | InChild:
-    """Fork a contained worker that keeps `fd`. Returns twice. A failed layer raises in the parent; no child is left."""
+    """Fork a contained worker that keeps `fd`. Returns twice. A failed layer raises in the parent; no child is left.
+
+    The caller must have one thread (else NativeError, errno EDEADLK) and must live as long as the worker: workers die
+    with the thread that made them. At the tier `namespaces` the worker is init of a pid namespace: signals that it
+    sends to itself have no effect, save those it handles; faults kill it (abort() ends in SIGSEGV).
+    """
 
 class Exit(NamedTuple):
     """How a process ended: exactly one of the two is not None."""
@@ -143,7 +178,10 @@ class Exit(NamedTuple):
     signal: int | None
 
 def kill(pidfd: int) -> None:
-    """SIGKILL the process; for the init of a pid namespace that kills everything in it."""
+    """SIGKILL the worker and everything in its pid namespace or process group. One that is dead is no error."""
 
 def wait(pidfd: int, timeout_s: float | None = None) -> Exit | None:
-    """Reap a child of this process; None when the time passed first."""
+    """Reap a child of this process, and kill what is left of its process group; None when the time passed first."""
+
+def denied_system_calls() -> list[tuple[str, int, int]]:
+    """Return name, number on this machine and errno of every call that no worker may make."""

@@ -1,0 +1,48 @@
+#include "sandbox/environment.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "core/failure.h"
+
+namespace warpsmith {
+
+namespace {
+// Fields of /proc/<pid>/stat count from 1; the program's name, which may hold anything, ends with the last
+// ')'.
+constexpr int kFirstAfterName = 3;
+constexpr int kEnvironmentStart = 50;
+}  // namespace
+
+EnvironmentArea find_environment() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == text.npos) return {};
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skip;
+  for (int field = kFirstAfterName; field < kEnvironmentStart; ++field) fields >> skip;
+  std::uintptr_t start = 0, end = 0;
+  if (!(fields >> start >> end) || start == 0 || end <= start) return {};
+  return {reinterpret_cast<char*>(start), end - start};
+}
+
+void replace_environment(const EnvironmentArea& area, const std::map<std::string, std::string>& variables) {
+  // Values set since the start lie in the heap; each is overwritten while `environ` still points to it.
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    std::memset(*entry, 0, std::strlen(*entry));
+  ::clearenv();
+  if (area.start != nullptr) std::memset(area.start, 0, area.size);
+  for (const auto& [name, value] : variables)
+    if (::setenv(name.c_str(), value.c_str(), 1) != 0)
+      throw system_failure("environment", "setenv " + name, errno);
+}
+
+}  // namespace warpsmith

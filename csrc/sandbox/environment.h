@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace warpsmith {
+
+/// Where the kernel put this process's first environment, which clearenv leaves in memory.
+struct EnvironmentArea {
+  char* start = nullptr;
+  std::size_t size = 0;
+};
+
+/// Read from /proc/self/stat; empty where that is not readable.
+EnvironmentArea find_environment();
+
+/// Replace the C environment by `variables` and overwrite the first one, so that no inherited value is left
+/// there.
+void replace_environment(const EnvironmentArea& area, const std::map<std::string, std::string>& variables);
+
+}  // namespace warpsmith

@@ -1,0 +1,98 @@
+#include "sandbox/namespaces.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+
+#include "core/failure.h"
+#include "sandbox/sys.h"
+
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
+
+namespace warpsmith {
+
+namespace {
+
+constexpr const char* kLayer = "namespaces";
+constexpr const char* kRemedy =
+    "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), or in Docker run with --privileged or with "
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined; docs/sandbox.md lists each "
+    "platform.";
+
+// Where the C library keeps the thread's id: abort() and raise() read it, and a raw clone leaves the parent's
+// there.
+int* thread_id_address() {
+  int* address = nullptr;
+  if (::prctl(PR_GET_TID_ADDRESS, &address) != 0 || address == nullptr)
+    throw system_failure(kLayer, "PR_GET_TID_ADDRESS", errno, "The kernel needs CONFIG_CHECKPOINT_RESTORE.");
+  return address;
+}
+
+// The kernel forgets a thread's list of robust futexes at fork; the C library's own fork puts it back as
+// here.
+struct RobustList {
+  void* head = nullptr;
+  std::size_t size = 0;
+
+  void remember() {
+    if (::syscall(SYS_get_robust_list, 0, &head, &size) != 0) head = nullptr;
+  }
+  void restore() const {
+    if (head != nullptr) ::syscall(SYS_set_robust_list, head, size);
+  }
+};
+
+}  // namespace
+
+unsigned long long worker_namespaces() {
+  return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+         CLONE_NEWCGROUP;
+}
+
+Forked fork_into(unsigned long long flags) {
+  int pidfd = -1;
+  RobustList robust;
+  robust.remember();
+  clone_args args{};
+  args.flags = flags | CLONE_PIDFD | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  args.child_tid = reinterpret_cast<std::uintptr_t>(thread_id_address());
+  args.exit_signal = SIGCHLD;
+  const int pid = sys::clone3(&args, sizeof args);
+  if (pid < 0) throw system_failure(kLayer, "clone3", errno, kRemedy);
+  if (pid == 0) {
+    robust.restore();
+    return {};
+  }
+  return {pid, UniqueFd(pidfd)};
+}
+
+Forked fork_plain() {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw system_failure("process", "fork", errno);
+  if (pid == 0) return {};
+  UniqueFd pidfd(sys::pidfd_open(pid));
+  if (!pidfd.valid()) {
+    const int error = errno;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    throw system_failure("process", "pidfd_open", error, "Linux 5.3 or later is needed.");
+  }
+  return {pid, std::move(pidfd)};
+}
+
+void set_hostname() {
+  static constexpr char kName[] = "worker";
+  if (::sethostname(kName, sizeof kName - 1) != 0) throw system_failure(kLayer, "sethostname", errno);
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/policy.h"
+
+namespace warpsmith {
+
+/// One layer of containment on this machine.
+struct Layer {
+  std::string name;
+  bool available = false;
+  std::string detail;
+  std::string remedy;
+};
+
+/// Try every layer in throw-away children of a throw-away child. Safe to call from a process with threads.
+/// Raises Failure where not even that child can be made.
+std::vector<Layer> probe_layers();
+
+/// The strongest tier at which a worker really starts here.
+Tier achievable_tier();
+
+}  // namespace warpsmith

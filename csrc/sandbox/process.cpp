@@ -1,0 +1,57 @@
+#include "sandbox/process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include "core/failure.h"
+#include "sandbox/sys.h"
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+namespace warpsmith {
+
+namespace {
+
+constexpr const char* kLayer = "process";
+
+// The pid behind a pidfd, as this process sees it; -1 once it is reaped.
+pid_t pid_of(int pidfd) {
+  std::ifstream file("/proc/self/fdinfo/" + std::to_string(pidfd));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("Pid:")) return static_cast<pid_t>(std::stol(line.substr(4)));
+  return -1;
+}
+
+// A worker leads its process group and cannot leave it, nor can its children where there is no pid namespace
+// to kill them by. The pid cannot be another's here: it is not reaped yet.
+void kill_group(int pidfd) {
+  const pid_t pid = pid_of(pidfd);
+  if (pid > 1 && ::getpgid(pid) == pid) ::kill(-pid, SIGKILL);
+}
+
+}  // namespace
+
+void kill_worker(int pidfd) {
+  kill_group(pidfd);
+  if (sys::pidfd_send_signal(pidfd, SIGKILL) != 0 && errno != ESRCH)
+    throw system_failure(kLayer, "pidfd_send_signal", errno);
+}
+
+std::optional<Exit> wait_worker(int pidfd, const Deadline& deadline, const InterruptHook& interrupted) {
+  if (!wait_ready(pidfd, POLLIN, deadline, kLayer, interrupted)) return std::nullopt;
+  kill_group(pidfd);
+  siginfo_t info{};
+  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info, WEXITED) != 0)
+    if (errno != EINTR) throw system_failure(kLayer, "waitid", errno);
+  return Exit{info.si_code != CLD_EXITED, info.si_status};
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,70 @@
+#include "sandbox/rlimits.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include "core/failure.h"
+
+namespace warpsmith {
+
+namespace {
+
+constexpr const char* kLayer = "rlimits";
+constexpr std::uint64_t kLockedBytes = 64u << 10;
+constexpr std::uint64_t kPendingSignals = 1024;
+
+void set_limit(__rlimit_resource_t resource, const char* name, std::uint64_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0)
+    throw system_failure(kLayer, std::string("getrlimit ") + name, errno);
+  // A limit that is already tighter stays: raising it would need a privilege and is not what is asked for.
+  const rlim_t value = std::min<rlim_t>(wanted, limit.rlim_max);
+  limit = {value, value};
+  if (::setrlimit(resource, &limit) != 0)
+    throw system_failure(kLayer, std::string("setrlimit ") + name, errno);
+}
+
+// RLIMIT_NPROC counts every task of a user. In a user namespace that is the worker alone; elsewhere the
+// others of the same user count too, and the number of all tasks is the closest bound on those that costs
+// nothing to read.
+std::uint64_t tasks_beside(bool own_user_namespace) {
+  if (own_user_namespace) return 0;
+  std::ifstream file("/proc/loadavg");
+  std::string skip;
+  std::uint64_t running = 0, total = 0;
+  char slash = 0;
+  if (!(file >> skip >> skip >> skip >> running >> slash >> total))
+    throw system_failure(kLayer, "read /proc/loadavg", EIO);
+  return total;
+}
+
+}  // namespace
+
+std::uint64_t mapped_data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0, shared = 0, text = 0, lib = 0, data = 0;
+  if (!(file >> size >> resident >> shared >> text >> lib >> data))
+    throw system_failure(kLayer, "read /proc/self/statm", EIO);
+  return data * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void set_rlimits(const Policy& policy, std::uint64_t inherited_data_bytes, bool own_user_namespace) {
+  set_limit(RLIMIT_CORE, "CORE", 0);
+  set_limit(RLIMIT_NPROC, "NPROC", policy.processes + tasks_beside(own_user_namespace));
+  set_limit(RLIMIT_NOFILE, "NOFILE", policy.open_files);
+  set_limit(RLIMIT_FSIZE, "FSIZE", policy.file_bytes);
+  set_limit(RLIMIT_CPU, "CPU", policy.cpu_seconds);
+  set_limit(RLIMIT_DATA, "DATA", inherited_data_bytes + policy.memory_bytes);
+  set_limit(RLIMIT_MEMLOCK, "MEMLOCK", kLockedBytes);
+  set_limit(RLIMIT_MSGQUEUE, "MSGQUEUE", 0);
+  set_limit(RLIMIT_SIGPENDING, "SIGPENDING", kPendingSignals);
+  set_limit(RLIMIT_NICE, "NICE", 0);
+  set_limit(RLIMIT_RTPRIO, "RTPRIO", 0);
+}
+
+}  // namespace warpsmith

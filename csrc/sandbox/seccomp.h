@@ -1,0 +1,35 @@
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include <span>
+#include <vector>
+
+namespace warpsmith {
+
+/// One system call that no worker may make, and the errno it gets.
+struct Denied {
+  int number;
+  const char* name;
+  int error;
+};
+
+/// The whole deny-list of this architecture, for tests and for the page that documents it.
+std::span<const Denied> denied_calls();
+
+/// What the filter depends on beside the list.
+struct FilterOptions {
+  bool programs = false;  ///< execve is wanted: the policy names programs
+  bool own_processes =
+      true;       ///< the worker has a pid namespace; without one it may not leave its process group
+  pid_t pid = 0;  ///< without a pid namespace: the one process it may signal
+};
+
+/// Classic BPF: architecture, x32, the list, the checks of arguments; everything else is allowed.
+std::vector<sock_filter> build_filter(const FilterOptions& options);
+
+/// Install the filter. Needs no_new_privs. Raises Failure.
+void install_filter(const std::vector<sock_filter>& filter);
+
+}  // namespace warpsmith

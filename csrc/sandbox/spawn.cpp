@@ -1,0 +1,262 @@
+#include "sandbox/spawn.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include "core/failure.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/descriptors.h"
+#include "sandbox/environment.h"
+#include "sandbox/identity.h"
+#include "sandbox/landlock.h"
+#include "sandbox/namespaces.h"
+#include "sandbox/output.h"
+#include "sandbox/process.h"
+#include "sandbox/report.h"
+#include "sandbox/rlimits.h"
+#include "sandbox/root.h"
+#include "sandbox/seccomp.h"
+
+namespace warpsmith {
+
+namespace {
+
+// Everything that is decided and opened before the fork.
+struct Plan {
+  const Policy& policy;
+  Tier tier;
+  int channel_fd;
+  Identity identity;
+  std::vector<PreparedBind> binds;
+  std::uint64_t inherited_data_bytes = 0;
+  EnvironmentArea environment;
+  UniqueFd null;
+  UniqueFd output;
+};
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_failure("spawn", "pipe2", errno);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Only the calling thread survives a fork; a lock that another one held would stay locked for ever.
+void require_single_thread() {
+  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  if (threads != 1)
+    throw Failure(FailureKind::kNative, "spawn", "threads", EDEADLK,
+                  "A worker can be forked only from a process of one thread; this one has " +
+                      std::to_string(threads) + ".",
+                  "Spawn from the zygote before anything starts threads (set OPENBLAS_NUM_THREADS=1 and "
+                  "OMP_NUM_THREADS=1).");
+}
+
+Plan make_plan(const Policy& policy, Tier tier, int channel_fd) {
+  Plan plan{policy, tier, channel_fd, choose_identity(), {}, mapped_data_bytes(), find_environment(), {}, {}};
+  if (tier == Tier::kNamespaces && plan.identity.privileged) plan.binds = prepare_binds(policy);
+  plan.null.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!plan.null.valid()) throw system_failure("output", "open /dev/null", errno);
+  plan.output = make_output(policy.output_bytes);
+  return plan;
+}
+
+void await_id_maps(int fd) {
+  char byte = 0;
+  while (true) {
+    const ssize_t got = ::read(fd, &byte, 1);
+    if (got == 1) return;
+    if (got == 0) throw system_failure("identity", "await id maps", EPIPE);
+    if (errno != EINTR) throw system_failure("identity", "read", errno);
+  }
+}
+
+// The parent may have died before the request was made; then its end of the report pipe is closed.
+void die_with_parent(int report_fd) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+    throw system_failure("process", "PR_SET_PDEATHSIG", errno);
+  pollfd entry{report_fd, 0, 0};
+  if (::poll(&entry, 1, 0) > 0) ::_exit(1);
+}
+
+void reset_signals() {
+  for (int number = 1; number < NSIG; ++number) {
+    // Python answers a broken pipe with an exception only while the signal is ignored.
+    if (number != SIGKILL && number != SIGSTOP && number != SIGPIPE) ::signal(number, SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) throw system_failure("process", "sigprocmask", errno);
+}
+
+void leave_session() {
+  if (::setsid() < 0) throw system_failure("process", "setsid", errno);
+  ::umask(077);
+}
+
+void stay_undumpable() {
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw system_failure("process", "PR_SET_DUMPABLE", errno);
+}
+
+// The worker is the first to go when the machine runs out of memory. It can be refused; the limits still
+// hold.
+void volunteer_for_oom() {
+  const UniqueFd fd(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (fd.valid() && ::write(fd.get(), "1000", 4) != 4) return;
+}
+
+void check_in_place(const Policy& policy) {
+  for (const Bind& bind : policy.binds) {
+    if (bind.source != bind.target)
+      throw Failure(FailureKind::kNative, "landlock", "bind " + bind.target, EINVAL,
+                    "Without a mount namespace '" + bind.source + "' cannot appear as '" + bind.target + "'.",
+                    "Give binds with equal source and target, or a machine that allows the namespaces tier.");
+    if (::access(bind.source.c_str(), R_OK) != 0)
+      throw system_failure(
+          "landlock", "read " + bind.source, errno,
+          "At this tier a worker of root runs as uid 65534: keep what it needs where that id can "
+          "read it, or run the evaluator as an ordinary user.");
+  }
+}
+
+void enter_scratch(const Policy& policy) {
+  const char* where = policy.scratch_path.empty() ? "/" : policy.scratch_path.c_str();
+  if (::chdir(where) != 0) throw system_failure("root filesystem", std::string("chdir ") + where, errno);
+}
+
+void enter_namespaces(Plan& plan, int maps_fd) {
+  await_id_maps(maps_fd);
+  become_mapped_id(plan.identity);
+  if (!plan.identity.privileged) plan.binds = prepare_binds(plan.policy);
+  enter_root(plan.policy, plan.binds);
+  set_hostname();
+}
+
+void stay_in_host(const Plan& plan) {
+  leave_root(plan.identity);
+  if (plan.tier == Tier::kLandlock) check_in_place(plan.policy);
+  enter_scratch(plan.policy);
+}
+
+// The order of containment. Each step relies on the ones above it: identity before files are made, files
+// before capabilities go, capabilities before Landlock, and the filter last, since it denies what the others
+// call.
+void contain(Plan& plan, int maps_fd, int& report_fd) {
+  const Policy& policy = plan.policy;
+  const bool namespaces = plan.tier == Tier::kNamespaces;
+  reset_signals();
+  leave_session();
+  volunteer_for_oom();
+  if (namespaces)
+    enter_namespaces(plan, maps_fd);
+  else
+    stay_in_host(plan);
+  die_with_parent(report_fd);
+  redirect_standard_streams(plan.null.get(), plan.output.get());
+  replace_environment(plan.environment, policy.environment);
+  drop_capabilities();
+  stay_undumpable();
+  set_rlimits(policy, plan.inherited_data_bytes, namespaces);
+  keep_descriptors(plan.channel_fd, report_fd);
+  report_fd = kReportFd;
+  set_no_new_privileges();
+  if (plan.tier == Tier::kNone) return;
+  restrict_with_landlock(policy, plan.tier);
+  install_filter(build_filter({!policy.exec_paths.empty(), namespaces, ::getpid()}));
+}
+
+[[noreturn]] void give_up(int report_fd, const Failure& failure) {
+  report_failure(report_fd, failure);
+  ::_exit(1);
+}
+
+void run_child(Plan& plan, Pipe& maps, Pipe& report) {
+  maps.write.reset();
+  report.read.reset();
+  // Changes its number on the way; a failure before and after must both be heard.
+  int report_fd = report.write.get();
+  try {
+    contain(plan, maps.read.get(), report_fd);
+    report_success(report_fd);
+    ::close(report_fd);
+  } catch (const Failure& failure) {
+    give_up(report_fd, failure);
+  } catch (const std::exception& error) {
+    give_up(report_fd, Failure(FailureKind::kNative, "spawn", "containment", ENOMEM, error.what()));
+  }
+}
+
+void finish_in_parent(const Plan& plan, const Forked& child, Pipe& maps, Pipe& report) {
+  maps.read.reset();
+  report.write.reset();
+  try {
+    if (plan.tier == Tier::kNamespaces) {
+      write_id_maps(child.pid, plan.identity);
+      if (::write(maps.write.get(), "m", 1) != 1)
+        throw system_failure("identity", "release the worker", errno);
+    }
+    await_report(report.read.get());
+  } catch (const Failure&) {
+    kill_worker(child.pidfd.get());
+    wait_worker(child.pidfd.get(), Deadline::never(), {});
+    throw;
+  }
+}
+
+SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const ForkHooks& hooks) {
+  Plan plan = make_plan(policy, tier, channel_fd);
+  Pipe maps = make_pipe();
+  Pipe report = make_pipe();
+  hooks.before();
+  Forked child;
+  try {
+    child = tier == Tier::kNamespaces ? fork_into(worker_namespaces()) : fork_plain();
+  } catch (const Failure&) {
+    hooks.after_in_parent();
+    throw;
+  }
+  if (child.pid == 0) {
+    run_child(plan, maps, report);
+    // Their numbers are closed, or are others' by now.
+    for (UniqueFd* fd : {&maps.read, &maps.write, &report.read, &report.write, &plan.null, &plan.output})
+      fd->release();
+    for (PreparedBind& bind : plan.binds) bind.tree.release();
+    return {0, {}, {}, tier};
+  }
+  hooks.after_in_parent();
+  finish_in_parent(plan, child, maps, report);
+  return {child.pid, std::move(child.pidfd), std::move(plan.output), tier};
+}
+
+}  // namespace
+
+SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks) {
+  policy.validate();
+  require_single_thread();
+  for (int level = static_cast<int>(policy.strongest_tier);; --level) {
+    const Tier tier = static_cast<Tier>(level);
+    try {
+      return spawn_at(policy, tier, channel_fd, hooks);
+    } catch (const Failure&) {
+      if (tier == policy.minimum_tier) throw;
+    }
+  }
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+
+#include "core/unique_fd.h"
+#include "sandbox/policy.h"
+
+namespace warpsmith {
+
+/// Both sides of a spawn. In the child `pid` is 0 and the channel is at kChannelFd.
+struct SpawnResult {
+  pid_t pid = 0;
+  UniqueFd pidfd;
+  UniqueFd output;
+  Tier tier = Tier::kNone;
+
+  bool in_child() const { return pid == 0; }
+};
+
+/// What the host language wants done around the fork, in the calling process.
+struct ForkHooks {
+  std::function<void()> before;
+  std::function<void()> after_in_parent;
+};
+
+/// Fork a worker, contained as the policy says, at the strongest tier this machine gives between the policy's
+/// strongest and minimum. Returns twice. The caller must be single-threaded. Raises Failure in the parent,
+/// and then leaves no child.
+SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks);
+
+}  // namespace warpsmith
