@@ -16,7 +16,7 @@ from warpsmith.trainer.config.sections import (
     WandbSection,
     ZeroSection,
 )
-from warpsmith.trainer.config.tables import full_training_only
+from warpsmith.trainer.config.tables import trainable
 from warpsmith.trainer.credit.normalise import Baseline, Deviation, Normalisation, Scale
 from warpsmith.trainer.objective.presets import PRESETS
 from warpsmith.trainer.objective.presets.preset import Aggregation, Clip, Divergence, Ratio
@@ -165,4 +165,4 @@ class TrainerConfig(Section):
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
 
-    _full_training = model_validator(mode="after")(full_training_only)
+    _trainable = model_validator(mode="after")(trainable)

@@ -14,7 +14,7 @@ from warpsmith.trainer.config.sections import (
     WandbSection,
     ZeroSection,
 )
-from warpsmith.trainer.config.tables import full_training_only
+from warpsmith.trainer.config.tables import trainable
 
 
 class SftRunSection(RunSection):
@@ -61,4 +61,4 @@ class SftConfig(Section):
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
 
-    _full_training = model_validator(mode="after")(full_training_only)
+    _trainable = model_validator(mode="after")(trainable)

@@ -3,24 +3,34 @@
 from typing import Protocol, TypeVar
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.config.sections import ZeroSection
 
 
-class HasPolicy(Protocol):
-    """A file with a `[policy]` table."""
+class TrainingFile(Protocol):
+    """A file with a `[policy]` and a `[zero]` table."""
 
     @property
     def policy(self) -> PolicyConfig:
-        """The table."""
+        """What is trained."""
+        ...
+
+    @property
+    def zero(self) -> ZeroSection:
+        """How its state is spread."""
         ...
 
 
-T = TypeVar("T", bound=HasPolicy)
+T = TypeVar("T", bound=TrainingFile)
 
 
-def full_training_only(config: T) -> T:
-    """Refuse `[policy.lora]` and float16, which this trainer does not train."""
+def trainable(config: T) -> T:
+    """Refuse what this trainer would train wrongly or not at all."""
     if config.policy.lora is not None:
         raise ValueError("policy.lora: this version trains every weight; remove the table [policy.lora]")
     if config.policy.dtype == "float16":
         raise ValueError('policy.dtype: float16 needs loss scaling, which is not there; use "bfloat16" or "float32"')
+    if config.policy.dtype == "bfloat16" and config.zero.stage == 0:
+        raise ValueError(
+            "zero.stage: stage 0 has no fp32 gradients for bfloat16 weights; use stage 1, which costs no more"
+        )
     return config

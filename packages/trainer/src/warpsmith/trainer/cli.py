@@ -1,0 +1,158 @@
+"""The console command `warpsmith-trainer`, which is also `python -m warpsmith.trainer`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from warpsmith.records import commands
+from warpsmith.trainer._version import __version__
+from warpsmith.trainer.errors import UsageError
+from warpsmith.trainer.launch.launcher import choose_accelerator, default_processes, is_rank, launch, without_local_rank
+
+app = commands.new_app(
+    "warpsmith-trainer",
+    __version__,
+    "Train language models to write Triton kernels, on DeepSpeed ZeRO.\n\n"
+    "Example: `warpsmith-trainer sft configs/demo-sft.toml`, then `warpsmith-trainer grpo configs/demo.toml`",
+)
+
+Config = Annotated[Path, typer.Argument(help="TOML file of the run; `warpsmith-trainer schema` lists its keys.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key of the file; repeatable.")
+]
+Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this step (run.steps).")]
+Seconds = Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after this wall time (run.seconds).")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in run.dir.")]
+Processes = Annotated[
+    int | None, typer.Option("--num-processes", min=1, help="Ranks to start; one an NVIDIA device, or 1, by default.")
+]
+Port = Annotated[int | None, typer.Option("--master-port", min=1, max=65535, help="Port of the process group.")]
+
+
+@app.command()
+def sft(
+    config: Config,
+    steps: Steps = None,
+    seconds: Seconds = None,
+    resume: Resume = False,
+    num_processes: Processes = None,
+    master_port: Port = None,
+    set_: Overrides = None,
+) -> None:
+    """Fine-tune on chats or on generated problems with known solutions.
+
+    Example: warpsmith-trainer sft configs/demo-sft.toml --steps 300 --set run.dir=runs/warm
+    """
+    from warpsmith.trainer.config import load_sft
+
+    overrides = _overrides(set_, steps, seconds)
+    checked = load_sft(config, overrides)
+    arguments = ["sft", str(config), *_as_options(overrides, resume)]
+    _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
+
+
+@app.command()
+def grpo(
+    config: Config,
+    steps: Steps = None,
+    seconds: Seconds = None,
+    resume: Resume = False,
+    num_processes: Processes = None,
+    master_port: Port = None,
+    set_: Overrides = None,
+) -> None:
+    """Train by multi-turn GRPO: sample, judge, credit, update, sync.
+
+    Example: warpsmith-trainer grpo configs/demo.toml --steps 5 --set run.dir=runs/try
+
+    The same under DeepSpeed's launcher: deepspeed --num_gpus 8 --module warpsmith.trainer grpo configs/qwen3-8b.toml
+    """
+    from warpsmith.trainer.config import load_grpo
+
+    overrides = _overrides(set_, steps, seconds)
+    checked = load_grpo(config, overrides)
+    arguments = ["grpo", str(config), *_as_options(overrides, resume)]
+    _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume))
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(help="`grpo` or `sft`.")] = "grpo",
+    json_: Annotated[bool, typer.Option("--json", help="Print the JSON schema, for editors.")] = False,
+) -> None:
+    """Print every key of a configuration file, its default and its meaning.
+
+    Example: warpsmith-trainer schema sft
+    """
+    import json
+
+    from warpsmith.trainer.config import SftConfig, TrainerConfig
+    from warpsmith.trainer.config.describe import describe
+
+    kinds: dict[str, Any] = {"grpo": TrainerConfig, "sft": SftConfig}
+    if kind not in kinds:
+        raise UsageError(f"There is no file of the kind `{kind}`.", "The kinds are grpo and sft.")
+    model = kinds[kind]
+    typer.echo(json.dumps(model.model_json_schema(), indent=2) if json_ else "\n".join(describe(model)).lstrip())
+
+
+@app.command()
+def export(
+    checkpoint: Annotated[Path, typer.Argument(help="A directory checkpoints/step-..., or a run's directory.")],
+    out: Annotated[Path, typer.Argument(help="The Hugging Face directory to make.")],
+) -> None:
+    """Write a checkpoint as a Hugging Face directory.
+
+    Example: warpsmith-trainer export runs/demo runs/demo-model
+    """
+    from warpsmith.trainer.consolidate import consolidate
+
+    choose_accelerator()
+    typer.echo(str(consolidate(checkpoint, out)))
+
+
+def _overrides(given: list[str] | None, steps: int | None, seconds: float | None) -> list[str]:
+    return [
+        *(given or []),
+        *([f"run.steps={steps}"] if steps is not None else []),
+        *([f"run.seconds={seconds}"] if seconds is not None else []),
+    ]
+
+
+def _as_options(overrides: list[str], resume: bool) -> list[str]:
+    options = [part for override in overrides for part in ("--set", override)]
+    return [*options, "--resume"] if resume else options
+
+
+def _as_ranks(
+    arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]
+) -> None:
+    """Run here if this is a rank; else start the ranks, and end with their exit code."""
+    if is_rank():
+        choose_accelerator()
+        run()
+        return
+    code = launch(arguments, processes or default_processes(), master_port)
+    if code:
+        raise typer.Exit(code)
+
+
+def _run_sft(config: Any, resume: bool) -> None:
+    from warpsmith.trainer.sft import run_sft
+
+    run_sft(config, resume=resume)
+
+
+def _run_grpo(config: Any, resume: bool) -> None:
+    from warpsmith.trainer.grpo import run_grpo
+
+    run_grpo(config, resume=resume)
+
+
+def main() -> None:
+    """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
+    sys.argv[1:] = without_local_rank(sys.argv[1:])
+    commands.run(app)

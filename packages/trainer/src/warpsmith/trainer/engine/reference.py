@@ -1,0 +1,48 @@
+"""The frozen reference policy of the divergence term."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.policy.logprobs import token_logprobs
+from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
+from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
+from warpsmith.trainer.engine.ranks import Ranks
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.engine.rows import PaddedRows
+
+
+class Reference:
+    """A policy that is only asked for log-probabilities.
+
+    It stands whole on every rank, except under ZeRO stage 3, which spreads its parameters as it does the policy's.
+    """
+
+    def __init__(self, model: nn.Module, *, zero: ZeroSection, ranks: Ranks, dtype: str) -> None:
+        model.requires_grad_(False).eval()
+        self._model: Any = model.to(ranks.device) if zero.stage < 3 else _spread(model, zero, ranks, dtype)
+
+    def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
+        """Return the log-probabilities of the rows' completion tokens, (B, T) fp32, without gradient; collective."""
+        with torch.no_grad():
+            logprobs_BT, _ = token_logprobs(
+                self._model,
+                rows.ids_BT,
+                rows.attention_BT,
+                temperature,
+                rows.positions_BT,
+                select_BT=rows.mask_BT,
+            )
+        return logprobs_BT
+
+
+def _spread(model: nn.Module, zero: ZeroSection, ranks: Ranks, dtype: str) -> Any:
+    import deepspeed
+
+    config = deepspeed_config(zero, OptimizerSection(), dtype, ranks.world)
+    config["zero_optimization"].pop("offload_optimizer", None)
+    engine, *_ = deepspeed.initialize(model=model, config=config, dist_init_required=False)
+    engine.eval()
+    return engine

@@ -1,0 +1,72 @@
+"""Progress of a run on the console: a bar on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_LINE_EVERY_S = 10.0
+
+
+class Bar:
+    """A count towards a total.
+
+    Args:
+        title: what is counted.
+        total: where it ends.
+        shown: false on ranks that stay silent.
+        start: where it begins, for a resumed run.
+        transient: take the bar away when it is done.
+    """
+
+    def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, transient: bool = False) -> None:
+        self.title, self.total, self.done = title, total, start
+        self._console = Console(stderr=True)
+        self._shown = shown
+        self._last_line = time.monotonic()
+        self._transient = transient
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+        )  # fmt: skip
+        live = shown and self._console.is_terminal
+        self._bar = Progress(*columns, console=self._console, transient=transient) if live else None
+        if self._bar is not None:
+            self._task = self._bar.add_task(title, total=total, completed=start, note="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, note: str = "", to: int | None = None) -> None:
+        """Count one more (or up to `to`); say `note` beside it."""
+        self.done = self.done + 1 if to is None else to
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, note=note)
+        elif self._shown and not self._transient:
+            self._line(note)
+
+    def _line(self, note: str) -> None:
+        now = time.monotonic()
+        if self.done >= self.total or now - self._last_line >= _LINE_EVERY_S:
+            self._last_line = now
+            sys.stderr.write(f"{self.title} {self.done}/{self.total} {note}\n")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self._shown:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            sys.stderr.write(f"{text}\n")

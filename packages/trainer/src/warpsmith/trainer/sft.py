@@ -1,0 +1,181 @@
+"""Supervised fine-tuning on chats, with the loss on the assistant's turns."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from warpsmith.policy.loading import Policy
+from warpsmith.policy.sft_data import Example
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer import checkpoint
+from warpsmith.trainer.checkpoint import Progress
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.engine.optimizer import learning_rate
+from warpsmith.trainer.engine.plan import deal, micro_batches
+from warpsmith.trainer.engine.ranks import Ranks, join, leave
+from warpsmith.trainer.engine.rows import Row, pad_rows
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.export import export
+from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.order import taken
+from warpsmith.trainer.progress import Bar
+from warpsmith.trainer.rundir import prepare
+from warpsmith.trainer.sft_data import SftData, batch_rows, load_sft_data
+from warpsmith.trainer.steplog import StepLog
+
+
+def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
+    """Fine-tune as `config` says; every rank calls it, with or without a launcher.
+
+    Returns:
+        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
+
+    Raises:
+        ConfigError, DataError, CheckpointError: the run cannot start.
+        DivergenceError: the loss or the gradient is no finite number.
+    """
+    ranks = join(config.run, config.zero)
+    try:
+        return _Sft(config, ranks).run(resume)
+    finally:
+        leave()
+
+
+class _Sft:
+    """One supervised run on one rank."""
+
+    def __init__(self, config: SftConfig, ranks: Ranks) -> None:
+        self.config, self.ranks = config, ranks
+        self.policy = Policy.from_config(config.policy)
+        self.pad_id = self.policy.tokenizer.pad_token_id or 0
+        self.data: SftData = load_sft_data(config.data, self.policy.chat, config.run.seed)
+        self.engine = ZeroEngine(
+            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
+        )
+        self.saved_at = -1
+
+    def run(self, resume: bool) -> Path:
+        run = self.config.run
+        prepare(run, self.ranks, resume)
+        progress = self._resumed() if resume else Progress()
+        with ExitStack() as stack:
+            log = self._log(stack)
+            bar = stack.enter_context(
+                Bar("sft", run.steps, shown=self.ranks.drives, start=progress.step)
+            )
+            stop = stack.enter_context(Interrupt(self.ranks.drives))
+            if self.data.dropped:
+                bar.say(f"{self.data.dropped} examples are longer than {self.config.data.max_tokens} tokens: left out")
+            progress = self._train(progress, log, bar, stop)
+            self._save(progress)
+        if self.config.checkpoint.export_final and progress.step >= run.steps:
+            export(self.policy, self.engine, self.ranks, run.dir / "final_model", self.config.zero.bucket_elements)
+        return run.dir
+
+    def _train(self, progress: Progress, log: StepLog | None, bar: Bar, stop: Interrupt) -> Progress:
+        run, data = self.config.run, self.config.data
+        start, before = time.monotonic(), progress.seconds
+        while progress.step < run.steps and not self._stops(stop, start):
+            began, started_at = time.monotonic(), datetime.now(UTC)
+            picked = taken(progress.cursor, data.batch_size, len(self.data.train), run.seed)
+            figures = self._update([self.data.train[i] for i in picked], progress.update)
+            step = progress.step + 1
+            if step == run.steps or (data.eval_every and step % data.eval_every == 0):
+                figures |= self._evaluate()
+            progress = replace(
+                progress,
+                step=step,
+                update=progress.update + 1,
+                cursor=progress.cursor + data.batch_size,
+                seconds=before + time.monotonic() - start,
+            )
+            if log is not None:
+                log.step(
+                    step, weight_version=step, started_at=started_at, seconds=time.monotonic() - began, figures=figures
+                )
+            bar.advance(_note(figures))
+            if self.config.checkpoint.every and step % self.config.checkpoint.every == 0:
+                self._save(progress)
+        return progress
+
+    def _update(self, examples: Sequence[Example], update: int) -> dict[str, float]:
+        """Make one optimizer update: mean negative log-likelihood over the batch's trained tokens."""
+        began = time.monotonic()
+        rows = batch_rows(examples, self.config.data, self.pad_id)
+        tokens = sum(int(row.mask.sum()) for row in rows)
+        self.engine.train()
+        mine = self._share(rows)
+        total = torch.zeros(1, dtype=torch.float64)
+        for done, micro in enumerate(mine, start=1):
+            loss = self._nll(micro) / tokens
+            total += float(loss.detach())
+            self.engine.accumulate(loss, last=done == len(mine))
+        rate = learning_rate(self.config.optimizer, update, self.config.run.steps)
+        norm = self.engine.step(rate)
+        seconds = time.monotonic() - began
+        return {
+            "loss": float(self.ranks.total(total)),
+            "grad_norm": norm,
+            "learning_rate": rate,
+            "tokens": float(tokens),
+            "tokens_per_s": sum(map(len, rows)) / seconds,
+            "train_s": seconds,
+        }
+
+    def _evaluate(self) -> dict[str, float]:
+        """Return the mean negative log-likelihood of the held-out examples; nothing where there are none."""
+        if not self.data.evaluation:
+            return {}
+        rows = batch_rows(self.data.evaluation, self.config.data, self.pad_id)
+        self.engine.train(False)
+        total = torch.zeros(1, dtype=torch.float64)
+        with torch.no_grad():
+            for micro in self._share(rows):
+                total += float(self._nll(micro))
+        return {"eval_loss": float(self.ranks.total(total)) / sum(int(row.mask.sum()) for row in rows)}
+
+    def _nll(self, rows: Sequence[Row]) -> Tensor:
+        padded = pad_rows(rows, self.ranks.device)
+        logprobs_BT, _ = self.engine.logprobs(padded, 1.0)
+        return -(logprobs_BT * padded.mask_BT).sum()
+
+    def _share(self, rows: Sequence[Row]) -> list[list[Row]]:
+        batches = micro_batches([len(row) for row in rows], self.config.zero.micro_batch_tokens)
+        return [[rows[i] for i in batch] for batch in deal(batches, self.ranks.world)[self.ranks.rank]]
+
+    def _stops(self, stop: Interrupt, start: float) -> bool:
+        """Ask rank 0 whether to go on, so that all ranks stop at the same step."""
+        limit = self.config.run.seconds
+        return self.ranks.shared(lambda: stop.requested or (limit is not None and time.monotonic() - start >= limit))
+
+    def _resumed(self) -> Progress:
+        return checkpoint.load(
+            checkpoint.latest(self.config.run.dir), self.engine, self.ranks, self.config.model_dump(mode="json")
+        )
+
+    def _save(self, progress: Progress) -> None:
+        if progress.step != self.saved_at:
+            plain = self.config.model_dump(mode="json")
+            checkpoint.save(
+                self.config.run.dir, self.engine, self.ranks, progress, plain, self.config.checkpoint.keep
+            )
+            self.saved_at = progress.step
+
+    def _log(self, stack: ExitStack) -> StepLog | None:
+        if not self.ranks.drives:
+            return None
+        writer = stack.enter_context(RunWriter(self.config.run.dir))
+        return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))
+
+
+def _note(figures: dict[str, float]) -> str:
+    parts = [f"loss {figures['loss']:.4f}", f"{figures['tokens_per_s']:.0f} tok/s"]
+    if "eval_loss" in figures:
+        parts.append(f"eval loss {figures['eval_loss']:.4f}")
+    return ", ".join(parts)

@@ -1,0 +1,131 @@
+"""What a supervised run learns from: chats read or generated, as token rows with the loss on the assistant's turns."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.sft_data import IGNORED, Example, PackedRows, encode, pack
+from warpsmith.rollout.datasets import generated
+from warpsmith.rollout.sft import sft_examples
+from warpsmith.trainer.config.sft import SftDataSection
+from warpsmith.trainer.engine.rows import Row
+from warpsmith.trainer.errors import DataError
+
+Chat = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class SftData:
+    """Token sequences to train and to evaluate on, and how many were left out for their length."""
+
+    train: Sequence[Example]
+    evaluation: Sequence[Example]
+    dropped: int
+
+
+def load_sft_data(data: SftDataSection, chat: ChatFormat, seed: int) -> SftData:
+    """Read or generate the chats, encode them, and hold out the evaluation's share by seed.
+
+    Raises:
+        DataError: the file cannot be read, or leaves nothing to train on.
+    """
+    chats = _generated(data, seed) if data.source == "generated" else read_chats(_path(data))
+    encoded = [encode(chat, messages) for messages in chats]
+    examples = [[e for e in pieces if len(e) <= data.max_tokens and e.trained] for pieces in encoded]
+    dropped = sum(map(len, encoded)) - sum(map(len, examples))
+    # A conversation is held out whole: its turns repeat one another.
+    shuffled = np.random.default_rng(seed).permutation(len(examples))
+    evaluation = [e for i in shuffled[: data.eval_examples] for e in examples[i]]
+    train = [e for i in sorted(shuffled[data.eval_examples :]) for e in examples[i]]
+    if not train:
+        raise DataError(
+            f"{len(chats)} conversations leave no example to train on: {dropped} are longer than "
+            f"{data.max_tokens} tokens and {data.eval_examples} are held out.",
+            "Raise data.max_tokens, lower data.eval_examples, or give more conversations.",
+        )
+    return SftData(train, evaluation, dropped)
+
+
+def batch_rows(examples: Sequence[Example], data: SftDataSection, pad_id: int) -> list[Row]:
+    """Return the rows of one batch: packed to `max_tokens`, or one an example."""
+    if data.pack:
+        return _unpadded(pack(examples, data.max_tokens, pad_id=pad_id))
+    return [Row(ids=example.ids, mask=_mask(example.labels)) for example in examples]
+
+
+def read_chats(path: Path) -> list[Chat]:
+    """Read the column `messages` of a .jsonl or .parquet file.
+
+    Raises:
+        DataError: naming the first row that is not a list of {role, content}.
+    """
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.", "Set data.path to a .jsonl or .parquet file of chats.")
+    rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
+    for number, row in enumerate(rows, start=1):
+        if not _is_chat(row):
+            raise DataError(
+                f"Row {number} of {path} is no chat: `messages` must be a list of objects with text under role and "
+                "content.",
+                'Example: {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}',
+            )
+    return rows
+
+
+def _generated(data: SftDataSection, seed: int) -> list[Chat]:
+    problems = generated(seed=seed, count=data.problems, levels=data.levels)
+    return list(sft_examples(problems, seed, data.prompt_style))
+
+
+def _path(data: SftDataSection) -> Path:
+    if data.path is None:
+        raise DataError('source = "chats" needs data.path.', "Name a .jsonl or .parquet file.")
+    return data.path
+
+
+def _parquet(path: Path) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, columns=["messages"])["messages"].to_pylist()  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise DataError(f"{path} cannot be read: {error}.", "Give a Parquet file with a column `messages`.") from None
+
+
+def _json_lines(path: Path) -> list[Any]:
+    rows = []
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if line.strip():
+                value = json.loads(line)
+                rows.append(value.get("messages") if isinstance(value, dict) else None)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"Line {number} of {path} is not JSON: {error}.", "Give one object a line.") from None
+    return rows
+
+
+def _is_chat(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in value)
+        and all(isinstance(m.get("content"), str) for m in value)
+    )
+
+
+def _unpadded(rows: PackedRows) -> list[Row]:
+    lengths = rows.attention_mask.sum(1)
+    return [
+        Row(ids=rows.input_ids[r, :n], mask=_mask(rows.labels[r, :n]), positions=rows.position_ids[r, :n])
+        for r, n in enumerate(lengths)
+    ]
+
+
+def _mask(labels: np.ndarray) -> np.ndarray:
+    return (labels != IGNORED).astype(np.int64)

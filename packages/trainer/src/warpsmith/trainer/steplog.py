@@ -1,0 +1,100 @@
+"""What a run tells of its steps: a row of the `steps` table, Weights & Biases, and a file with its configuration."""
+
+import json
+import math
+import os
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from warpsmith.records.schema import STEPS, steps_batch
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer.config.sections import RunSection, WandbSection
+
+_COLUMNS = frozenset(STEPS.names) - {"run", "step", "weight_version", "started_at", "seconds", "metrics"}
+_IDENTITY = "wandb-id.txt"
+
+
+class StepLog:
+    """Writes steps; to be used on rank 0 alone, as a context manager.
+
+    Args:
+        writer: the run's records.
+        run: directory and title.
+        wandb: where else to.
+        config: written to `config.json` in the run directory, and handed to W&B.
+    """
+
+    def __init__(self, writer: RunWriter, run: RunSection, wandb: WandbSection, config: BaseModel) -> None:
+        self._writer = writer
+        self._title = run.title
+        plain = config.model_dump(mode="json")
+        (run.dir / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+        self._wandb = _start_wandb(run, wandb, plain)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._wandb is not None:
+            self._wandb.finish(exit_code=0 if kind is None else 1, quiet=True)
+
+    def step(
+        self, step: int, *, weight_version: int, started_at: datetime, seconds: float, figures: Mapping[str, float]
+    ) -> None:
+        """Record one step.
+
+        Args:
+            step: from 1.
+            weight_version: version of the weights after the step.
+            started_at: with a time zone.
+            seconds: wall time.
+            figures: those named like a column of STEPS become that column; all go into `metrics`.
+        """
+        known = {name: value for name, value in figures.items() if math.isfinite(value)}
+        row = {
+            "run": self._title,
+            "step": step,
+            "weight_version": weight_version,
+            "started_at": started_at,
+            "seconds": seconds,
+            **{name: value for name, value in known.items() if name in _COLUMNS},
+            "metrics": known,
+        }
+        self._writer.append("steps", steps_batch([row]))
+        if self._wandb is not None:
+            self._wandb.log({**known, "weight_version": weight_version, "seconds": seconds}, step=step)
+
+
+def _start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any]) -> Any:
+    if section.mode == "disabled":
+        return None
+    os.environ.setdefault("WANDB_SILENT", "true")
+    import wandb
+
+    return wandb.init(
+        mode=section.mode,
+        project=section.project,
+        name=run.title,
+        id=_identity(run.dir),
+        resume="allow" if section.mode == "online" else None,
+        dir=str(run.dir),
+        tags=list(section.tags),
+        config=dict(config),
+        settings=wandb.Settings(console="off", x_disable_stats=True, disable_git=True, disable_code=True),
+    )
+
+
+def _identity(run_dir: Path) -> str:
+    """Return the run's W&B id, the same over all of its starts."""
+    path = run_dir / _IDENTITY
+    if not path.is_file():
+        path.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
+    return path.read_text(encoding="utf-8").strip()

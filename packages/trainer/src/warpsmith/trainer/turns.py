@@ -1,0 +1,116 @@
+"""From a table of turns to what the update needs: rows of tokens, credit columns, figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from warpsmith.trainer.credit.types import Credit, Turns
+from warpsmith.trainer.engine.rows import Floats, Row
+from warpsmith.trainer.errors import DataError
+
+
+@dataclass(frozen=True)
+class TrainingTurns:
+    """N turns ready for an update.
+
+    Attributes:
+        rows: prompt and completion of each turn; the mask stands on the completion.
+        sampler: log-probabilities as sampled, aligned with the row's ids and 0 on the prompt.
+        lengths: completion tokens.
+        advantage: of each turn.
+        counted: turns that take part.
+        update: which of the step's updates a turn belongs to.
+        temperature: that the completions were sampled at.
+    """
+
+    rows: Sequence[Row]
+    sampler: Sequence[Floats]
+    lengths: NDArray[np.int64]
+    advantage: NDArray[np.float64]
+    counted: NDArray[np.bool_]
+    update: NDArray[np.int64]
+    temperature: float
+
+
+def credit_columns(table: pa.Table) -> Turns:
+    """Return the columns that credit reads from a table of TURNS."""
+    return Turns(
+        group=codes(table["group"]),
+        trajectory=codes(table["trajectory"]),
+        turn=np.asarray(table["turn"].to_numpy(), dtype=np.int64),
+        score=_floats(table["reward"]),
+        returns=_floats(table["return"]),
+        valid=np.asarray(table["valid"].to_numpy(zero_copy_only=False), dtype=bool),
+    )
+
+
+def training_turns(
+    table: pa.Table, credit: Credit, *, updates: int = 1, mask_truncated: bool = False
+) -> TrainingTurns:
+    """Return the rows of a table of TURNS with their advantages.
+
+    Args:
+        table: whole groups.
+        credit: of the same rows.
+        updates: how many optimizer updates the batch is cut into, along whole groups.
+        mask_truncated: leave out completions that hit the length limit.
+
+    Raises:
+        DataError: the turns were sampled at different temperatures, which one update cannot describe.
+    """
+    lengths = np.asarray(pc.list_value_length(table["completion_ids"]).to_numpy(), dtype=np.int64)
+    counted = credit.counted & (lengths > 0)
+    if mask_truncated:
+        counted &= ~truncated(table)
+    prompts, completions = _lists(table["prompt_ids"], np.int64), _lists(table["completion_ids"], np.int64)
+    logprobs = _lists(table["logprobs"], np.float32)
+    groups = codes(table["group"])
+    return TrainingTurns(
+        rows=[_row(*ids) for ids in zip(prompts, completions, strict=True)],
+        sampler=[np.concatenate([np.zeros(len(p), np.float32), l]) for p, l in zip(prompts, logprobs, strict=True)],
+        lengths=lengths,
+        advantage=credit.advantage,
+        counted=counted,
+        update=groups * updates // (int(groups.max()) + 1),
+        temperature=_temperature(table),
+    )
+
+
+def truncated(table: pa.Table) -> NDArray[np.bool_]:
+    """Return which completions hit the length limit."""
+    return np.asarray(pc.fill_null(pc.equal(table["finish_reason"], "length"), False).to_numpy(), dtype=bool)
+
+
+def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return each text as the index of its first appearance among the different ones."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+
+
+def _row(prompt: NDArray[np.int64], completion: NDArray[np.int64]) -> Row:
+    mask = np.concatenate([np.zeros(len(prompt), np.int64), np.ones(len(completion), np.int64)])
+    return Row(ids=np.concatenate([prompt, completion]), mask=mask)
+
+
+def _lists(column: pa.ChunkedArray, dtype: type[np.generic]) -> list[NDArray[np.generic]]:
+    array = column.combine_chunks()
+    values, offsets = array.values.to_numpy().astype(dtype), array.offsets.to_numpy()
+    return [values[start:end] for start, end in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    return np.asarray(pc.fill_null(column, float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _temperature(table: pa.Table) -> float:
+    temperatures = pc.unique(pc.struct_field(table["sampling"], "temperature")).to_pylist()
+    if len(temperatures) != 1:
+        raise DataError(
+            f"The batch was sampled at {len(temperatures)} temperatures: {temperatures}.",
+            "Sample every turn of a batch at one temperature.",
+        )
+    return float(temperatures[0])
