@@ -17,6 +17,12 @@ def table_dir(run_dir: Path, table: str) -> Path:
     return records_dir(run_dir) / table
 
 
+def table_segments(run_dir: Path, table: str) -> list[str]:
+    """Names, in order, of the table's segments; none where the table has no folder."""
+    folder = table_dir(run_dir, table)
+    return segment_names(folder) if folder.is_dir() else []
+
+
 def new_segment_name(folder: Path, segment_id: uuid.UUID) -> str:
     """A name that sorts after every segment in `folder`, so that a resumed writer's rows come after the first's."""
     numbers = [int(name.split("-", 1)[0]) for name in segment_names(folder) if name.split("-", 1)[0].isdecimal()]

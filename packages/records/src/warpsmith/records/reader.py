@@ -145,6 +145,10 @@ class RunReader:
         """Report on the table's segments from their journals, without reading the batches."""
         return [segment.report() for segment in self._snapshot(schema.table_name(name))]
 
+    def segment_counts(self) -> dict[str, int]:
+        """How many segments each table has."""
+        return {table: len(layout.table_segments(self.run_dir, table)) for table in schema.TABLES}
+
     def verify(self, progress: Callable[[SegmentReport], None] = lambda report: None) -> list[SegmentReport]:
         """Read every batch of every table and report on each segment; damage is listed, never raised.
 
@@ -310,9 +314,7 @@ def _selection(name: str, columns: Sequence[str] | None) -> pa.Schema:
 
 def _snapshot(run_dir: Path, table: schema.TableName) -> list[_SegmentFiles]:
     folder = layout.table_dir(run_dir, table)
-    if not folder.is_dir():
-        return []
-    return [_open(folder, name, table) for name in layout.segment_names(folder)]
+    return [_open(folder, name, table) for name in layout.table_segments(run_dir, table)]
 
 
 def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:

@@ -1,0 +1,229 @@
+"""The console command `warpsmith-records`."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from warpsmith.records._version import __version__
+from warpsmith.records.commands import new_app, run
+
+if TYPE_CHECKING:
+    from warpsmith.records.reader import RunReader
+
+# pyarrow and what builds on it are imported inside the commands: --help and --version answer at once.
+
+app = new_app(
+    "warpsmith-records",
+    __version__,
+    """Look into the records of a run: turns, credits and training steps.
+
+    Example:
+
+        warpsmith-records summary runs/demo
+
+        warpsmith-records report runs/demo -o demo.html
+
+        warpsmith-records compact runs/demo demo-parquet
+    """,
+)
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, as its RunWriter was given it.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new directory; it appears whole or not at all.")]
+Salvage = Annotated[
+    bool, typer.Option("--skip-damaged", help="Leave out damaged batches and say which, instead of stopping.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
+
+notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+DAMAGED_EXIT_CODE = 1
+
+
+class ExportFormat(StrEnum):
+    """What `export` can write."""
+
+    JSON = "json"
+
+
+@app.command()
+def summary(
+    run_dir: Run,
+    role: Annotated[str | None, typer.Option(help="Only turns of this role, for example train or held_out.")] = None,
+    top: Annotated[int, typer.Option(help="How many of the best trajectories to list.", min=0)] = 5,
+    as_json: AsJson = False,
+    skip_damaged: Salvage = False,
+) -> None:
+    """Average turns, return, correctness, improvement and speedup; turn by turn; the best trajectories.
+
+    Example: warpsmith-records summary runs/demo --role train
+    """
+    from warpsmith.records import summary as summaries
+    from warpsmith.records.printing import print_summary
+
+    reader = _reader(run_dir, skip_damaged)
+    found = [role] if role is not None else summaries.roles(reader)
+    by_role = {name: summaries.summarize(reader, role=name, top=top) for name in found}
+    _tell_losses(reader)
+    if as_json:
+        typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_role.items()}, indent=2))
+        return
+    if not by_role:
+        typer.echo(f"{run_dir} has no turns yet.")
+    for name, figures in by_role.items():
+        print_summary(Console(highlight=False, markup=False), name, figures)
+
+
+@app.command()
+def compact(
+    run_dir: Run,
+    out: Out,
+    partition_by: Annotated[
+        list[str] | None, typer.Option(help="Column of turns that becomes a directory; may be given again.")
+    ] = None,
+    join_credits: Annotated[bool, typer.Option(help="Add each turn's latest credit as columns credit_*.")] = False,
+    skip_damaged: Salvage = False,
+) -> None:
+    """Write the run as a Parquet dataset, partitioned by role unless told otherwise.
+
+    Example: warpsmith-records compact runs/demo demo-parquet --join-credits
+    """
+    from warpsmith.records.compaction import compact as write
+
+    with _progress("rows") as bar:
+        task = bar.add_task("compacting", total=None)
+        done = write(
+            run_dir,
+            out,
+            partition_by=("role",) if partition_by is None else partition_by,
+            join_credits=join_credits,
+            on_damage="skip" if skip_damaged else "raise",
+            progress=lambda table, rows: bar.update(task, description=table, completed=rows),
+        )
+    _tell_losses(_reader(run_dir, skip_damaged))
+    typer.echo(f"{done.out}: " + ", ".join(f"{rows} {table}" for table, rows in done.rows.items()))
+
+
+@app.command()
+def export(
+    run_dir: Run,
+    out: Out,
+    form: Annotated[ExportFormat, typer.Option("--format", help="json: a file a turn and one a trajectory.")],
+    skip_damaged: Salvage = False,
+) -> None:
+    """Write the run's turns and trajectories as files for other tools.
+
+    Example: warpsmith-records export runs/demo demo-logs --format json
+    """
+    from warpsmith.records.export import export_json
+
+    with _progress("turns") as bar:
+        task = bar.add_task(f"writing {form}", total=None)
+        done = export_json(
+            run_dir,
+            out,
+            on_damage="skip" if skip_damaged else "raise",
+            progress=lambda turns, total: bar.update(task, completed=turns, total=total),
+        )
+    _tell_losses(_reader(run_dir, skip_damaged))
+    typer.echo(f"{done.out}: {done.turns} turns, {done.trajectories} trajectories")
+
+
+@app.command()
+def report(
+    run_dir: Run,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="By default RUN/report.html.")
+    ] = None,
+    trajectories: Annotated[int, typer.Option(help="How many trajectories to show of each kind.", min=0)] = 5,
+    skip_damaged: Salvage = False,
+) -> None:
+    """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.
+
+    Needs the extra: pip install 'warpsmith-records[analysis]'
+
+    Example: warpsmith-records report runs/demo -o demo.html
+    """
+    from warpsmith.records.report import write_report
+
+    target = run_dir / "report.html" if out is None else out
+    reader = _reader(run_dir, skip_damaged)
+    write_report(reader, target, trajectories=trajectories)
+    _tell_losses(reader)
+    typer.echo(str(target))
+
+
+@app.command()
+def verify(run_dir: Run, as_json: AsJson = False) -> None:
+    """Read and check every recorded batch; say what is torn (a kill) and what is damaged (anything else).
+
+    Exit code 0 where every recorded batch is whole, 1 where one is damaged.
+
+    Example: warpsmith-records verify runs/demo
+    """
+    from warpsmith.records.printing import print_reports, report_dict
+
+    reader = _reader(run_dir, skip_damaged=False)
+    with _progress("segments") as bar:
+        task = bar.add_task("checking", total=sum(reader.segment_counts().values()))
+        reports = reader.verify(progress=lambda _: bar.advance(task))
+    if as_json:
+        typer.echo(json.dumps([report_dict(report) for report in reports], indent=2))
+    else:
+        print_reports(Console(highlight=False, markup=False, soft_wrap=True), reports)
+    if any(report.damage for report in reports):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def schema() -> None:
+    """Print every table's columns, their types and whether they may be null.
+
+    Example: warpsmith-records schema
+    """
+    from warpsmith.records.schema import SCHEMA_VERSION, TABLES
+
+    console = Console(highlight=False, markup=False)
+    console.print(f"schema version {SCHEMA_VERSION}")
+    for name, columns in TABLES.items():
+        table = Table(title=name, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        for heading in ("column", "null", "type"):
+            table.add_column(heading, overflow="fold")
+        for field in columns:
+            table.add_row(field.name, "yes" if field.nullable else "no", str(field.type))
+        console.print(table)
+
+
+def main() -> None:
+    """Entry of the console command."""
+    run(app)
+
+
+def _reader(run_dir: Path, skip_damaged: bool) -> "RunReader":
+    from warpsmith.records.reader import RunReader
+
+    return RunReader(run_dir, on_damage="skip" if skip_damaged else "raise")
+
+
+def _tell_losses(reader: "RunReader") -> None:
+    for torn in reader.torn:
+        notes.print(f"note: not recorded, left by a kill or being written now: {torn}")
+    for error in reader.damage:
+        notes.print(f"warning: left out: {error}")
+
+
+def _progress(unit: str) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        console=notes,
+        transient=True,
+        disable=not notes.is_terminal,
+    )

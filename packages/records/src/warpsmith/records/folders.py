@@ -1,0 +1,63 @@
+"""Output that appears whole or not at all."""
+
+import contextlib
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from warpsmith.records.errors import UsageError, WarpsmithError
+
+
+class OutputError(WarpsmithError):
+    """The output could not be written; what stood under its name before is untouched."""
+
+
+@contextlib.contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """Yield a temporary directory beside `out` that becomes `out` when the block ends well, and is removed otherwise.
+
+    Raises:
+        UsageError: `out` exists.
+        OutputError: the operating system refused to write.
+    """
+    if out.exists():
+        raise UsageError(f"{out} exists already; a new directory was expected.", "Remove it or name another.")
+    unfinished = _beside(out)
+    with _refusals_typed(out):
+        unfinished.mkdir(parents=True)
+        try:
+            yield unfinished
+            unfinished.rename(out)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_file(out: Path, text: str) -> None:
+    """Write `text` (UTF-8) to `out`, replacing it in one step.
+
+    Raises:
+        OutputError: the operating system refused to write.
+    """
+    unfinished = _beside(out)
+    with _refusals_typed(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(out)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def _beside(out: Path) -> Path:
+    return out.parent / f".{out.name}.{uuid.uuid4().hex[:12]}"
+
+
+@contextlib.contextmanager
+def _refusals_typed(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"Could not write {out}: {error.strerror or error}.", "Free space or mend the permissions, then try again."
+        ) from error

@@ -1,0 +1,212 @@
+"""write_report: one self-contained HTML page about a run, to read in a browser and to send to somebody.
+
+Everything a model wrote is shown as text: the template escapes it, and the page's content policy allows no script.
+"""
+
+import importlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.records import charts, printing
+from warpsmith.records._version import __version__
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.export import Row, trajectories_of
+from warpsmith.records.folders import write_file
+from warpsmith.records.reader import RunReader
+from warpsmith.records.summary import roles, summarize
+
+SUMMARY_FILE: Final = "summary.json"
+TEMPLATE: Final = "report.html.jinja"
+
+_NOT_FIGURES: Final = ("run", "step", "weight_version", "started_at", "metrics")
+_READ_COLUMNS: Final = (
+    *("run", "role", "problem", "trajectory", "sample", "turn", "num_turns", "messages", "completion", "kernel"),
+    *("finish_reason", "verdict", "reward", "return", "valid", "invalid_reason", "started_at"),
+)
+
+
+class ReportError(WarpsmithError):
+    """The report cannot be made."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One held-out figure before and after training; `interval` bounds the difference where it was given."""
+
+    metric: str
+    before: float | None
+    after: float | None
+    interval: tuple[float, float] | None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True)
+class StatusCount:
+    """How often the evaluator gave a status (or none) to the turns of one role."""
+
+    role: str
+    status: str
+    turns: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Trajectories to read, and why these: each a list of turn rows in order."""
+
+    heading: str
+    trajectories: tuple[list[Row], ...]
+
+
+def write_report(reader: RunReader, out: Path, *, trajectories: int = 5) -> None:
+    """Write the run's report to `out`.
+
+    Args:
+        trajectories: how many to show of each kind (best, most improved, latest failed).
+
+    Raises:
+        ReportError: jinja2 is not installed, or RUN/summary.json is not what docs/records.md says.
+        SegmentError: damaged records, where the reader raises.
+        OutputError: `out` cannot be written.
+    """
+    write_file(out, _template().render(**_contents(reader, trajectories)))
+
+
+def _template() -> Any:
+    try:
+        jinja2 = importlib.import_module("jinja2")
+    except ImportError as error:
+        raise ReportError(
+            "The report needs jinja2, which is not installed.", "pip install 'warpsmith-records[analysis]'"
+        ) from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("warpsmith.records", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": printing.number, "percent": printing.percent}
+    return environment.get_template(TEMPLATE)
+
+
+def _contents(reader: RunReader, count: int) -> dict[str, Any]:
+    summaries = {role: summarize(reader, role=role, top=0) for role in roles(reader)}
+    main_curves, more_curves = _curves(reader.table("steps", latest=True).sort_by("step"))
+    return {
+        "run": reader.run_dir.resolve().name,
+        "made_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": __version__,
+        "chart": charts,
+        "summaries": summaries,
+        "main_curves": main_curves,
+        "more_curves": more_curves,
+        "held_out": _held_out(reader.run_dir / SUMMARY_FILE),
+        "statuses": _statuses(reader),
+        "readings": _readings(reader.table("turns", columns=_READ_COLUMNS, latest=True), count),
+        "torn": [str(torn) for torn in reader.torn],
+        "damage": [str(error) for error in reader.damage],
+    }
+
+
+def _curves(steps: pa.Table) -> tuple[list[charts.LineChart], list[charts.LineChart]]:
+    """Charts of the columns, and of the metrics that are no column."""
+    at = steps.column("step").to_pylist()
+    columns = {name: steps.column(name).to_pylist() for name in steps.column_names if name not in _NOT_FIGURES}
+    metrics = [dict(pairs) for pairs in steps.column("metrics").to_pylist()]
+    names = sorted({name for row in metrics for name in row} - columns.keys())
+    more = {name: [row.get(name) for row in metrics] for name in names}
+    return _charts(at, columns), _charts(at, more)
+
+
+def _charts(at: list[int], curves: dict[str, list[float | None]]) -> list[charts.LineChart]:
+    drawn = (charts.line_chart(name, list(zip(at, values, strict=True))) for name, values in curves.items())
+    return [chart for chart in drawn if chart is not None]
+
+
+def _statuses(reader: RunReader) -> list[StatusCount]:
+    turns = reader.table("turns", columns=["role", "verdict"], latest=True)
+    status = pc.fill_null(pc.struct_field(turns.column("verdict"), "status"), "no verdict")
+    counts = Counter(zip(turns.column("role").to_pylist(), status.to_pylist(), strict=True))
+    of_role = Counter(turns.column("role").to_pylist())
+    return [
+        StatusCount(role, name, turns, turns / of_role[role])
+        for (role, name), turns in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
+    ]
+
+
+def _readings(turns: pa.Table, count: int) -> list[Reading]:
+    """The best, the most improved and the latest failed trajectories; none twice."""
+    everyone = [rows for rows in trajectories_of(turns) if any(row["valid"] for row in rows)]
+    shown: set[tuple[str, str]] = set()
+    best = sorted(everyone, key=_return_of, reverse=True)
+    improved = sorted((rows for rows in everyone if _improvement(rows) > 0), key=_improvement, reverse=True)
+    failed = [rows for rows in reversed(everyone) if not (rows[-1]["verdict"] or {}).get("correct")]
+    readings = []
+    for heading, found in (("Highest return", best), ("Most improved", improved), ("Latest not correct", failed)):
+        fresh = [rows for rows in found if (rows[0]["run"], rows[0]["trajectory"]) not in shown][:count]
+        shown |= {(rows[0]["run"], rows[0]["trajectory"]) for rows in fresh}
+        if fresh:
+            readings.append(Reading(heading, tuple(fresh)))
+    return readings
+
+
+def _return_of(rows: list[Row]) -> float:
+    aggregated = rows[0]["return"]
+    return float("-inf") if aggregated is None else float(aggregated)
+
+
+def _improvement(rows: list[Row]) -> float:
+    rewards = [row["reward"] for row in rows if row["valid"]]
+    return float(rewards[-1] - rewards[0])
+
+
+def _held_out(path: Path) -> list[HeldOut]:
+    """Read {"held_out": {"before": {metric: number}, "after": {...}, "interval": {metric: [low, high]}}}."""
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path} is no readable JSON ({error}).", "Mend it or move it away.") from error
+    held_out = found.get("held_out") if isinstance(found, dict) else None
+    if held_out is None:
+        return []
+    try:
+        return _held_out_figures(held_out)
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
+        raise ReportError(
+            f"{path}: `held_out` does not have the form that the report reads.",
+            "It is {before: {metric: number}, after: {metric: number}, interval: {metric: [low, high]}}; "
+            "interval may be left out.",
+        ) from error
+
+
+def _held_out_figures(held_out: dict[str, Any]) -> list[HeldOut]:
+    before, after, interval = held_out["before"], held_out["after"], held_out.get("interval", {})
+    names = [name for name in {**before, **after} if _is_number(before.get(name)) or _is_number(after.get(name))]
+    figures = []
+    for name in names:
+        bounds = interval.get(name)
+        low, high = (None, None) if bounds is None else (float(bounds[0]), float(bounds[1]))
+        both = None if low is None or high is None else (low, high)
+        figures.append(HeldOut(name, _number(before.get(name)), _number(after.get(name)), both))
+    return figures
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if _is_number(value) else None
