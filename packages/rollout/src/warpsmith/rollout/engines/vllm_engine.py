@@ -1,0 +1,303 @@
+"""vLLM inside this process, stepped by one thread that nobody else calls into."""
+
+import asyncio
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.engines import vllm_settings as settings
+from warpsmith.rollout.engines.base import Completion, FinishReason, Sampling
+from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.errors import DeadlinePassed, EngineDied, EngineError, RolloutError
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+
+@dataclass
+class _Request:
+    """A completion on its way."""
+
+    prompt_ids: list[int]
+    sampling: Sampling
+    future: "Future[Completion]"
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    weight_versions: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Scoring:
+    """A prompt whose log-probs are wanted."""
+
+    prompt_ids: list[int]
+    future: "Future[list[float]]"
+
+
+@dataclass
+class _Update:
+    """Weights to load between two steps."""
+
+    payload: WeightPayload
+    future: "Future[None]"
+
+
+@dataclass
+class _Stop:
+    """The last thing the thread takes from its inbox."""
+
+
+_Item = _Request | _Scoring | _Update | _Stop
+
+
+class VllmEngine:
+    """The Engine of a CPU: `LLMEngine` in process, no second interpreter.
+
+    Every call into vLLM happens on one thread; the async methods hand work to it and wait. A cancelled wait aborts
+    its request. vLLM reads its settings from the environment of the process and binds its OpenMP threads, so an engine
+    wants a process of its own where the trainer has one (`EngineActor`).
+
+    Args:
+        path: a Hugging Face directory.
+        config: the engine's settings; `device` must be `cpu`.
+        weight_version: version of the weights at `path`.
+
+    Raises:
+        EngineError: vLLM refuses the model or the settings.
+        DeadlinePassed: it did not start in time.
+    """
+
+    def __init__(self, path: str | Path, config: EngineConfig | None = None, *, weight_version: int = 0) -> None:
+        self.path = Path(path)
+        self.config = config or EngineConfig()
+        self._version = weight_version
+        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._waiting: dict[str, _Request | _Scoring] = {}
+        self._numbers = itertools.count()
+        self._death: BaseException | None = None
+        # Guards the moment between a last look at `_death` and a new entry in the inbox.
+        self._gate = threading.Lock()
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="vllm-engine", daemon=True)
+        self._thread.start()
+        self._await_start(started)
+
+    # Engine --------------------------------------------------------------------------------------------------------
+
+    @property
+    def weight_version(self) -> int:
+        """Version of the weights that the next token is sampled with."""
+        return self._version
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion; see `Engine.generate`."""
+        settings.check_request(prompt_ids, self.config)
+        future: Future[Completion] = Future()
+        self._post(_Request(list(prompt_ids), sampling, future))
+        return await asyncio.wrap_future(future)
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        settings.check_request(ids, self.config)
+        future: Future[list[float]] = Future()
+        self._post(_Scoring(list(ids), future))
+        return await asyncio.wrap_future(future)
+
+    async def update_weights(self, payload: WeightPayload) -> None:
+        """Replace all weights between two steps; see `Engine.update_weights`."""
+        await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
+        future: Future[None] = Future()
+        self._post(_Update(payload, future))
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(future), self.config.update_timeout_s)
+        except TimeoutError:
+            raise DeadlinePassed(
+                f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
+                "Raise engine.update_timeout_s, or look at what holds the engine's step up.",
+            ) from None
+
+    async def close(self) -> None:
+        """Stop the thread and free the model; requests in flight fail with EngineDied."""
+        self._inbox.put(_Stop())
+        await asyncio.to_thread(self._thread.join)
+
+    # The calling side ----------------------------------------------------------------------------------------------
+
+    def _post(self, item: _Item) -> None:
+        with self._gate:
+            if self._death is not None:
+                raise _died(self._death)
+            self._inbox.put(item)
+
+    def _await_start(self, started: "Future[None]") -> None:
+        try:
+            started.result(self.config.start_timeout_s)
+        except FutureTimeout:
+            raise DeadlinePassed(
+                f"vLLM did not start on {self.path} within {self.config.start_timeout_s:g} s.",
+                "Raise engine.start_timeout_s.",
+            ) from None
+
+    # The engine's thread -------------------------------------------------------------------------------------------
+
+    def _run(self, started: "Future[None]") -> None:
+        """Start vLLM and serve until told to stop; whatever ends the thread reaches everyone who waits."""
+        cause: BaseException = EngineDied("The engine was closed.", "Start a new one.")
+        try:
+            engine = self._start()
+        except Exception as error:  # noqa: BLE001: vLLM raises anything; the caller of the constructor gets it.
+            started.set_exception(_refused(self.path, error))
+            return
+        started.set_result(None)
+        try:
+            self._serve(engine)
+        except Exception as error:  # noqa: BLE001: a failed step ends the engine, and every waiting call is told why.
+            cause = error
+        finally:
+            self._end(cause)
+            engine.engine_core.shutdown()
+
+    def _start(self) -> "LLMEngine":
+        settings.set_environment(self.config)
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        return LLMEngine.from_engine_args(EngineArgs(**settings.engine_arguments(self.path, self.config)))
+
+    def _serve(self, engine: "LLMEngine") -> None:
+        while True:
+            for item in self._arrivals(block=not self._waiting):
+                if isinstance(item, _Stop):
+                    return
+                self._take(engine, item)
+            self._abort_cancelled(engine)
+            if self._waiting:
+                for output in engine.step():
+                    self._deliver(output)
+
+    def _arrivals(self, *, block: bool) -> Iterator[_Item]:
+        """Yield what the inbox holds; wait for one item where `block`."""
+        if block:
+            yield self._inbox.get()
+        while True:
+            try:
+                yield self._inbox.get_nowait()
+            except queue.Empty:
+                return
+
+    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update) -> None:
+        if item.future.cancelled():
+            return
+        if isinstance(item, _Update):
+            _settle(item.future, lambda: self._load(engine, item.payload))
+            return
+        name = str(next(self._numbers))
+        parameters = (
+            settings.scoring_params() if isinstance(item, _Scoring) else settings.sampling_params(item.sampling)
+        )
+        try:
+            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters)
+        except (ValueError, TypeError) as error:
+            _fail(item.future, EngineError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
+            return
+        self._waiting[name] = item
+
+    def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
+        # Everything at once: fused layers are corrupted by a part of what they are made of.
+        engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
+        # Running requests are computed anew: a cache that mixes two versions fits neither.
+        if not engine.reset_prefix_cache(reset_running_requests=True):
+            raise EngineError(
+                f"vLLM keeps cached prefixes of weights older than version {payload.version}.", "Restart the engine."
+            )
+        self._version = payload.version
+
+    def _abort_cancelled(self, engine: "LLMEngine") -> None:
+        cancelled = [name for name, item in self._waiting.items() if item.future.cancelled()]
+        if cancelled:
+            engine.abort_request(cancelled)
+            for name in cancelled:
+                del self._waiting[name]
+
+    def _deliver(self, output: Any) -> None:
+        item = self._waiting.get(output.request_id)
+        if item is None:
+            return
+        if isinstance(item, _Request):
+            self._extend(item, output.outputs[0])
+        if output.finished:
+            del self._waiting[output.request_id]
+            _settle(item.future, lambda: _result(item, output))
+
+    def _extend(self, request: _Request, piece: Any) -> None:
+        ids = list(piece.token_ids)
+        request.ids += ids
+        request.logprobs += settings.sampled_logprobs(ids, piece.logprobs)
+        request.weight_versions += [self._version] * len(ids)
+
+    def _end(self, cause: BaseException) -> None:
+        with self._gate:
+            self._death = cause
+        late = [item for item in self._arrivals(block=False) if not isinstance(item, _Stop)]
+        for item in [*self._waiting.values(), *late]:
+            _fail(item.future, _died(cause))
+        self._waiting.clear()
+
+
+def _result(item: _Request | _Scoring, output: Any) -> Any:
+    if isinstance(item, _Scoring):
+        return settings.prompt_logprobs(item.prompt_ids, output.prompt_logprobs)
+    return Completion(item.ids, item.logprobs, item.weight_versions, finish_reason(output.outputs[0].finish_reason))
+
+
+def finish_reason(given: str | None) -> FinishReason:
+    """Return vLLM's reason as ours.
+
+    Raises:
+        EngineError: vLLM gave the request up.
+    """
+    if given in ("stop", "length"):
+        return given  # type: ignore[return-value]
+    raise EngineError(f"vLLM ended a request with reason {given!r}.", "Look at vLLM's log; the request can be retried.")
+
+
+def _settle(future: "Future[Any]", work: Callable[[], Any]) -> None:
+    """Give the future what `work` returns, or its typed error. A future that was cancelled meanwhile is left."""
+    try:
+        result = work()
+    except RolloutError as error:
+        _fail(future, error)
+        return
+    try:
+        future.set_result(result)
+    except InvalidStateError:
+        return
+
+
+def _fail(future: "Future[Any]", error: RolloutError) -> None:
+    try:
+        future.set_exception(error)
+    except InvalidStateError:
+        return
+
+
+def _died(cause: BaseException) -> EngineDied:
+    if isinstance(cause, EngineDied):
+        return cause
+    return EngineDied(f"The engine stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log.")
+
+
+def _refused(path: Path, error: Exception) -> RolloutError:
+    if isinstance(error, RolloutError):
+        return error
+    return EngineError(
+        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the engine's settings."
+    )

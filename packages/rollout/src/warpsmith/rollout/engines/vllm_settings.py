@@ -1,0 +1,139 @@
+"""What both vLLM engines share: environment, engine arguments, sampling parameters, reading of outputs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.engines.base import Sampling
+from warpsmith.rollout.engines.weights import checkpoint_shapes
+from warpsmith.rollout.errors import EngineError
+
+if TYPE_CHECKING:
+    from vllm import SamplingParams
+
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+"""Set only where the user has set nothing."""
+
+
+def set_environment(config: EngineConfig) -> None:
+    """Set what vLLM reads from the environment; call before vllm is imported."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    os.environ.update(_cpu_environment(config) if config.device == "cpu" else _cuda_environment())
+
+
+def _cpu_environment(config: EngineConfig) -> dict[str, str]:
+    # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
+    variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
+    return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
+
+
+def _cuda_environment() -> dict[str, str]:
+    # A forked engine hangs once its parent has used torch's OpenMP threads.
+    return {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+
+
+def engine_arguments(path: Path, config: EngineConfig) -> dict[str, Any]:
+    """Return the keyword arguments of vLLM's engine arguments."""
+    shared: dict[str, Any] = {
+        "model": str(path),
+        "dtype": config.dtype,
+        "max_model_len": config.max_model_len,
+        "max_num_seqs": config.max_sequences,
+        "max_num_batched_tokens": max(config.max_batched_tokens, config.max_model_len),
+        # What the tokens were really sampled with, temperature and truncation included.
+        "logprobs_mode": "processed_logprobs",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+        "seed": config.seed,
+    }
+    return {**shared, **(_CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config))}
+
+
+_CPU_ARGUMENTS: Mapping[str, Any] = {
+    "distributed_executor_backend": "uni",
+    "enforce_eager": True,
+    # Chunked prefill with seeded requests kills the CPU engine.
+    "enable_chunked_prefill": False,
+    # A step in flight would sample with the old weights after an update.
+    "async_scheduling": False,
+}
+
+
+def _cuda_arguments(config: EngineConfig) -> dict[str, Any]:
+    return {
+        "enforce_eager": config.enforce_eager,
+        "gpu_memory_utilization": config.gpu_memory_utilization,
+        "tensor_parallel_size": config.tensor_parallel_size,
+    }
+
+
+def sampling_params(sampling: Sampling) -> "SamplingParams":
+    """Return vLLM's parameters; each output then carries only what is new, with the sampled token's log-prob."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        top_p=1.0 if sampling.top_p is None else sampling.top_p,
+        top_k=0 if sampling.top_k is None else sampling.top_k,
+        min_p=0.0 if sampling.min_p is None else sampling.min_p,
+        seed=sampling.seed,
+        stop_token_ids=list(sampling.stop_token_ids),
+        logprobs=0,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )
+
+
+def scoring_params() -> "SamplingParams":
+    """Return the parameters that ask for the log-probs of a prompt."""
+    from vllm import SamplingParams
+
+    return SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+
+
+def sampled_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any]] | None) -> list[float]:
+    """Return the log-prob of each sampled id."""
+    if entries is None or len(entries) != len(ids):
+        raise EngineError(
+            f"vLLM returned {0 if entries is None else len(entries)} log-probs for {len(ids)} tokens.",
+            "Use a vLLM version from 0.26 to 0.32.",
+        )
+    return [entry[token].logprob for token, entry in zip(ids, entries, strict=True)]
+
+
+def prompt_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any] | None] | None) -> list[float]:
+    """Return log p(ids[t] | ids[<t]); 0 for the first."""
+    if entries is None or len(entries) != len(ids):
+        raise EngineError("vLLM returned no log-probs of the prompt.", "Use a vLLM version from 0.26 to 0.32.")
+    return [0.0 if entry is None else entry[token].logprob for token, entry in zip(ids, entries, strict=True)]
+
+
+def check_request(prompt_ids: Sequence[int], config: EngineConfig) -> None:
+    """Refuse a prompt that leaves no room for an answer.
+
+    Raises:
+        EngineError: it is empty or too long.
+    """
+    if not prompt_ids:
+        raise EngineError("The prompt has no tokens.", "Give one token at least.")
+    if len(prompt_ids) >= config.max_model_len:
+        raise EngineError(
+            f"The prompt has {len(prompt_ids)} tokens; the engine takes {config.max_model_len} with the completion.",
+            "Lower prompt_tokens or raise engine.max_model_len.",
+        )
+
+
+def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+    """Return the shapes a weight payload must have, and the names it may have besides (a tied output layer)."""
+    shapes = checkpoint_shapes(path)
+    optional = frozenset() if "lm_head.weight" in shapes else frozenset({"lm_head.weight"})
+    return shapes, optional

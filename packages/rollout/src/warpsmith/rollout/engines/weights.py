@@ -1,0 +1,186 @@
+"""Weights on their way from trainer to samplers: one block of bytes with a checked table of contents.
+
+The container needs numpy alone; torch is imported where tensors go in or come out. Ray moves the block through shared
+memory without a copy.
+"""
+
+import json
+import math
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsmith.rollout.errors import BadPayload
+
+if TYPE_CHECKING:
+    import torch
+
+_ALIGNMENT = 64
+_ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+_RETRY = "Send the whole state dict again."
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """One tensor in the block.
+
+    Args:
+        name: name in the checkpoint.
+        dtype: `float32`, `bfloat16` or `float16`.
+        shape: sizes.
+        offset: where its bytes begin, a multiple of 64.
+        crc32: checksum of its bytes.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    crc32: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensor."""
+        return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPayload:
+    """All weights of one version.
+
+    Args:
+        version: the weight version that these weights are.
+        manifest: what lies where.
+        data: all bytes, uint8, one dimension.
+    """
+
+    version: int
+    manifest: tuple[TensorEntry, ...]
+    data: npt.NDArray[np.uint8]
+
+    @staticmethod
+    def from_state_dict(version: int, tensors: "Mapping[str, torch.Tensor]") -> "WeightPayload":
+        """Copy a state dict into one block. bf16 is kept as it is.
+
+        Raises:
+            BadPayload: there is no tensor, or one of a type other than fp32, bf16 and fp16.
+        """
+        if not tensors:
+            raise BadPayload(f"Weight version {version} has no tensors.", _RETRY)
+        layout = _laid_out({name: (_dtype_name(name, t), tuple(t.shape)) for name, t in tensors.items()})
+        data = np.zeros(layout[-1].offset + layout[-1].nbytes, dtype=np.uint8)
+        for entry in layout:
+            data[entry.offset : entry.offset + entry.nbytes] = _bytes_of(tensors[entry.name])
+        return WeightPayload(version, tuple(_checksummed(entry, data) for entry in layout), data)
+
+    def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:
+        """Refuse weights that are not exactly those of a model.
+
+        Args:
+            expected: shape by name.
+            optional: further names that may be there (a tied output layer).
+
+        Raises:
+            BadPayload: a name is missing, unknown or there twice, a shape differs, or a checksum does not fit.
+        """
+        names = [entry.name for entry in self.manifest]
+        self._refuse("lacks", sorted(set(expected) - set(names)))
+        self._refuse("has unknown", sorted(set(names) - set(expected) - optional))
+        self._refuse("has twice", sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else [])
+        for entry in self.manifest:
+            shape = expected.get(entry.name, entry.shape)
+            if entry.shape != shape:
+                raise BadPayload(
+                    f"Weight version {self.version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
+                    "Send the weights of the model that the engine was started with.",
+                )
+            self._check_bytes(entry)
+
+    def _refuse(self, what: str, names: list[str]) -> None:
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise BadPayload(f"Weight version {self.version} {what} {', '.join(names[:3])}{more}.", _RETRY)
+
+    def _check_bytes(self, entry: TensorEntry) -> None:
+        end = entry.offset + entry.nbytes
+        if entry.offset < 0 or end > self.data.size:
+            raise BadPayload(
+                f"Weight version {self.version}: {entry.name} ends at byte {end} of {self.data.size}.", _RETRY
+            )
+        if zlib.crc32(self.data[entry.offset : end]) != entry.crc32:
+            raise BadPayload(f"Weight version {self.version}: the bytes of {entry.name} are damaged.", _RETRY)
+
+    def tensors(self) -> "Iterator[tuple[str, torch.Tensor]]":
+        """Yield name and tensor; the tensors share memory with the block and must not be written."""
+        import torch
+
+        for entry in self.manifest:
+            raw = self.data[entry.offset : entry.offset + entry.nbytes]
+            with warnings.catch_warnings():
+                # The block is read-only where it comes out of Ray's object store, and so it is used.
+                warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+                flat = torch.from_numpy(raw)
+            yield entry.name, flat.view(getattr(torch, entry.dtype)).reshape(entry.shape)
+
+    def save(self, path: Path) -> None:
+        """Write the weights as one safetensors file."""
+        from safetensors.torch import save_file
+
+        save_file(dict(self.tensors()), path, metadata={"format": "pt"})
+
+
+def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    """Return shape by name of a Hugging Face directory, from the headers of its safetensors files.
+
+    Raises:
+        BadPayload: there is no safetensors file, or one has no readable header.
+    """
+    files = sorted(directory.glob("*.safetensors"))
+    if not files:
+        raise BadPayload(f"{directory} holds no .safetensors file.", "Give a Hugging Face checkpoint directory.")
+    return {name: shape for file in files for name, shape in _header_shapes(file).items()}
+
+
+def _header_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            header: dict[str, Any] = json.loads(stream.read(min(length, 100 << 20)))
+    except (struct.error, ValueError) as error:
+        raise BadPayload(f"{file} has no readable safetensors header: {error}.", "Write the checkpoint again.") from error
+    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+
+
+def _laid_out(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[TensorEntry]:
+    entries, offset = [], 0
+    for name, (dtype, shape) in tensors.items():
+        entries.append(TensorEntry(name, dtype, shape, offset, 0))
+        offset += -(-entries[-1].nbytes // _ALIGNMENT) * _ALIGNMENT
+    return entries
+
+
+def _checksummed(entry: TensorEntry, data: npt.NDArray[np.uint8]) -> TensorEntry:
+    crc = zlib.crc32(data[entry.offset : entry.offset + entry.nbytes])
+    return TensorEntry(entry.name, entry.dtype, entry.shape, entry.offset, crc)
+
+
+def _dtype_name(name: str, tensor: "torch.Tensor") -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in _ITEM_BYTES:
+        raise BadPayload(f"{name} is {dtype}; weights are {', '.join(_ITEM_BYTES)}.", "Convert it before sending.")
+    return dtype
+
+
+def _bytes_of(tensor: "torch.Tensor") -> npt.NDArray[np.uint8]:
+    import torch
+
+    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+    array: npt.NDArray[np.uint8] = flat.view(torch.uint8).numpy()
+    return array
