@@ -206,7 +206,7 @@ class _Head:
         else:
             stats_M2 = _module_stats(hidden_MC, original, work)
         stats_N2 = stats_M2.new_zeros(flat_NC.shape[0], 2).index_copy(0, wanted_N, stats_M2)
-        return stats_N2.reshape(*hidden_BTC.shape[:2], 2)
+        return stats_N2.float().reshape(*hidden_BTC.shape[:2], 2)
 
 
 class _Work(NamedTuple):
@@ -224,7 +224,7 @@ def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tens
     """Use a projection that is no plain linear layer (adapted, quantised) by its own forward, recomputed."""
 
     def of_chunk(hidden_KC: Tensor, targets_K: Tensor) -> Tensor:
-        return _stats(projection_forward(hidden_KC).float() / work.temperature, targets_K)
+        return _stats(_wide(projection_forward(hidden_KC)) / work.temperature, targets_K)
 
     done = [checkpoint(of_chunk, hidden_MC[rows], work.targets[rows], use_reentrant=False) for rows in work.chunks()]
     return torch.cat(done) if done else of_chunk(hidden_MC, work.targets)
@@ -254,9 +254,9 @@ class _LinearStats(torch.autograd.Function):
     def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
         ctx.save_for_backward(hidden_MC, weight_VC, bias_V)
         ctx.work = work
-        stats_M2 = torch.empty(len(hidden_MC), 2, dtype=torch.float32, device=hidden_MC.device)
+        stats_M2 = hidden_MC.new_empty(len(hidden_MC), 2, dtype=_wide_type(hidden_MC))
         for rows in work.chunks():
-            scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
+            scaled_KV = _wide(nn.functional.linear(hidden_MC[rows], weight_VC, bias_V)) / work.temperature
             stats_M2[rows] = _stats(scaled_KV, work.targets[rows])
         return stats_M2
 
@@ -267,10 +267,10 @@ class _LinearStats(torch.autograd.Function):
         work: _Work = ctx.work
         want_hidden, want_weight, want_bias = ctx.needs_input_grad[:3]
         hidden_grad = torch.empty_like(hidden_MC) if want_hidden else None
-        weight_grad = torch.zeros_like(weight_VC, dtype=torch.float32) if want_weight else None
-        bias_grad = torch.zeros_like(bias_V, dtype=torch.float32) if want_bias else None
+        weight_grad = torch.zeros_like(weight_VC, dtype=_wide_type(weight_VC)) if want_weight else None
+        bias_grad = torch.zeros_like(bias_V, dtype=_wide_type(bias_V)) if want_bias else None
         for rows in work.chunks():
-            scaled_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V).float() / work.temperature
+            scaled_KV = _wide(nn.functional.linear(hidden_MC[rows], weight_VC, bias_V)) / work.temperature
             logits_grad_KV = _logits_grad(scaled_KV, work.targets[rows], grad_M2[rows]) / work.temperature
             narrow_KV = logits_grad_KV.to(weight_VC.dtype)
             if hidden_grad is not None:
@@ -289,6 +289,15 @@ def _logits_grad(scaled_KV: Tensor, targets_K: Tensor, grad_K2: Tensor) -> Tenso
     entropy_K1 = -(p_KV * logp_KV).sum(-1, keepdim=True)
     grad_KV = -p_KV * (grad_K2[:, :1] + grad_K2[:, 1:] * (logp_KV + entropy_K1))
     return grad_KV.scatter_add(-1, targets_K[:, None], grad_K2[:, :1])
+
+
+def _wide_type(tensor: Tensor) -> torch.dtype:
+    """Return fp32, or fp64 for fp64."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(_wide_type(tensor))
 
 
 def _like(grad: Tensor | None, parameter: Tensor | None) -> Tensor | None:

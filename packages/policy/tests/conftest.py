@@ -1,0 +1,188 @@
+"""Small real models and tokenizers, made once a session."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.loading import Policy, load_policy
+from warpsmith.policy.tiny import build_tiny
+
+KERNEL = """import triton
+import triton.language as tl
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask), mask=mask)
+"""
+CORPUS = [KERNEL, KERNEL.replace("add", "mul").replace(") + tl.load", ") * tl.load"), "Write a kernel that adds.\n"] * 4
+
+# The published formats' rules, written down for the tests.
+QWEN25 = """
+{%- if messages[0]['role'] == 'system' -%}{%- set system = messages[0]['content'] -%}
+{%- else -%}{%- set system = 'Be of help.' -%}{%- endif -%}
+{{- '<|im_start|>system\n' + system + '<|im_end|>\n' -}}
+{%- for m in messages -%}{%- if not (loop.first and m['role'] == 'system') -%}
+{{- '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' -}}
+{%- endif -%}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
+
+QWEN3 = r"""
+{%- set ns = namespace(last=-1) -%}
+{%- for m in messages -%}{%- if m['role'] == 'user' -%}{%- set ns.last = loop.index0 -%}{%- endif -%}{%- endfor -%}
+{%- for m in messages -%}
+{%- if m['role'] != 'assistant' -%}
+{{- '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' -}}
+{%- else -%}
+{%- set content = m['content'] -%}{%- set thought = '' -%}
+{%- if '</think>' in content -%}
+{%- set thought = content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') -%}
+{%- set content = content.split('</think>')[-1].lstrip('\n') -%}
+{%- endif -%}
+{{- '<|im_start|>assistant\n' -}}
+{%- if loop.index0 > ns.last and (loop.last or thought) -%}
+{{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' + content.lstrip('\n') -}}
+{%- else -%}{{- content -}}{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|im_start|>assistant\n' -}}
+{%- if enable_thinking is defined and enable_thinking is false -%}{{- '<think>\n\n</think>\n\n' -}}{%- endif -%}
+{%- endif -%}"""
+
+LLAMA3 = """
+{{- bos_token -}}
+{%- if messages[0]['role'] == 'system' -%}{%- set system = messages[0]['content'] | trim -%}
+{%- else -%}{%- set system = '' -%}{%- endif -%}
+{{- '<|start_header_id|>system<|end_header_id|>\n\nToday: 1 May\n\n' + system + '<|eot_id|>' -}}
+{%- for m in messages -%}{%- if not (loop.first and m['role'] == 'system') -%}
+{{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' + (m['content'] | trim) + '<|eot_id|>' -}}
+{%- endif -%}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' -}}{%- endif -%}"""
+
+MARKED = """
+{%- for m in messages -%}
+{{- '<|im_start|>' + m['role'] + '\n' -}}
+{%- if m['role'] == 'assistant' -%}{% generation %}{{- m['content'] -}}{% endgeneration %}
+{%- else -%}{{- m['content'] -}}{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
+
+PREFILLED = """
+{%- for m in messages -%}
+{%- if m['role'] == 'user' -%}{{- '<|user|>' + m['content'] -}}
+{%- else -%}{{- '<|answer|>' + m['content'].split('</think>')[-1] + '<|end|>' -}}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|answer|><think>\n' -}}{%- endif -%}"""
+
+# Words, digits, runs of signs with the newlines after them, runs of newlines, spaces: newlines do merge.
+WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def byte_level(controls: list[str], *, bos: str | None = None, trim: bool = False) -> Tokenizer:
+    """A byte-level BPE that splits as the published ones do."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=controls,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    text = ["a\n\n\nb\n\n\nc >\n\n>\n\n <think>\n\n</think>\n\n</think>\n" * 5, "system user assistant " * 20]
+    tokenizer.train_from_iterator([*CORPUS, *text], trainer)
+    steps = [processors.ByteLevel(trim_offsets=trim)]
+    if bos:
+        single = processors.TemplateProcessing(f"{bos} $A", special_tokens=[(bos, tokenizer.token_to_id(bos))])
+        steps.append(single)
+    tokenizer.post_processor = processors.Sequence(steps)
+    return tokenizer
+
+
+def _chatml(template: str) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=template,
+    )
+
+
+def _llama() -> PreTrainedTokenizerFast:
+    controls = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=byte_level(controls, bos="<|begin_of_text|>", trim=True),
+        bos_token="<|begin_of_text|>",
+        eos_token="<|end_of_text|>",
+        chat_template=LLAMA3,
+    )
+
+
+def _prefilled() -> PreTrainedTokenizerFast:
+    backend = byte_level(["<|user|>", "<|answer|>", "<|end|>"])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", chat_template=PREFILLED)
+
+
+@pytest.fixture(scope="session")
+def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
+    """A tokenizer for each chat format."""
+    return {
+        "qwen25": _chatml(QWEN25),
+        "qwen3": _chatml(QWEN3),
+        "llama3": _llama(),
+        "marked": _chatml(MARKED),
+        "prefilled": _prefilled(),
+    }
+
+
+@pytest.fixture(scope="session")
+def chat_of(tokenizers_by_name, tiny_dir) -> Callable[..., ChatFormat]:
+    """Return the chat format of a name; `qwen3-silent` is Qwen3 with thinking off."""
+    made: dict[str, ChatFormat] = {}
+
+    def get(name: str) -> ChatFormat:
+        if name not in made:
+            base, _, silent = name.partition("-")
+            kwargs = {"enable_thinking": False} if silent else {}
+            tokenizer = load_policy(tiny_dir).tokenizer if name == "tiny" else tokenizers_by_name[base]
+            made[name] = ChatFormat(tokenizer, template_kwargs=kwargs)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def tiny_dir(tmp_path_factory) -> Path:
+    """A two-layer model in its directory."""
+    return build_tiny(
+        tmp_path_factory.mktemp("tiny") / "model", CORPUS, vocab_size=400, layers=2, hidden=64, heads=2, kv_heads=1
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_policy(tiny_dir) -> Policy:
+    """The tiny model in fp32. Tests only read it."""
+    torch.manual_seed(0)
+    policy = load_policy(tiny_dir)
+    policy.model.requires_grad_(False)
+    return policy
+
+
+@pytest.fixture
+def policy(tiny_dir) -> Policy:
+    """A tiny model of the test's own."""
+    return load_policy(tiny_dir)

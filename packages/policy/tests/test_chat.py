@@ -1,0 +1,296 @@
+"""Prompts, completions and masks, against renderings written down apart from the code under test."""
+
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
+from warpsmith.policy.chat import ChatFormat, extends
+from warpsmith.policy.errors import MessagesError, TemplateError
+
+Segments = list[tuple[str, int]]
+
+
+# The oracle: each format's rendering as pieces, 1 where a sampler wrote them ---------------------------------------
+
+
+def chatml(messages, *, default_system: str | None) -> Segments:
+    pieces: Segments = []
+    if default_system is not None and messages[0]["role"] != "system":
+        pieces.append((f"<|im_start|>system\n{default_system}<|im_end|>\n", 0))
+    for m in messages:
+        answered = int(m["role"] == "assistant")
+        pieces += [(f"<|im_start|>{m['role']}\n", 0), (f"{m['content']}<|im_end|>", answered), ("\n", 0)]
+    return pieces
+
+
+def qwen3(messages, *, silent: bool) -> Segments:
+    last_question = max((i for i, m in enumerate(messages) if m["role"] == "user"), default=-1)
+    pieces: Segments = []
+    for i, m in enumerate(messages):
+        pieces.append((f"<|im_start|>{m['role']}\n", 0))
+        if m["role"] != "assistant":
+            pieces.append((f"{m['content']}<|im_end|>\n", 0))
+            continue
+        thought, content = "", m["content"]
+        if "</think>" in content:
+            head = content.split("</think>")[0].rstrip("\n")
+            thought = head.split("<think>")[-1].lstrip("\n")
+            content = content.split("</think>")[-1].lstrip("\n")
+        if i > last_question and (i == len(messages) - 1 or thought):
+            opening = "<think>\n" + thought.strip("\n") + "\n</think>\n\n"
+            given = int(not (silent and opening == "<think>\n\n</think>\n\n"))
+            pieces += [(opening, given), (content.lstrip("\n"), 1)]
+        else:
+            pieces.append((content, 1))
+        pieces += [("<|im_end|>", 1), ("\n", 0)]
+    return pieces
+
+
+def llama3(messages) -> Segments:
+    system = messages[0]["content"].strip() if messages[0]["role"] == "system" else ""
+    head = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday: 1 May\n\n"
+    pieces: Segments = [(f"{head}{system}<|eot_id|>", 0)]
+    for m in messages[int(messages[0]["role"] == "system") :]:
+        pieces.append((f"<|start_header_id|>{m['role']}<|end_header_id|>\n\n", 0))
+        pieces.append((m["content"].strip() + "<|eot_id|>", int(m["role"] == "assistant")))
+    return pieces
+
+
+ORACLES = {
+    "tiny": lambda m: chatml(m, default_system=None),
+    "marked": lambda m: chatml(m, default_system=None),
+    "qwen25": lambda m: chatml(m, default_system="Be of help."),
+    "qwen3": lambda m: qwen3(m, silent=False),
+    "qwen3-silent": lambda m: qwen3(m, silent=True),
+    "llama3": llama3,
+}
+
+
+def byte_of_sign() -> dict[str, int]:
+    """The bytes behind the signs that a byte-level vocabulary is written in."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    other = [b for b in range(256) if b not in plain]
+    return {chr(b): b for b in plain} | {chr(256 + n): b for n, b in enumerate(other)}
+
+
+def oracle_mask(tokenizer: PreTrainedTokenizerFast, ids: list[int], pieces: Segments) -> list[int]:
+    """1 for a token all of whose bytes lie in pieces of 1, by counting bytes and nothing else."""
+    signs, added = byte_of_sign(), tokenizer.added_tokens_decoder
+    tokens = [
+        str(added[i].content).encode() if i in added else bytes(signs[s] for s in tokenizer.convert_ids_to_tokens(i))
+        for i in ids
+    ]
+    assert b"".join(tokens) == "".join(text for text, _ in pieces).encode()
+    flags = [flag for text, flag in pieces for _ in text.encode()]
+    edges = accumulate((len(token) for token in tokens), initial=0)
+    return [int(all(flags[a:b])) for a, b in pairwise(edges)]
+
+
+# Properties over every format ------------------------------------------------------------------------------------
+
+PARTS = [
+    "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>", "<think>\nhm\n</think>\n\n",
+    "<|im_start|>assistant\n", "<|im_end|>", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "standin",
+]  # fmt: skip
+CONTENT = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
+PLAIN = st.lists(st.sampled_from(["def f(x):", "x", " ", "\n", "é", "return x + 1"]), max_size=5).map(
+    lambda parts: "k" + "".join(parts) + "k"
+)
+
+
+def conversations(content: st.SearchStrategy[str], *, answered: bool = False):
+    def build(system: str | None, pairs: list[tuple[str, str]], open_end: bool) -> list[dict[str, str]]:
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        for question, answer in pairs:
+            messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        return messages[:-1] if open_end and not answered else messages
+
+    pairs = st.lists(st.tuples(content, content), min_size=1, max_size=3)
+    return st.builds(build, st.none() | content, pairs, st.booleans())
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@settings(max_examples=120, deadline=None)
+@given(messages=conversations(CONTENT))
+def test_mask_is_right_at_every_position(chat_of, name, messages):
+    chat, pieces = chat_of(name), ORACLES[name](messages)
+    ids, mask = chat.loss_mask(messages)
+    full = chat.tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **chat.template_kwargs)
+    assert ids == full
+    assert mask == oracle_mask(chat.tokenizer, ids, pieces)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@settings(max_examples=60, deadline=None)
+@given(messages=conversations(PLAIN, answered=True))
+def test_last_turn_is_prompt_then_completion(chat_of, name, messages):
+    chat = chat_of(name)
+    ids, mask = chat.loss_mask(messages)
+    prompt, completion = chat.turns(messages)[-1]
+    assert prompt == chat.tokenizer.apply_chat_template(
+        messages[:-1], add_generation_prompt=True, tokenize=True, return_dict=False, **chat.template_kwargs
+    )
+    assert extends(ids, prompt + completion)
+    assert mask[len(prompt) : len(prompt) + len(completion)] == [1] * len(completion)
+    assert completion[-1] == chat.stop_token_ids[0]
+    assert chat.decode(completion).endswith(messages[-1]["content"])
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen25", "llama3", "marked"])
+@settings(max_examples=40, deadline=None)
+@given(messages=conversations(PLAIN, answered=True))
+def test_formats_that_rewrite_nothing_keep_history(chat_of, name, messages):
+    chat = chat_of(name)
+    assert chat.keeps_history(messages)
+    ids, mask = chat.loss_mask(messages)
+    rebuilt = [0] * len(ids)
+    for prompt, completion in chat.turns(messages):
+        assert extends(ids, prompt + completion)
+        rebuilt[len(prompt) : len(prompt) + len(completion)] = [1] * len(completion)
+    assert mask == rebuilt
+
+
+# Single facts ----------------------------------------------------------------------------------------------------
+
+THOUGHT = [
+    {"role": "user", "content": "Add."},
+    {"role": "assistant", "content": "<think>\nlong thought\n</think>\n\nfirst"},
+    {"role": "user", "content": "Wrong."},
+    {"role": "assistant", "content": "<think>\nshort\n</think>\n\nsecond"},
+]
+
+
+def masked_text(chat: ChatFormat, messages) -> list[str]:
+    """The texts of the runs of 1."""
+    ids, mask = chat.loss_mask(messages)
+    runs: list[list[int]] = []
+    for i, (token, flag, before) in enumerate(zip(ids, mask, [0, *mask], strict=False)):
+        if flag and not before:
+            runs.append([])
+        if flag:
+            runs[-1].append(ids[i])
+        assert token == ids[i]
+    return [chat.tokenizer.decode(run) for run in runs]
+
+
+def test_qwen3_drops_the_earlier_thought_and_turns_do_not(chat_of):
+    chat = chat_of("qwen3")
+    assert masked_text(chat, THOUGHT) == ["first<|im_end|>", "<think>\nshort\n</think>\n\nsecond<|im_end|>"]
+    first, second = chat.turns(THOUGHT)
+    assert chat.tokenizer.decode(first.completion_ids) == "<think>\nlong thought\n</think>\n\nfirst<|im_end|>"
+    assert not extends(second.prompt_ids, first.prompt_ids + first.completion_ids)
+    assert not chat.keeps_history(THOUGHT)
+
+
+def test_prefill_belongs_to_the_prompt(chat_of):
+    silent = chat_of("qwen3-silent")
+    messages = [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "done"}]
+    assert silent.generation_prompt == "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert masked_text(silent, messages) == ["done<|im_end|>"]
+    assert masked_text(chat_of("qwen3"), messages) == ["<think>\n\n</think>\n\ndone<|im_end|>"]
+
+
+def test_prefill_that_history_drops(chat_of):
+    chat = chat_of("prefilled")
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "hm</think>\nanswer"}]
+    assert chat.generation_prompt == "<|answer|><think>\n"
+    assert masked_text(chat, messages) == ["\nanswer<|end|>"]
+
+
+def test_token_over_the_edge_is_left_out(chat_of):
+    """A content's first newline merges with the header's: that token is the prompt's as much as the answer's."""
+    chat = chat_of("qwen25")
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\n\nx"}]
+    assert masked_text(chat, messages) == ["x<|im_end|>"]
+    assert chat.tokenizer.decode(chat.completion_ids(messages)) == "\n\nx<|im_end|>"
+
+
+def test_tiny_tokens_never_reach_over_the_edge(chat_of):
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\n\nx"}]
+    assert masked_text(chat_of("tiny"), messages) == ["\n\nx<|im_end|>"]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [("qwen25", ["<|im_end|>"]), ("llama3", ["<|eot_id|>", "<|end_of_text|>"]), ("prefilled", ["<|end|>"])],
+)
+def test_stop_tokens_come_from_the_template(chat_of, name, texts):
+    chat = chat_of(name)
+    assert [chat.token(i) for i in chat.stop_token_ids] == texts
+
+
+def test_further_stop_tokens_are_added_once(tokenizers_by_name):
+    chat = ChatFormat(tokenizers_by_name["qwen25"], stop_token_ids=[2, 0])
+    assert chat.stop_token_ids == (2, 0)
+
+
+def test_decode_leaves_control_tokens_out(chat_of):
+    chat = chat_of("tiny")
+    assert chat.decode(chat.encode("a = 1\n<|im_end|>")) == "a = 1\n"
+
+
+@given(text=CONTENT)
+def test_inert_text_holds_no_control_token(chat_of, text):
+    chat = chat_of("tiny")
+    inert = chat.inert(text)
+    assert not set(chat.encode(inert)) & set(chat.tokenizer.added_tokens_decoder)
+    assert inert == text or len(inert) > len(text)
+
+
+# What is refused -------------------------------------------------------------------------------------------------
+
+
+def with_template(chat: ChatFormat, template: str | None) -> PreTrainedTokenizerFast:
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=chat.tokenizer.backend_tokenizer, eos_token="<|im_end|>")
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("template", "cause"),
+    [
+        (None, "no chat template"),
+        ("{% for m in messages %}{{ m['content'] }}<|im_end|>{% endfor %}", "no generation prompt"),
+        ("{% if add_generation_prompt %}go{% endif %}nothing", "drops the content"),
+        ("{{ raise_exception('never') }}", "refuses"),
+        (
+            "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}>{% endif %}",
+            "no header",
+        ),
+    ],
+)
+def test_templates_that_cannot_be_used(chat_of, template, cause):
+    with pytest.raises(TemplateError, match=cause) as caught:
+        ChatFormat(with_template(chat_of("tiny"), template))
+    assert caught.value.remedy
+
+
+def test_turn_that_rewrites_its_surroundings_is_refused(chat_of):
+    shouting = (
+        "{% if messages[-1]['content'] == 'loud' %}!{% endif %}"
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}:{{ m['content'] }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}"
+    )
+    chat = ChatFormat(with_template(chat_of("tiny"), shouting))
+    quiet = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "calm"}]
+    assert masked_text(chat, quiet) == ["calm<|im_end|>"]
+    with pytest.raises(TemplateError, match="message 1 cannot be located"):
+        chat.loss_mask([quiet[0], {"role": "assistant", "content": "loud"}])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], ["text"], [{"role": "user"}], [{"content": "x"}], [{"role": "user", "content": None}]],
+)
+def test_conversations_that_are_none(chat_of, messages):
+    with pytest.raises(MessagesError) as caught:
+        chat_of("tiny").render(messages)
+    assert caught.value.remedy
+
+
+def test_completion_needs_an_answer(chat_of):
+    with pytest.raises(MessagesError, match="not an assistant's"):
+        chat_of("tiny").completion_ids([{"role": "user", "content": "q"}])
