@@ -14,7 +14,6 @@
 #include "core/failure.h"
 #include "protocol/buffer.h"
 #include "protocol/channel.h"
-#include "sandbox/descriptors.h"
 #include "sandbox/policy.h"
 #include "sandbox/probe.h"
 #include "sandbox/process.h"
@@ -233,15 +232,17 @@ void bind_policy(py::module_& module) {
                      py::is_final())
       .def(py::init([](const py::iterable& binds, std::vector<std::string> exec_paths,
                        std::map<std::string, std::string> environment, std::string scratch_path,
-                       bool scratch_executable, std::uint64_t scratch_bytes, std::uint64_t scratch_inodes,
-                       std::uint64_t memory_bytes, std::uint64_t processes, std::uint64_t open_files,
-                       std::uint64_t file_bytes, std::uint64_t cpu_seconds, std::uint64_t output_bytes,
-                       const std::string& strongest_tier, const std::string& minimum_tier) {
+                       bool scratch_executable, bool shared_memory, std::uint64_t scratch_bytes,
+                       std::uint64_t scratch_inodes, std::uint64_t memory_bytes, std::uint64_t processes,
+                       std::uint64_t open_files, std::uint64_t file_bytes, std::uint64_t cpu_seconds,
+                       std::uint64_t output_bytes, const std::string& strongest_tier,
+                       const std::string& minimum_tier) {
              Policy policy{binds_from(binds),
                            std::move(exec_paths),
                            std::move(environment),
                            std::move(scratch_path),
                            scratch_executable,
+                           shared_memory,
                            scratch_bytes,
                            scratch_inodes,
                            memory_bytes,
@@ -258,10 +259,11 @@ void bind_policy(py::module_& module) {
            py::kw_only(), py::arg("binds") = py::tuple(), py::arg("exec_paths") = py::tuple(),
            py::arg("environment") = py::dict(), py::arg("scratch_path") = safe.scratch_path,
            py::arg("scratch_executable") = safe.scratch_executable,
-           py::arg("scratch_bytes") = safe.scratch_bytes, py::arg("scratch_inodes") = safe.scratch_inodes,
-           py::arg("memory_bytes") = safe.memory_bytes, py::arg("processes") = safe.processes,
-           py::arg("open_files") = safe.open_files, py::arg("file_bytes") = safe.file_bytes,
-           py::arg("cpu_seconds") = safe.cpu_seconds, py::arg("output_bytes") = safe.output_bytes,
+           py::arg("shared_memory") = safe.shared_memory, py::arg("scratch_bytes") = safe.scratch_bytes,
+           py::arg("scratch_inodes") = safe.scratch_inodes, py::arg("memory_bytes") = safe.memory_bytes,
+           py::arg("processes") = safe.processes, py::arg("open_files") = safe.open_files,
+           py::arg("file_bytes") = safe.file_bytes, py::arg("cpu_seconds") = safe.cpu_seconds,
+           py::arg("output_bytes") = safe.output_bytes,
            py::arg("strongest_tier") = tier_name(safe.strongest_tier),
            py::arg("minimum_tier") = tier_name(safe.minimum_tier))
       .def_property_readonly("binds", binds_to)
@@ -269,6 +271,7 @@ void bind_policy(py::module_& module) {
       .def_readonly("environment", &Policy::environment)
       .def_readonly("scratch_path", &Policy::scratch_path)
       .def_readonly("scratch_executable", &Policy::scratch_executable)
+      .def_readonly("shared_memory", &Policy::shared_memory)
       .def_readonly("scratch_bytes", &Policy::scratch_bytes)
       .def_readonly("scratch_inodes", &Policy::scratch_inodes)
       .def_readonly("memory_bytes", &Policy::memory_bytes)
@@ -286,10 +289,10 @@ void bind_policy(py::module_& module) {
 // --- workers ---
 
 // os.environ is a copy that Python made at its start; it would still show what the C environment has lost.
-void replace_python_environment(const Policy& policy) {
+void replace_python_environment(const std::map<std::string, std::string>& variables) {
   py::object environment = py::module_::import("os").attr("environ");
   environment.attr("clear")();
-  environment.attr("update")(policy.environment);
+  environment.attr("update")(variables);
 }
 
 py::object spawn_worker(const Policy& policy, int fd) {
@@ -298,9 +301,9 @@ py::object spawn_worker(const Policy& policy, int fd) {
   const TupleTypes& types = tuple_types().get_stored();
   if (!result.in_child())
     return types.spawned(result.pid, result.pidfd.release(), result.output.release(), tier_name(result.tier));
-  replace_python_environment(policy);
+  replace_python_environment(policy.worker_environment(result.tier));
   PyOS_AfterFork_Child();
-  return types.in_child(kChannelFd, tier_name(result.tier));
+  return types.in_child(fd, tier_name(result.tier));
 }
 
 py::object wait_released(int pidfd, std::optional<double> timeout_s) {

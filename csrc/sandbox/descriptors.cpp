@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -15,26 +16,21 @@ namespace {
 
 constexpr const char* kLayer = "descriptors";
 
-// Out of the way of the fixed numbers, so that moving one cannot overwrite the other.
-int lift(int fd) {
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kReportFd + 1);
-  if (high < 0) throw system_failure(kLayer, "F_DUPFD_CLOEXEC", errno);
-  return high;
-}
-
-void place(int fd, int at) {
-  if (::dup3(fd, at, O_CLOEXEC) < 0) throw system_failure(kLayer, "dup3", errno);
+void close_between(unsigned first, unsigned last) {
+  if (first <= last && sys::close_range(first, last, 0) != 0)
+    throw system_failure(kLayer, "close_range", errno, "Linux 5.9 or later is needed.");
 }
 
 }  // namespace
 
 void keep_descriptors(int channel_fd, int report_fd) {
-  const int channel = lift(channel_fd);
-  const int report = lift(report_fd);
-  place(channel, kChannelFd);
-  place(report, kReportFd);
-  if (sys::close_range(kReportFd + 1, UINT_MAX, 0) != 0)
-    throw system_failure(kLayer, "close_range", errno, "Linux 5.9 or later is needed.");
+  for (const int fd : {channel_fd, report_fd})
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) throw system_failure(kLayer, "F_SETFD", errno);
+  const auto low = static_cast<unsigned>(std::min(channel_fd, report_fd));
+  const auto high = static_cast<unsigned>(std::max(channel_fd, report_fd));
+  close_between(STDERR_FILENO + 1, low - 1);
+  close_between(low + 1, high - 1);
+  close_between(high + 1, UINT_MAX);
 }
 
 }  // namespace warpsmith

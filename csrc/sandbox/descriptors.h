@@ -2,12 +2,8 @@
 
 namespace warpsmith {
 
-/// Where a worker finds its channel.
-inline constexpr int kChannelFd = 3;
-/// Where the child keeps its report pipe until containment is complete.
-inline constexpr int kReportFd = 4;
-
-/// Move the two descriptors to their fixed numbers and close every other one but 0, 1 and 2. Raises Failure.
+/// Close every descriptor but 0, 1, 2 and the two, which keep their numbers: an object of the caller's that
+/// still owns some other number must not close these when it goes. Both become close-on-exec. Raises Failure.
 void keep_descriptors(int channel_fd, int report_fd);
 
 }  // namespace warpsmith

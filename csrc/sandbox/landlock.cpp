@@ -117,8 +117,9 @@ void allow_in_host_root(Ruleset& rules, const Policy& policy) {
   rules.allow("/proc/self", kRead | LANDLOCK_ACCESS_FS_WRITE_FILE);
   for (const char* fact : {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems"})
     rules.allow(fact, kRead);
-  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
+  for (const char* device : {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"})
     rules.allow(device, kDevice);
+  if (policy.shared_memory) rules.allow("/dev/zero", kDevice);
   if (!policy.scratch_path.empty()) rules.allow(policy.scratch_path, kWrite);
   allow_binds(rules, policy, &Bind::source);
 }

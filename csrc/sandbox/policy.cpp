@@ -95,4 +95,11 @@ void Policy::validate() const {
     refuse("strongest_tier", "strongest_tier must not be weaker than minimum_tier.");
 }
 
+std::map<std::string, std::string> Policy::worker_environment(Tier tier) const {
+  std::map<std::string, std::string> variables = environment;
+  const std::string scratch = tier == Tier::kNamespaces ? "/tmp" : scratch_path;
+  if (!scratch.empty()) variables.try_emplace("TMPDIR", scratch);
+  return variables;
+}
+
 }  // namespace warpsmith

@@ -28,6 +28,7 @@ struct Policy {
   std::map<std::string, std::string> environment;
   std::string scratch_path;
   bool scratch_executable = false;
+  bool shared_memory = false;
   std::uint64_t scratch_bytes = 256ull << 20;
   std::uint64_t scratch_inodes = 4096;
   std::uint64_t memory_bytes = 4ull << 30;
@@ -41,6 +42,12 @@ struct Policy {
 
   /// Raises Failure with the field that is wrong and what it should be.
   void validate() const;
+
+  /// The worker's whole environment at `tier`: the given one, and TMPDIR where there is a scratch.
+  std::map<std::string, std::string> worker_environment(Tier tier) const;
+
+  /// Without programs to start a worker has no use for processes of its own, only for threads.
+  bool may_fork() const { return !exec_paths.empty(); }
 };
 
 }  // namespace warpsmith

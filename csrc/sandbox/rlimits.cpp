@@ -15,6 +15,7 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "rlimits";
+constexpr std::uint64_t kLargestStack = 64u << 20;
 constexpr std::uint64_t kLockedBytes = 64u << 10;
 constexpr std::uint64_t kPendingSignals = 1024;
 
@@ -27,6 +28,13 @@ void set_limit(__rlimit_resource_t resource, const char* name, std::uint64_t wan
   limit = {value, value};
   if (::setrlimit(resource, &limit) != 0)
     throw system_failure(kLayer, std::string("setrlimit ") + name, errno);
+}
+
+// The stack keeps its size and may not be given more: what it grows by is not counted as data.
+std::uint64_t stack_bytes() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0) throw system_failure(kLayer, "getrlimit STACK", errno);
+  return std::min<std::uint64_t>(limit.rlim_cur, kLargestStack);
 }
 
 // RLIMIT_NPROC counts every task of a user. In a user namespace that is the worker alone; elsewhere the
@@ -60,6 +68,7 @@ void set_rlimits(const Policy& policy, std::uint64_t inherited_data_bytes, bool 
   set_limit(RLIMIT_FSIZE, "FSIZE", policy.file_bytes);
   set_limit(RLIMIT_CPU, "CPU", policy.cpu_seconds);
   set_limit(RLIMIT_DATA, "DATA", inherited_data_bytes + policy.memory_bytes);
+  set_limit(RLIMIT_STACK, "STACK", stack_bytes());
   set_limit(RLIMIT_MEMLOCK, "MEMLOCK", kLockedBytes);
   set_limit(RLIMIT_MSGQUEUE, "MSGQUEUE", 0);
   set_limit(RLIMIT_SIGPENDING, "SIGPENDING", kPendingSignals);

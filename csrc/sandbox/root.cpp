@@ -20,7 +20,9 @@ namespace {
 constexpr const char* kLayer = "root filesystem";
 constexpr const char* kHost = "/.host";
 constexpr const char* kScratch = "/.scratch";
-constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+constexpr const char* kDevices[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"};
+// Mapped shared, this one is a source of memory that no rlimit counts.
+constexpr const char* kZero = "/dev/zero";
 
 void check(int result, const std::string& operation, const std::string& remedy = "") {
   if (result < 0) throw system_failure(kLayer, operation, errno, remedy);
@@ -152,6 +154,7 @@ void seal_root() {
 std::vector<PreparedBind> prepare_binds(const Policy& policy) {
   std::vector<PreparedBind> prepared;
   for (const char* device : kDevices) prepared.push_back(prepare({device, device, true}));
+  if (policy.shared_memory) prepared.push_back(prepare({kZero, kZero, true}));
   for (const Bind& bind : policy.binds) prepared.push_back(prepare(bind));
   return prepared;
 }

@@ -4,6 +4,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -152,6 +153,7 @@ constexpr Denied kDenied[] = {
 // Without a pid namespace: what would leave the process group, or reach processes of the same user outside.
 constexpr Denied kDeniedBesideOthers[] = {
     DENY(setsid),
+    DENY(socket),
     DENY(setpgid),
     DENY(tkill),
     DENY(setpriority),
@@ -175,6 +177,8 @@ constexpr std::uint32_t kNewNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_N
 
 constexpr std::uint32_t kPrctlDenied[] = {PR_SET_SECCOMP, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_MM,
                                           PR_SET_PTRACER};
+
+constexpr std::uint32_t kSocketTypeMask = 0xF;
 
 constexpr std::uint32_t low_half(unsigned argument) {
   return static_cast<std::uint32_t>(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t));
@@ -202,6 +206,12 @@ class Program {
   void fail_if_any(std::uint32_t bits, int error) {
     add(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1));
     fail(error);
+  }
+  /// Keeps only `bits` of what is loaded.
+  void keep(std::uint32_t bits) { add(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)); }
+  void fail_if_all(std::uint32_t bits, int error) {
+    keep(bits);
+    fail_if_equal(bits, error);
   }
   void fail_unless_any(std::uint32_t bits, int error) {
     add(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0));
@@ -239,15 +249,19 @@ void deny_all(Program& program, std::span<const Denied> list) {
   for (const Denied& call : list) program.fail_if_equal(static_cast<std::uint32_t>(call.number), call.error);
 }
 
+// A worker that starts no programs needs no processes either: threads share what RLIMIT_DATA counts.
 void deny_programs(Program& program) {
   program.fail_if_equal(SYS_execve, EPERM);
   program.fail_if_equal(SYS_execveat, EPERM);
+#if defined(__x86_64__)
+  program.fail_if_equal(SYS_fork, EPERM);
+  program.fail_if_equal(SYS_vfork, EPERM);
+#endif
 }
 
-void check_arguments(Program& program, bool processes) {
+void check_arguments(Program& program) {
   const auto only_unix = [&] { program.fail_unless_equal(AF_UNIX, EPERM); };
   program.on_argument(SYS_socket, 0, only_unix);
-  program.on_argument(SYS_socketpair, 0, only_unix);
   program.on_argument(SYS_ioctl, 1, [&] {
     program.fail_if_equal(TIOCSTI, EPERM);
     program.fail_if_equal(TIOCLINUX, EPERM);
@@ -255,22 +269,37 @@ void check_arguments(Program& program, bool processes) {
   program.on_argument(SYS_prctl, 0, [&] {
     for (const std::uint32_t option : kPrctlDenied) program.fail_if_equal(option, EPERM);
   });
+}
+
+void check_clone(Program& program, bool processes) {
   program.on_argument(SYS_clone, 0, [&] {
     program.fail_if_any(kNewNamespaces, EPERM);
     if (!processes) program.fail_unless_any(CLONE_THREAD, EPERM);
   });
 }
 
+// RLIMIT_DATA counts private writable memory alone: not stacks, and not what is shared.
+void check_mappings(Program& program, bool shared_memory) {
+  if (!shared_memory) program.fail_if_equal(SYS_memfd_create, EPERM);
+  program.on_argument(SYS_mmap, 3, [&] {
+    program.fail_if_any(MAP_GROWSDOWN, EPERM);
+    if (!shared_memory) program.fail_if_all(MAP_SHARED | MAP_ANONYMOUS, EPERM);
+  });
+}
+
+// A socket pair that is not a stream can be given addresses in memory, where a filter cannot look.
+void check_socket_pairs(Program& program, bool pid_namespace) {
+  program.on_argument(SYS_socketpair, pid_namespace ? 0 : 1, [&] {
+    if (pid_namespace) return program.fail_unless_equal(AF_UNIX, EPERM);
+    program.keep(kSocketTypeMask);
+    program.fail_unless_equal(SOCK_STREAM, EPERM);
+  });
+}
+
 // In the caller's pid namespace a worker may signal itself alone, and set no limits of others.
-void confine_to_self(Program& program, const FilterOptions& options) {
+void confine_to_self(Program& program, pid_t pid) {
   deny_all(program, kDeniedBesideOthers);
-  if (!options.programs) {
-#if defined(__x86_64__)
-    program.fail_if_equal(SYS_fork, EPERM);
-    program.fail_if_equal(SYS_vfork, EPERM);
-#endif
-  }
-  const auto only_self = [&] { program.fail_unless_equal(static_cast<std::uint32_t>(options.pid), EPERM); };
+  const auto only_self = [&] { program.fail_unless_equal(static_cast<std::uint32_t>(pid), EPERM); };
   for (const int call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo})
     program.on_argument(call, 0, only_self);
   program.on_argument(SYS_prlimit64, 0, [&] { program.fail_unless_equal(0, EPERM); });
@@ -285,8 +314,11 @@ std::vector<sock_filter> build_filter(const FilterOptions& options) {
   check_architecture(program);
   deny_all(program, kDenied);
   if (!options.programs) deny_programs(program);
-  if (!options.own_processes) confine_to_self(program, options);
-  check_arguments(program, options.own_processes || options.programs);
+  if (!options.pid_namespace) confine_to_self(program, options.pid);
+  check_arguments(program);
+  check_socket_pairs(program, options.pid_namespace);
+  check_clone(program, options.programs);
+  check_mappings(program, options.shared_memory);
   program.allow();
   return program.take();
 }

@@ -20,10 +20,10 @@ std::span<const Denied> denied_calls();
 
 /// What the filter depends on beside the list.
 struct FilterOptions {
-  bool programs = false;  ///< execve is wanted: the policy names programs
-  bool own_processes =
-      true;       ///< the worker has a pid namespace; without one it may not leave its process group
-  pid_t pid = 0;  ///< without a pid namespace: the one process it may signal
+  bool programs = false;       ///< processes and execve are wanted: the policy names programs
+  bool shared_memory = false;  ///< memory that no rlimit counts is wanted: memfd, anonymous shared mappings
+  bool pid_namespace = true;   ///< without one the worker may not leave its process group nor reach others
+  pid_t pid = 0;               ///< without a pid namespace: the one process it may signal
 };
 
 /// Classic BPF: architecture, x32, the list, the checks of arguments; everything else is allowed.

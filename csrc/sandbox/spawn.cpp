@@ -59,13 +59,22 @@ Pipe make_pipe() {
 
 // Only the calling thread survives a fork; a lock that another one held would stay locked for ever.
 void require_single_thread() {
-  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  std::error_code error;
+  const std::filesystem::directory_iterator tasks("/proc/self/task", error);
+  if (error) throw system_failure("spawn", "read /proc/self/task", error.value(), "Mount /proc.");
+  const auto threads = std::distance(tasks, {});
   if (threads != 1)
     throw Failure(FailureKind::kNative, "spawn", "threads", EDEADLK,
                   "A worker can be forked only from a process of one thread; this one has " +
                       std::to_string(threads) + ".",
                   "Spawn from the zygote before anything starts threads (set OPENBLAS_NUM_THREADS=1 and "
                   "OMP_NUM_THREADS=1).");
+}
+
+void require_channel(int channel_fd) {
+  if (channel_fd <= STDERR_FILENO || ::fcntl(channel_fd, F_GETFD) < 0)
+    throw Failure(FailureKind::kNative, "spawn", "channel", EBADF,
+                  "A worker's channel must be an open descriptor of 3 or more.");
 }
 
 Plan make_plan(const Policy& policy, Tier tier, int channel_fd) {
@@ -149,15 +158,17 @@ void enter_namespaces(Plan& plan, int maps_fd) {
 }
 
 void stay_in_host(const Plan& plan) {
-  leave_root(plan.identity);
-  if (plan.tier == Tier::kLandlock) check_in_place(plan.policy);
+  if (plan.tier == Tier::kLandlock) {
+    leave_root(plan.identity);
+    check_in_place(plan.policy);
+  }
   enter_scratch(plan.policy);
 }
 
 // The order of containment. Each step relies on the ones above it: identity before files are made, files
 // before capabilities go, capabilities before Landlock, and the filter last, since it denies what the others
 // call.
-void contain(Plan& plan, int maps_fd, int& report_fd) {
+void contain(Plan& plan, int maps_fd, int report_fd) {
   const Policy& policy = plan.policy;
   const bool namespaces = plan.tier == Tier::kNamespaces;
   reset_signals();
@@ -169,16 +180,15 @@ void contain(Plan& plan, int maps_fd, int& report_fd) {
     stay_in_host(plan);
   die_with_parent(report_fd);
   redirect_standard_streams(plan.null.get(), plan.output.get());
-  replace_environment(plan.environment, policy.environment);
+  replace_environment(plan.environment, policy.worker_environment(plan.tier));
   drop_capabilities();
   stay_undumpable();
   set_rlimits(policy, plan.inherited_data_bytes, namespaces);
   keep_descriptors(plan.channel_fd, report_fd);
-  report_fd = kReportFd;
   set_no_new_privileges();
   if (plan.tier == Tier::kNone) return;
   restrict_with_landlock(policy, plan.tier);
-  install_filter(build_filter({!policy.exec_paths.empty(), namespaces, ::getpid()}));
+  install_filter(build_filter({policy.may_fork(), policy.shared_memory, namespaces, ::getpid()}));
 }
 
 [[noreturn]] void give_up(int report_fd, const Failure& failure) {
@@ -189,8 +199,7 @@ void contain(Plan& plan, int maps_fd, int& report_fd) {
 void run_child(Plan& plan, Pipe& maps, Pipe& report) {
   maps.write.reset();
   report.read.reset();
-  // Changes its number on the way; a failure before and after must both be heard.
-  int report_fd = report.write.get();
+  const int report_fd = report.write.get();
   try {
     contain(plan, maps.read.get(), report_fd);
     report_success(report_fd);
@@ -227,7 +236,7 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
   Forked child;
   try {
     child = tier == Tier::kNamespaces ? fork_into(worker_namespaces()) : fork_plain();
-  } catch (const Failure&) {
+  } catch (...) {
     hooks.after_in_parent();
     throw;
   }
@@ -249,12 +258,16 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
 SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks) {
   policy.validate();
   require_single_thread();
+  require_channel(channel_fd);
+  std::string stronger;
   for (int level = static_cast<int>(policy.strongest_tier);; --level) {
     const Tier tier = static_cast<Tier>(level);
     try {
       return spawn_at(policy, tier, channel_fd, hooks);
-    } catch (const Failure&) {
+    } catch (Failure& failure) {
+      failure.message = stronger + "At the tier " + tier_name(tier) + ": " + failure.message;
       if (tier == policy.minimum_tier) throw;
+      stronger = failure.message + " " + failure.remedy + " ";
     }
   }
 }

@@ -9,7 +9,7 @@
 
 namespace warpsmith {
 
-/// Both sides of a spawn. In the child `pid` is 0 and the channel is at kChannelFd.
+/// Both sides of a spawn. In the child `pid` is 0 and the channel keeps its number.
 struct SpawnResult {
   pid_t pid = 0;
   UniqueFd pidfd;

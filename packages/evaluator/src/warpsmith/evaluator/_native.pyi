@@ -88,14 +88,18 @@ class Policy:
     Args:
         binds: host paths, each seen read-only unless `writable`; a symbolic link is made anew, not followed. /proc,
             /tmp, /dev/shm and the devices null, zero, full, random and urandom are there without a bind.
-        exec_paths: the programs that may be executed (their ELF loader comes by itself). None: execve is denied.
+        exec_paths: the programs that may be executed (their ELF loader comes by itself). Empty: the
+            worker can start no program and no process, only threads.
         environment: the whole environment; TMPDIR is added and points to the scratch.
         scratch_path: the scratch of the tier `landlock`, which can mount none: an empty directory that the caller
             makes and removes. Empty: a worker of that tier can write nowhere. Unused at the tier `namespaces`.
         scratch_executable: whether libraries may be mapped from the scratch (a JIT that builds them there needs it).
+        shared_memory: whether the worker may make shared memory of its own (memfd_create, anonymous shared mappings,
+            /dev/zero), which no rlimit counts. CUDA needs it; without it memory_bytes bounds a worker of no programs.
         scratch_bytes, scratch_inodes: the size of the tmpfs that is both /tmp and /dev/shm.
         memory_bytes: private writable memory that each process of the worker may add to what it inherited.
-        processes: processes and threads together. file_bytes: the size of one file. cpu_seconds: of one process.
+        processes: processes and threads together (without a user namespace, as many more as the machine has tasks).
+        file_bytes: the size of one file. cpu_seconds: of one process.
         output_bytes: what stdout and stderr hold together; writing more fails with EPERM.
         strongest_tier, minimum_tier: spawn tries the tiers from the first down to the second, and no further.
     """
@@ -105,6 +109,7 @@ class Policy:
     environment: dict[str, str]
     scratch_path: str
     scratch_executable: bool
+    shared_memory: bool
     scratch_bytes: int
     scratch_inodes: int
     memory_bytes: int
@@ -123,6 +128,7 @@ class Policy:
         environment: Mapping[str, str] = ...,
         scratch_path: str = "",
         scratch_executable: bool = False,
+        shared_memory: bool = False,
         scratch_bytes: int = ...,
         scratch_inodes: int = ...,
         memory_bytes: int = ...,
