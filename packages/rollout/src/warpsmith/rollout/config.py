@@ -1,8 +1,8 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.reward import RewardConfig
@@ -13,7 +13,7 @@ class _Section(BaseModel):
 
 
 class SamplingConfig(_Section):
-    """How completions are sampled. top-p, top-k and min-p bias the ratio of trainer to sampler; None leaves them off."""
+    """How completions are sampled. top-p, top-k and min-p bias the ratio of trainer to sampler; None: off."""
 
     temperature: float = Field(default=1.0, ge=0, le=10, description="0 takes the likeliest token.")
     top_p: float | None = Field(default=None, gt=0, le=1, description="Keep the likeliest tokens of this total mass.")
@@ -62,3 +62,17 @@ class RolloutConfig(_Section):
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
+
+    @property
+    def prompt_budget(self) -> int:
+        """Most tokens of a prompt: `prompt_tokens`, or what the engine's length leaves beside a completion."""
+        return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
+
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> Self:
+        if self.prompt_budget < 16 or self.prompt_budget + self.sampling.max_tokens > self.engine.max_model_len:
+            raise ValueError(
+                f"prompt_tokens ({self.prompt_tokens}) and sampling.max_tokens ({self.sampling.max_tokens}) do not fit "
+                f"engine.max_model_len ({self.engine.max_model_len}): lower one of them, or raise the last"
+            )
+        return self

@@ -36,9 +36,7 @@ class ProblemRow:
     composition: str | None = None
 
 
-def generated(
-    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)
-) -> list[ProblemRow]:
+def generated(*, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)) -> list[ProblemRow]:
     """Return generated problems; `source` is `generated/<split>`."""
     return [from_generated(p, split) for p in generate(seed=seed, count=count, split=split, levels=levels)]
 
@@ -176,7 +174,9 @@ def _rows_of(file: Path) -> Iterator[Mapping[str, Any]]:
     else:
         rows = _parsed(_read(file), str(file))
         if not isinstance(rows, list):
-            raise DatasetError(f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
+            raise DatasetError(
+                f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file."
+            )
         yield from (row for row in rows if isinstance(row, Mapping))
 
 

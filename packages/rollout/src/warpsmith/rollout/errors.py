@@ -7,7 +7,7 @@ class RolloutError(WarpsmithError):
     """Root of the errors of this package."""
 
 
-class UnknownTask(RolloutError, UsageError):
+class UnknownTaskError(RolloutError, UsageError):
     """A `task_type` that no task is registered under."""
 
 
@@ -15,7 +15,7 @@ class DatasetError(RolloutError, UsageError):
     """A file of problems that is missing, or does not have the form its reader expects."""
 
 
-class PromptTooLong(RolloutError):
+class PromptTooLongError(RolloutError):
     """A problem whose prompt does not fit the token budget even without any history."""
 
 
@@ -23,13 +23,13 @@ class EngineError(RolloutError):
     """A sampler refused a request or failed."""
 
 
-class EngineDied(EngineError):
+class EngineDiedError(EngineError):
     """The sampler's process or thread is gone."""
 
 
-class DeadlinePassed(RolloutError):
+class DeadlinePassedError(RolloutError):
     """A wait reached its deadline; the message names what was awaited."""
 
 
-class BadPayload(RolloutError):
+class BadPayloadError(RolloutError):
     """Weights that are incomplete, damaged, or not of the model that is to receive them."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.errors import PromptTooLong
+from warpsmith.rollout.errors import PromptTooLongError
 
 Message = dict[str, str]
 PromptStyle = Literal["full", "compact"]
@@ -75,7 +75,7 @@ def build_prompt(
         inert: breaks control tokens of the chat template in text that a model wrote.
 
     Raises:
-        PromptTooLong: the problem alone takes more than the budget.
+        PromptTooLongError: the problem alone takes more than the budget.
     """
     if budget is None or count_tokens is None:
         return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style)
@@ -84,7 +84,7 @@ def build_prompt(
         tokens = count_tokens(messages)
         if tokens <= budget:
             return messages
-    raise PromptTooLong(
+    raise PromptTooLongError(
         f"The prompt of problem {problem.name} takes {tokens} tokens without any history; the budget is {budget}.",
         "Raise prompt_tokens, use the compact prompt style, or leave the problem out.",
     )

@@ -21,7 +21,8 @@ PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
         ),
     }
 )
-"""tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct. kevin: 0.3 + speedup if correct."""
+"""tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct.
+kevin: 0.3 + speedup if correct."""
 
 
 class RewardConfig(BaseModel):
@@ -38,7 +39,9 @@ class RewardConfig(BaseModel):
     correct: float = Field(default=0.0, ge=0, description="Score of a correct candidate before any speedup.")
     speedup_weight: float = Field(default=0.0, ge=0, description="Worth of one unit of speedup.")
     speedup_from: float = Field(default=0.0, ge=0, description="Speedup that is worth nothing yet.")
-    speedup_cap: float | None = Field(default=None, gt=0, description="Most speedup, above `speedup_from`, that counts.")
+    speedup_cap: float | None = Field(
+        default=None, gt=0, description="Most speedup, above `speedup_from`, that counts."
+    )
 
     @model_validator(mode="before")
     @classmethod

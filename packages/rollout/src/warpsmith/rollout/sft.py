@@ -82,7 +82,13 @@ def _skip_a_line(solution: str, rng: random.Random) -> Attempt | None:
     return Attempt("\n".join(lines) + "\n", _incorrect(rng))
 
 
-_CONFUSED = (("tl.exp(", "tl.log("), ("tl.sin(", "tl.cos("), ("tl.maximum(", "tl.minimum("), ("x + ", "x - "), ("tl.sum(", "tl.max("))
+_CONFUSED = (
+    ("tl.exp(", "tl.log("),
+    ("tl.sin(", "tl.cos("),
+    ("tl.maximum(", "tl.minimum("),
+    ("x + ", "x - "),
+    ("tl.sum(", "tl.max("),
+)
 
 
 def _wrong_operation(solution: str, rng: random.Random) -> Attempt | None:

@@ -59,7 +59,7 @@ class Engine(Protocol):
 
         Raises:
             EngineError: the request is refused (too long, no tokens).
-            EngineDied: the sampler is gone.
+            EngineDiedError: the sampler is gone.
         """
 
     async def score(self, ids: Sequence[int]) -> list[float]:
@@ -69,8 +69,8 @@ class Engine(Protocol):
         """Replace all weights between two steps; running completions go on, each token with its own version.
 
         Raises:
-            BadPayload: the payload is incomplete, damaged or of another model; nothing was loaded.
+            BadPayloadError: the payload is incomplete, damaged or of another model; nothing was loaded.
         """
 
     async def close(self) -> None:
-        """Stop the sampler; requests in flight fail with EngineDied."""
+        """Stop the sampler; requests in flight fail with EngineDiedError."""

@@ -15,7 +15,7 @@ from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines import vllm_settings as settings
 from warpsmith.rollout.engines.base import Completion, FinishReason, Sampling
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import DeadlinePassed, EngineDied, EngineError, RolloutError
+from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
 
 if TYPE_CHECKING:
     from vllm.v1.engine.llm_engine import LLMEngine
@@ -71,7 +71,7 @@ class VllmEngine:
 
     Raises:
         EngineError: vLLM refuses the model or the settings.
-        DeadlinePassed: it did not start in time.
+        DeadlinePassedError: it did not start in time.
     """
 
     def __init__(self, path: str | Path, config: EngineConfig | None = None, *, weight_version: int = 0) -> None:
@@ -119,13 +119,13 @@ class VllmEngine:
         try:
             await asyncio.wait_for(asyncio.wrap_future(future), self.config.update_timeout_s)
         except TimeoutError:
-            raise DeadlinePassed(
+            raise DeadlinePassedError(
                 f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
                 "Raise engine.update_timeout_s, or look at what holds the engine's step up.",
             ) from None
 
     async def close(self) -> None:
-        """Stop the thread and free the model; requests in flight fail with EngineDied."""
+        """Stop the thread and free the model; requests in flight fail with EngineDiedError."""
         self._inbox.put(_Stop())
         await asyncio.to_thread(self._thread.join)
 
@@ -141,7 +141,7 @@ class VllmEngine:
         try:
             started.result(self.config.start_timeout_s)
         except FutureTimeout:
-            raise DeadlinePassed(
+            raise DeadlinePassedError(
                 f"vLLM did not start on {self.path} within {self.config.start_timeout_s:g} s.",
                 "Raise engine.start_timeout_s.",
             ) from None
@@ -150,16 +150,16 @@ class VllmEngine:
 
     def _run(self, started: "Future[None]") -> None:
         """Start vLLM and serve until told to stop; whatever ends the thread reaches everyone who waits."""
-        cause: BaseException = EngineDied("The engine was closed.", "Start a new one.")
+        cause: BaseException = EngineDiedError("The engine was closed.", "Start a new one.")
         try:
             engine = self._start()
-        except Exception as error:  # noqa: BLE001: vLLM raises anything; the caller of the constructor gets it.
+        except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
             started.set_exception(_refused(self.path, error))
             return
         started.set_result(None)
         try:
             self._serve(engine)
-        except Exception as error:  # noqa: BLE001: a failed step ends the engine, and every waiting call is told why.
+        except Exception as error:  # noqa: BLE001 - every waiting call is told
             cause = error
         finally:
             self._end(cause)
@@ -289,10 +289,10 @@ def _fail(future: "Future[Any]", error: RolloutError) -> None:
         return
 
 
-def _died(cause: BaseException) -> EngineDied:
-    if isinstance(cause, EngineDied):
+def _died(cause: BaseException) -> EngineDiedError:
+    if isinstance(cause, EngineDiedError):
         return cause
-    return EngineDied(f"The engine stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log.")
+    return EngineDiedError(f"The engine stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log.")
 
 
 def _refused(path: Path, error: Exception) -> RolloutError:

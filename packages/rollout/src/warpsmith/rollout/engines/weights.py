@@ -9,6 +9,7 @@ import math
 import struct
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsmith.rollout.errors import BadPayload
+from warpsmith.rollout.errors import BadPayloadError
 
 if TYPE_CHECKING:
     import torch
@@ -70,10 +71,10 @@ class WeightPayload:
         """Copy a state dict into one block. bf16 is kept as it is.
 
         Raises:
-            BadPayload: there is no tensor, or one of a type other than fp32, bf16 and fp16.
+            BadPayloadError: there is no tensor, or one of a type other than fp32, bf16 and fp16.
         """
         if not tensors:
-            raise BadPayload(f"Weight version {version} has no tensors.", _RETRY)
+            raise BadPayloadError(f"Weight version {version} has no tensors.", _RETRY)
         layout = _laid_out({name: (_dtype_name(name, t), tuple(t.shape)) for name, t in tensors.items()})
         data = np.zeros(layout[-1].offset + layout[-1].nbytes, dtype=np.uint8)
         for entry in layout:
@@ -88,16 +89,16 @@ class WeightPayload:
             optional: further names that may be there (a tied output layer).
 
         Raises:
-            BadPayload: a name is missing, unknown or there twice, a shape differs, or a checksum does not fit.
+            BadPayloadError: a name is missing, unknown or there twice, a shape differs, or a checksum does not fit.
         """
         names = [entry.name for entry in self.manifest]
         self._refuse("lacks", sorted(set(expected) - set(names)))
         self._refuse("has unknown", sorted(set(names) - set(expected) - optional))
-        self._refuse("has twice", sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else [])
+        self._refuse("has twice", sorted(name for name, times in Counter(names).items() if times > 1))
         for entry in self.manifest:
             shape = expected.get(entry.name, entry.shape)
             if entry.shape != shape:
-                raise BadPayload(
+                raise BadPayloadError(
                     f"Weight version {self.version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
                     "Send the weights of the model that the engine was started with.",
                 )
@@ -106,16 +107,16 @@ class WeightPayload:
     def _refuse(self, what: str, names: list[str]) -> None:
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise BadPayload(f"Weight version {self.version} {what} {', '.join(names[:3])}{more}.", _RETRY)
+            raise BadPayloadError(f"Weight version {self.version} {what} {', '.join(names[:3])}{more}.", _RETRY)
 
     def _check_bytes(self, entry: TensorEntry) -> None:
         end = entry.offset + entry.nbytes
         if entry.offset < 0 or end > self.data.size:
-            raise BadPayload(
+            raise BadPayloadError(
                 f"Weight version {self.version}: {entry.name} ends at byte {end} of {self.data.size}.", _RETRY
             )
-        if zlib.crc32(self.data[entry.offset : end]) != entry.crc32:
-            raise BadPayload(f"Weight version {self.version}: the bytes of {entry.name} are damaged.", _RETRY)
+        if _crc32(self.data[entry.offset : end]) != entry.crc32:
+            raise BadPayloadError(f"Weight version {self.version}: the bytes of {entry.name} are damaged.", _RETRY)
 
     def tensors(self) -> "Iterator[tuple[str, torch.Tensor]]":
         """Yield name and tensor; the tensors share memory with the block and must not be written."""
@@ -140,11 +141,11 @@ def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
     """Return shape by name of a Hugging Face directory, from the headers of its safetensors files.
 
     Raises:
-        BadPayload: there is no safetensors file, or one has no readable header.
+        BadPayloadError: there is no safetensors file, or one has no readable header.
     """
     files = sorted(directory.glob("*.safetensors"))
     if not files:
-        raise BadPayload(f"{directory} holds no .safetensors file.", "Give a Hugging Face checkpoint directory.")
+        raise BadPayloadError(f"{directory} holds no .safetensors file.", "Give a Hugging Face checkpoint directory.")
     return {name: shape for file in files for name, shape in _header_shapes(file).items()}
 
 
@@ -154,7 +155,9 @@ def _header_shapes(file: Path) -> dict[str, tuple[int, ...]]:
             (length,) = struct.unpack("<Q", stream.read(8))
             header: dict[str, Any] = json.loads(stream.read(min(length, 100 << 20)))
     except (struct.error, ValueError) as error:
-        raise BadPayload(f"{file} has no readable safetensors header: {error}.", "Write the checkpoint again.") from error
+        raise BadPayloadError(
+            f"{file} has no readable safetensors header: {error}.", "Write the checkpoint again."
+        ) from error
     return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
@@ -167,14 +170,18 @@ def _laid_out(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[Tensor
 
 
 def _checksummed(entry: TensorEntry, data: npt.NDArray[np.uint8]) -> TensorEntry:
-    crc = zlib.crc32(data[entry.offset : entry.offset + entry.nbytes])
+    crc = _crc32(data[entry.offset : entry.offset + entry.nbytes])
     return TensorEntry(entry.name, entry.dtype, entry.shape, entry.offset, crc)
+
+
+def _crc32(part: npt.NDArray[np.uint8]) -> int:
+    return zlib.crc32(memoryview(part))
 
 
 def _dtype_name(name: str, tensor: "torch.Tensor") -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in _ITEM_BYTES:
-        raise BadPayload(f"{name} is {dtype}; weights are {', '.join(_ITEM_BYTES)}.", "Convert it before sending.")
+        raise BadPayloadError(f"{name} is {dtype}; weights are {', '.join(_ITEM_BYTES)}.", "Convert it before sending.")
     return dtype
 
 

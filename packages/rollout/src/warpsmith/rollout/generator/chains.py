@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 
 from warpsmith.rollout.generator.operations import UNARY, Constants, Unary
 
@@ -62,7 +63,7 @@ def _draw_step(rng: random.Random) -> Step:
 def _repeats_itself(chain: Chain) -> bool:
     """Tell whether neighbours do the same kind of thing, which a reader would write as one operation."""
     names = [step.operation.name for step in chain]
-    return any(a == b or any({a, b} <= alike for alike in _LOOK_ALIKE) for a, b in zip(names, names[1:], strict=False))
+    return any(a == b or any({a, b} <= alike for alike in _LOOK_ALIKE) for a, b in pairwise(names))
 
 
 def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
@@ -73,7 +74,7 @@ def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
     except (ValueError, OverflowError, ZeroDivisionError):
         return False
     width = 2.0 * reach / _GRID_CELLS
-    steepest = max(abs(b - a) / width for a, b in zip(values, values[1:], strict=False))
+    steepest = max(abs(b - a) / width for a, b in pairwise(values))
     most_common = max(values.count(v) for v in (values[0], values[-1], min(values), max(values)))
     return (
         all(math.isfinite(v) and abs(v) <= _LARGEST_VALUE for v in values)
@@ -95,9 +96,7 @@ def has_sharp_extremum(chain: Chain, *, largest: bool) -> bool:
     return sum(abs(v - extremum) <= near for v in values) <= _SHARP_SHARE * len(values)
 
 
-def _values(
-    chain: Chain, reach: float, *, relative_error: float = 0.0, absolute_error: float = 0.0
-) -> list[float]:
+def _values(chain: Chain, reach: float, *, relative_error: float = 0.0, absolute_error: float = 0.0) -> list[float]:
     """Return the chain on a grid, each step's result disturbed as much as fp32 might."""
     grid = (reach * (2 * i / _GRID_CELLS - 1) for i in range(_GRID_CELLS + 1))
     return [_apply(chain, x, 1.0 + relative_error, absolute_error) for x in grid]

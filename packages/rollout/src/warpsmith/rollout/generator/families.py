@@ -262,8 +262,7 @@ def _pointwise(
         launch=(
             "out = torch.empty_like(x)",
             "n = x.numel()",
-            f"kernel[(triton.cdiv(n, {BLOCK}),)]({tensors}, n, "
-            f"{'x.shape[1], ' if broadcasts else ''}BLOCK={BLOCK})",
+            f"kernel[(triton.cdiv(n, {BLOCK}),)]({tensors}, n, {'x.shape[1], ' if broadcasts else ''}BLOCK={BLOCK})",
             "return out",
         ),
     )

@@ -90,12 +90,8 @@ UNARY: tuple[Unary, ...] = (
         lambda x, c: min(max(x, c[0]), c[1]),
         _BOUNDS,
     ),
-    Unary(
-        "clamp_min", "torch.clamp({x}, min={a})", "tl.maximum({x}, {a})", lambda x, c: max(x, c[0]), _LEVELS
-    ),
-    Unary(
-        "clamp_max", "torch.clamp({x}, max={a})", "tl.minimum({x}, {a})", lambda x, c: min(x, c[0]), _LEVELS
-    ),
+    Unary("clamp_min", "torch.clamp({x}, min={a})", "tl.maximum({x}, {a})", lambda x, c: max(x, c[0]), _LEVELS),
+    Unary("clamp_max", "torch.clamp({x}, max={a})", "tl.minimum({x}, {a})", lambda x, c: min(x, c[0]), _LEVELS),
     Unary("add_c", "{x} + {a}", "{x} + {a}", lambda x, c: x + c[0], _SHIFTS),
     Unary("sub_c", "{x} - {a}", "{x} - {a}", lambda x, c: x - c[0], _SHIFTS),
     Unary("rsub_c", "{a} - {x}", "{a} - {x}", lambda x, c: c[0] - x, _SHIFTS),

@@ -1,7 +1,7 @@
 """From a draft of a problem to its two texts: the problem in KernelBench's form and its Triton solution.
 
-Every solution has one skeleton (imports, one kernel, `ModelNew` whose `forward` allocates and launches), so that a small
-language model can learn the form from few examples.
+Every solution has one skeleton (imports, one kernel, `ModelNew` whose `forward` allocates and launches), so that a
+small language model can learn the form from few examples.
 """
 
 from dataclasses import dataclass, field

@@ -37,8 +37,7 @@ class Task:
             return True
         failures = scores[-self.max_consecutive_failures :]
         return bool(scores) and (
-            scores[-1] >= self.success_score
-            or (len(failures) == self.max_consecutive_failures and not any(failures))
+            scores[-1] >= self.success_score or (len(failures) == self.max_consecutive_failures and not any(failures))
         )
 
     def returns(self, scores: Sequence[float]) -> list[float]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.errors import UnknownTask
+from warpsmith.rollout.errors import UnknownTaskError
 from warpsmith.rollout.tasks import kernelbench, kernelbench_multiturn
 from warpsmith.rollout.tasks.base import Task
 
@@ -22,11 +22,11 @@ def task_for(config: RolloutConfig) -> Task:
     """Return the task that `config.task_type` names.
 
     Raises:
-        UnknownTask: no task has this name; the message lists the known ones and suggests the nearest.
+        UnknownTaskError: no task has this name; the message lists the known ones and suggests the nearest.
     """
     make = _TASKS.get(config.task_type)
     if make is not None:
         return make(config)
     near = difflib.get_close_matches(config.task_type, _TASKS, n=1)
     suggestion = f"Did you mean `{near[0]}`?" if near else "Choose one of them."
-    raise UnknownTask(f"There is no task `{config.task_type}`; the tasks are {', '.join(_TASKS)}.", suggestion)
+    raise UnknownTaskError(f"There is no task `{config.task_type}`; the tasks are {', '.join(_TASKS)}.", suggestion)

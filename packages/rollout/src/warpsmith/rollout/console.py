@@ -1,0 +1,49 @@
+"""The lines a run prints: one a turn, one block a trajectory."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def turn_line(row: Row) -> str:
+    """Return a turn's line, for example
+    `[Turn 1] kernelbench_1: Compile:✓ Correct:✗ Runtime:5.23ms Speedup:0.80x Reward:0.500`.
+
+    What was not measured is `n/a`; an invalid turn says why instead of its figures.
+    """
+    head = f"[Turn {row['turn'] + 1}] {row['problem']}:"
+    if row["reward"] is None:
+        return f"{head} invalid ({row['invalid_reason']})"
+    verdict = row["verdict"]
+    return (
+        f"{head} Compile:{_mark(verdict['compiled'])} Correct:{_mark(verdict['correct'])} "
+        f"Runtime:{_figure(verdict['runtime_ms'], 'ms')} Speedup:{_figure(verdict['speedup'], 'x')} "
+        f"Reward:{row['reward']:.3f}"
+    )
+
+
+def trajectory_lines(rows: Sequence[Row]) -> str:
+    """Return the summary of one trajectory, given its turns in order."""
+    last = rows[-1]
+    verdict = last["verdict"] or {}
+    aggregated = rows[0]["return"]
+    rewards = ["invalid" if row["reward"] is None else round(row["reward"], 4) for row in rows]
+    return "\n".join(
+        [
+            f"=== Final Trajectory Summary for {last['problem']} ===",
+            f"Total turns: {len(rows)}",
+            f"Turn rewards: [{', '.join(map(str, rewards))}]",
+            f"Aggregated return: {'n/a' if aggregated is None else f'{aggregated:.4f}'}",
+            f"Final correctness: {verdict.get('correct', False)}",
+            f"Final speedup: {_figure(verdict.get('speedup'), 'x')}",
+        ]
+    )
+
+
+def _mark(yes: bool) -> str:
+    return "✓" if yes else "✗"
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "n/a" if value is None else f"{value:.2f}{unit}"
