@@ -21,6 +21,7 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "process";
+constexpr unsigned kWholeGroup = 1u << 2;  // PIDFD_SIGNAL_PROCESS_GROUP
 
 // The pid behind a pidfd, as this process sees it; -1 once it is reaped.
 pid_t pid_of(int pidfd) {
@@ -30,9 +31,19 @@ pid_t pid_of(int pidfd) {
   return -1;
 }
 
+// Whether the process is a child that this one has yet to reap, so that its pid cannot be another's.
+bool is_own_child(int pidfd) {
+  siginfo_t info{};
+  return ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info,
+                  WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 // A worker leads its process group and cannot leave it, nor can its children where there is no pid namespace
-// to kill them by. The pid cannot be another's here: it is not reaped yet.
+// to kill them by. Before Linux 6.9 a group is known by its pid alone, and only the parent is safe from
+// reuse.
 void kill_group(int pidfd) {
+  if (sys::pidfd_send_signal(pidfd, SIGKILL, kWholeGroup) == 0 || errno != EINVAL || !is_own_child(pidfd))
+    return;
   const pid_t pid = pid_of(pidfd);
   if (pid > 1 && ::getpgid(pid) == pid) ::kill(-pid, SIGKILL);
 }
@@ -41,7 +52,7 @@ void kill_group(int pidfd) {
 
 void kill_worker(int pidfd) {
   kill_group(pidfd);
-  if (sys::pidfd_send_signal(pidfd, SIGKILL) != 0 && errno != ESRCH)
+  if (sys::pidfd_send_signal(pidfd, SIGKILL, 0) != 0 && errno != ESRCH)
     throw system_failure(kLayer, "pidfd_send_signal", errno);
 }
 

@@ -45,8 +45,8 @@ inline int close_range(unsigned first, unsigned last, unsigned flags) {
   return static_cast<int>(::syscall(SYS_close_range, first, last, flags));
 }
 inline int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
-inline int pidfd_send_signal(int pidfd, int signal) {
-  return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+inline int pidfd_send_signal(int pidfd, int signal, unsigned flags) {
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, flags));
 }
 inline int landlock_create_ruleset(const void* attr, std::size_t size, std::uint32_t flags) {
   return static_cast<int>(::syscall(SYS_landlock_create_ruleset, attr, size, flags));
