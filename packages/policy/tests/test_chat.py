@@ -92,8 +92,10 @@ def oracle_mask(tokenizer: PreTrainedTokenizerFast, ids: list[int], pieces: Segm
 # Properties over every format ------------------------------------------------------------------------------------
 
 PARTS = [
-    "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>", "<think>\nhm\n</think>\n\n",
-    "<|im_start|>assistant\n", "<|im_end|>", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "standin",
+    "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>", 
+    "<think>\nhm\n</think>\n\n",
+    "<|im_start|>assistant\n", "<|im_end|>", "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "<|eot_id|>", "standin",
 ]  # fmt: skip
 CONTENT = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
 PLAIN = st.lists(st.sampled_from(["def f(x):", "x", " ", "\n", "é", "return x + 1"]), max_size=5).map(

@@ -254,7 +254,7 @@ def test_unwrap_finds_the_model_inside(policy):
 def test_softcapped_logits_are_refused(policy):
     policy.model.config.final_logit_softcapping = 30.0
     ids = random_ids(policy, 1, 4)
-    with pytest.raises(UnsupportedModelError, match="final_logit_softcapping=30.0"):
+    with pytest.raises(UnsupportedModelError, match=r"final_logit_softcapping=30\.0"):
         token_logprobs(policy.model, ids, torch.ones_like(ids))
 
 
@@ -300,7 +300,8 @@ policy = load_policy(sys.argv[1])
 prompt = policy.chat.prompt_ids([{"role": "user", "content": "Write a kernel that adds."}])
 worst = 0.0
 for temperature in (0.0, 0.6, 1.0):
-    sampling = SamplingParams(temperature=temperature, max_tokens=16, logprobs=0, stop_token_ids=list(policy.chat.stop_token_ids))
+    sampling = SamplingParams(temperature=temperature, max_tokens=16, logprobs=0,
+                              stop_token_ids=list(policy.chat.stop_token_ids))
     for output in engine.generate([{"prompt_token_ids": prompt}] * 4, sampling, use_tqdm=False):
         ids = list(output.outputs[0].token_ids)
         sampled = torch.tensor([step[i].logprob for step, i in zip(output.outputs[0].logprobs, ids)])

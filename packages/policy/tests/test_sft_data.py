@@ -1,5 +1,7 @@
 """Supervised examples and rows: nothing lost, nothing mixed, every label in its place."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -80,7 +82,7 @@ def test_whole_examples_each_once(examples, max_length):
         assert not ids[mask == 0].any()
         assert (labels[mask == 0] == IGNORED).all()
         starts = [*np.flatnonzero((positions == 0) & (mask == 1)), int(mask.sum())]
-        for a, b in zip(starts, starts[1:], strict=False):
+        for a, b in pairwise(starts):
             found[int(ids[a]) // 1000] = (ids[a:b].tolist(), labels[a:b].tolist(), positions[a:b].tolist())
     expected = {int(e.ids[0]) // 1000: (e.ids.tolist(), e.labels.tolist(), list(range(len(e)))) for e in examples}
     assert found == expected

@@ -66,7 +66,7 @@ def test_a_small_corpus_makes_a_small_vocabulary():
 
 
 def test_it_learns(policy):
-    """A few steps of plain descent lower the loss on one sentence: gradients reach the weights through the whole model."""
+    """A few steps lower the loss on one text: gradients reach the weights."""
     import torch
 
     from warpsmith.policy.logprobs import token_logprobs

@@ -1,0 +1,105 @@
+"""The console command, in a process of its own where the exit code and stderr matter."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from warpsmith.policy.cli import app
+
+CHAT = [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "def add(x, y):\n"}]
+
+
+@pytest.fixture
+def chat_file(tmp_path) -> Path:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(CHAT))
+    return path
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "warpsmith.policy", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def invoke(*arguments: object):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_new_tiny_then_inspect(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("def add(x, y):\n    return x + y\n" * 3)
+    sizes = ["--vocab-size", 300, "--layers", 1, "--hidden", 64, "--heads", 2, "--kv-heads", 1]
+    invoke("new-tiny", tmp_path / "m", "--corpus", corpus, "--corpus", corpus, *sizes)
+    facts = json.loads(invoke("inspect", tmp_path / "m", "--json").output)
+    assert facts["architecture"] == "Qwen3ForCausalLM"
+    assert facts["num_hidden_layers"] == 1
+    assert facts["stop tokens"] == ["<|im_end|>"]
+    assert facts["generation prompt"] == "<|im_start|>assistant\n"
+    assert facts["keeps earlier turns"] is True
+
+
+def test_inspect_marks_what_carries_loss(tiny_dir):
+    output = invoke("inspect", tiny_dir).output
+    assert "[def add(x, y):\n    return x + y<|im_end|>]" in output
+    assert "[import triton<|im_end|>]" in output
+    assert output.count("[") - output.count('["') == 2
+
+
+def test_mask_agrees_with_the_chat_format(tiny_dir, chat_file, chat_of):
+    chat = chat_of("tiny")
+    got = json.loads(invoke("mask", tiny_dir, chat_file, "--json").output)
+    ids, mask = chat.loss_mask(CHAT)
+    assert (got["ids"], got["mask"]) == (ids, mask)
+    assert "".join(got["tokens"]) == chat.render(CHAT)
+
+
+def test_mask_as_a_table(tiny_dir, chat_file, chat_of):
+    lines = invoke("mask", tiny_dir, chat_file).output.splitlines()
+    _, mask = chat_of("tiny").loss_mask(CHAT)
+    assert lines[-1] == f"{sum(mask)} of {len(mask)} tokens carry loss."
+
+
+@pytest.mark.parametrize("name", ["new-tiny", "inspect", "mask", "fetch-smollm2"])
+def test_help_shows_an_example(name):
+    assert f"warpsmith-policy {name} " in invoke(name, "--help").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["inspect", "{tmp}/none"], "does not exist"),
+        (["mask", "{tiny}", "{tmp}/none.json"], "cannot be read as JSON"),
+        (["mask", "{tiny}", "{tmp}/object.json"], "holds no list"),
+        (["mask", "{tiny}", "{tmp}/turns.json"], "no text under 'content'"),
+        (["new-tiny", "{tmp}/m", "--corpus", "{tmp}/none.txt"], "corpus"),
+        (["new-tiny", "{tmp}/m", "--corpus", "{tmp}/turns.json", "--heads", "5"], "hidden / heads"),
+        (["fetch-smollm2", "{tmp}/m", "--dtype", "int3"], "There is no dtype int3"),
+    ],
+)
+def test_bad_input_is_one_paragraph(tmp_path, tiny_dir, arguments, cause):
+    (tmp_path / "object.json").write_text("{}")
+    (tmp_path / "turns.json").write_text('[{"role": "user"}]')
+    done = command(*(a.format(tmp=tmp_path, tiny=tiny_dir) for a in arguments))
+    assert done.returncode == 2
+    errors = " ".join(done.stderr[done.stderr.index("error:") :].split())
+    assert cause in errors
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_config_import_no_torch():
+    script = (
+        "import sys\n"
+        "import warpsmith.policy, warpsmith.policy.config, warpsmith.policy.cli, warpsmith.policy.errors\n"
+        "heavy = {'torch', 'transformers', 'tokenizers', 'peft', 'numpy', 'safetensors'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "warpsmith.policy.PolicyConfig(path='x')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
