@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines import vllm_settings as settings
-from warpsmith.rollout.engines.base import Completion, FinishReason, Sampling
+from warpsmith.rollout.engines.base import Completion, Sampling
+from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
 from warpsmith.rollout.engines.weights import WeightPayload
 from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
 
@@ -28,9 +29,7 @@ class _Request:
     prompt_ids: list[int]
     sampling: Sampling
     future: "Future[Completion]"
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    weight_versions: list[int] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
 
 
 @dataclass
@@ -232,16 +231,10 @@ class VllmEngine:
         if item is None:
             return
         if isinstance(item, _Request):
-            self._extend(item, output.outputs[0])
+            item.progress.extend(output.outputs[0], self._version)
         if output.finished:
             del self._waiting[output.request_id]
             _settle(item.future, lambda: _result(item, output))
-
-    def _extend(self, request: _Request, piece: Any) -> None:
-        ids = list(piece.token_ids)
-        request.ids += ids
-        request.logprobs += settings.sampled_logprobs(ids, piece.logprobs)
-        request.weight_versions += [self._version] * len(ids)
 
     def _end(self, cause: BaseException) -> None:
         with self._gate:
@@ -254,19 +247,8 @@ class VllmEngine:
 
 def _result(item: _Request | _Scoring, output: Any) -> Any:
     if isinstance(item, _Scoring):
-        return settings.prompt_logprobs(item.prompt_ids, output.prompt_logprobs)
-    return Completion(item.ids, item.logprobs, item.weight_versions, finish_reason(output.outputs[0].finish_reason))
-
-
-def finish_reason(given: str | None) -> FinishReason:
-    """Return vLLM's reason as ours.
-
-    Raises:
-        EngineError: vLLM gave the request up.
-    """
-    if given in ("stop", "length"):
-        return given  # type: ignore[return-value]
-    raise EngineError(f"vLLM ended a request with reason {given!r}.", "Look at vLLM's log; the request can be retried.")
+        return prompt_logprobs(item.prompt_ids, output.prompt_logprobs)
+    return item.progress.completion(finish_reason(output.outputs[0].finish_reason))
 
 
 def _settle(future: "Future[Any]", work: Callable[[], Any]) -> None:

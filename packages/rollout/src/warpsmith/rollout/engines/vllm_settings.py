@@ -100,23 +100,6 @@ def scoring_params() -> "SamplingParams":
     return SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
 
 
-def sampled_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any]] | None) -> list[float]:
-    """Return the log-prob of each sampled id."""
-    if entries is None or len(entries) != len(ids):
-        raise EngineError(
-            f"vLLM returned {0 if entries is None else len(entries)} log-probs for {len(ids)} tokens.",
-            "Use a vLLM version from 0.26 to 0.32.",
-        )
-    return [entry[token].logprob for token, entry in zip(ids, entries, strict=True)]
-
-
-def prompt_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any] | None] | None) -> list[float]:
-    """Return log p(ids[t] | ids[<t]); 0 for the first."""
-    if entries is None or len(entries) != len(ids):
-        raise EngineError("vLLM returned no log-probs of the prompt.", "Use a vLLM version from 0.26 to 0.32.")
-    return [0.0 if entry is None else entry[token].logprob for token, entry in zip(ids, entries, strict=True)]
-
-
 def check_request(prompt_ids: Sequence[int], config: EngineConfig) -> None:
     """Refuse a prompt that leaves no room for an answer.
 

@@ -175,7 +175,7 @@ def _checksummed(entry: TensorEntry, data: npt.NDArray[np.uint8]) -> TensorEntry
 
 
 def _crc32(part: npt.NDArray[np.uint8]) -> int:
-    return zlib.crc32(memoryview(part))
+    return zlib.crc32(part.data)
 
 
 def _dtype_name(name: str, tensor: "torch.Tensor") -> str:

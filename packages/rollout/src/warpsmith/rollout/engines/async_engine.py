@@ -1,0 +1,130 @@
+"""vLLM's own asynchronous engine, in processes of its own: for a GPU."""
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.deadlines import within
+from warpsmith.rollout.engines import vllm_settings as settings
+from warpsmith.rollout.engines.base import Completion, Sampling
+from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
+from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.errors import EngineDiedError, EngineError, RolloutError
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+
+class AsyncVllmEngine:
+    """The Engine of a GPU: `AsyncLLM`. Use it within one event loop.
+
+    Weights reach vLLM's processes as a safetensors file in memory-backed scratch space.
+
+    Args:
+        path: a Hugging Face directory.
+        config: the engine's settings; `device` must be `cuda`.
+        weight_version: version of the weights at `path`.
+
+    Raises:
+        EngineError: vLLM refuses the model or the settings.
+    """
+
+    def __init__(self, path: str | Path, config: EngineConfig, *, weight_version: int = 0) -> None:
+        self.path = Path(path)
+        self.config = config
+        self._version = weight_version
+        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._numbers = itertools.count()
+        self._updating = asyncio.Lock()
+        self._engine = self._start()
+
+    @property
+    def weight_version(self) -> int:
+        """Version of the weights that the next token is sampled with."""
+        return self._version
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion; see `Engine.generate`."""
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        settings.check_request(prompt_ids, self.config)
+        try:
+            return await self._generate(list(prompt_ids), sampling)
+        except EngineDeadError as error:
+            raise EngineDiedError(f"vLLM's engine process is gone: {error}.", "Start a new engine.") from error
+        except (EngineGenerateError, ValueError) as error:
+            cause = error.__cause__ or error
+            raise EngineError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
+
+    async def _generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
+        progress = Progress()
+        reason = None
+        outputs = self._engine.generate(
+            {"prompt_token_ids": prompt_ids}, settings.sampling_params(sampling), str(next(self._numbers))
+        )
+        async with aclosing(outputs):
+            async for output in outputs:
+                progress.extend(output.outputs[0], self._version)
+                reason = output.outputs[0].finish_reason
+        return progress.completion(finish_reason(reason))
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        settings.check_request(ids, self.config)
+        outputs = self._engine.generate(
+            {"prompt_token_ids": list(ids)}, settings.scoring_params(), str(next(self._numbers))
+        )
+        # Kept as they come: which output of a request carries the prompt's log-probs is vLLM's business.
+        async with aclosing(outputs):
+            found = [output.prompt_logprobs async for output in outputs if output.prompt_logprobs]
+        return prompt_logprobs(ids, found[-1] if found else None)
+
+    async def update_weights(self, payload: WeightPayload) -> None:
+        """Replace all weights while sampling is paused; see `Engine.update_weights`."""
+        await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
+        async with self._updating:
+            what = f"weight version {payload.version} to be loaded"
+            await within(self.config.update_timeout_s, self._load(payload), what)
+
+    async def _load(self, payload: WeightPayload) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=_memory_backed()))
+        try:
+            await asyncio.to_thread(payload.save, folder / "model.safetensors")
+            # Returns once the steps in flight have delivered, so every token read so far is of the old version.
+            await self._engine.pause_generation(mode="keep", clear_cache=False)
+            await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            await self._engine.reset_prefix_cache(reset_running_requests=True)
+            self._version = payload.version
+            await self._engine.resume_generation()
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder)
+
+    async def close(self) -> None:
+        """Stop vLLM's processes."""
+        await asyncio.to_thread(self._engine.shutdown)
+
+    def _start(self) -> "AsyncLLM":
+        settings.set_environment(self.config)
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        try:
+            return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings.engine_arguments(self.path, self.config)))
+        except Exception as error:
+            if isinstance(error, RolloutError):
+                raise
+            raise EngineError(
+                f"vLLM cannot start on {self.path}: {type(error).__name__}: {error}.",
+                "Check the model and the engine's settings.",
+            ) from error
+
+
+def _memory_backed() -> str | None:
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() else None

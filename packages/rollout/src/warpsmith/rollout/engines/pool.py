@@ -1,0 +1,98 @@
+"""Several engines as one: the least loaded takes the next request, a dead one is replaced."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from warpsmith.records.errors import UsageError
+from warpsmith.rollout.engines.actor import RemoteEngine
+from warpsmith.rollout.engines.base import Completion, Sampling
+from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.errors import EngineDiedError, EngineError
+
+T = TypeVar("T")
+
+
+class EnginePool:
+    """The Engine interface over several remote engines. Use it within one event loop.
+
+    Args:
+        engines: the members.
+        max_restarts: restarts of one member before its death is final.
+
+    Raises:
+        UsageError: there is no member.
+    """
+
+    def __init__(self, engines: Sequence[RemoteEngine], *, max_restarts: int = 3) -> None:
+        if not engines:
+            raise UsageError("A pool of no engines cannot sample.", "Give one engine at least.")
+        self.engines = tuple(engines)
+        self.max_restarts = max_restarts
+        self._load = dict.fromkeys(range(len(engines)), 0)
+        self._restarting = [asyncio.Lock() for _ in engines]
+
+    @property
+    def weight_version(self) -> int:
+        """Oldest version that any member samples with."""
+        return min(engine.weight_version for engine in self.engines)
+
+    async def ready(self) -> None:
+        """Wait until all members have started."""
+        await asyncio.gather(*(engine.ready() for engine in self.engines))
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion with the least loaded member; see `Engine.generate`."""
+        return await self._on_least_loaded(lambda engine: engine.generate(prompt_ids, sampling))
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Score with the least loaded member; to probe each, go through `engines`."""
+        return await self._on_least_loaded(lambda engine: engine.score(ids))
+
+    async def update_weights(self, payload: WeightPayload) -> None:
+        """Load a payload into every member from one shared copy.
+
+        Raises:
+            EngineError: the members do not all have the version afterwards.
+        """
+        import ray
+
+        reference = ray.put(payload)
+        await asyncio.gather(*(self._surviving(i, lambda engine: engine.load(reference)) for i in self._load))
+        versions = {engine.name: engine.weight_version for engine in self.engines}
+        if set(versions.values()) != {payload.version}:
+            raise EngineError(f"After an update to version {payload.version} the versions are {versions}.", "Restart.")
+
+    async def close(self) -> None:
+        """End all members."""
+        await asyncio.gather(*(engine.close() for engine in self.engines))
+
+    async def _on_least_loaded(self, request: Callable[[RemoteEngine], Awaitable[T]]) -> T:
+        index = min(self._load, key=lambda i: self._load[i])
+        self._load[index] += 1
+        try:
+            return await self._surviving(index, request)
+        finally:
+            self._load[index] -= 1
+
+    async def _surviving(self, index: int, request: Callable[[RemoteEngine], Awaitable[T]]) -> T:
+        """Return what the request gives, restarting the member where it dies."""
+        engine = self.engines[index]
+        while True:
+            seen = engine.restarts
+            try:
+                return await request(engine)
+            except EngineDiedError:
+                await self._restart(index, seen)
+
+    async def _restart(self, index: int, seen: int) -> None:
+        """Restart a member once for all requests that saw it die; call while handling the death."""
+        engine = self.engines[index]
+        async with self._restarting[index]:
+            if engine.restarts > seen:
+                return
+            if engine.restarts >= self.max_restarts:
+                raise EngineDiedError(
+                    f"{engine.name} died {engine.restarts + 1} times.", "See the actor's log; raise max_restarts."
+                )
+            await engine.restart()
