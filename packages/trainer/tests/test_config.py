@@ -1,0 +1,122 @@
+"""Configuration files: what is read, what is refused and how, and what importing them costs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
+from warpsmith.trainer.config.describe import describe
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.objective.presets import PRESETS
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+SMALL = """
+[run]
+dir = "runs/x"
+[policy]
+path = "models/x"
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_small_file_gets_defaults(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL))
+    assert config.run.title == "x"
+    assert config.algorithm.preset == "grpo"
+    assert config.zero.stage == 2
+    assert config.wandb.mode == "offline"
+
+
+def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
+    config = load_grpo(
+        write(tmp_path, SMALL),
+        ["run.steps=7", "policy.dtype=float32", "run.name=two words", "problems.levels=[1]", "run.dir='a.b'"],
+    )
+    assert (config.run.steps, config.policy.dtype, config.run.name) == (7, "float32", "two words")
+    assert config.problems.levels == (1,)
+    assert config.run.dir == Path("a.b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
+        (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
+        (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip_high"]),
+        (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
+        ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),
+        ("[policy]\npath = 'x'", ["key `run` is missing"]),
+        (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
+        (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
+        (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
+        (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
+        (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
+        (SMALL + "dtype = 'float16'", ["loss scaling"]),
+        (SMALL + "[policy.lora]\nrank = 4", ["policy.lora"]),
+        ("[run", ["not valid TOML"]),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(write(tmp_path, text))
+    for part in expected:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("override", ["run.steps", "=3", "run..steps=3", "run.dir.x=3"])
+def test_malformed_overrides_are_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        load_grpo(write(tmp_path, SMALL), [override])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no configuration file"):
+        load_sft(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_preset_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
+    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.preset={name}", "algorithm.clip_high=0.5"])
+    preset = PRESETS[name]
+    assert config.algorithm.objective.clip == preset.clip
+    assert config.algorithm.objective.clip_high == 0.5
+    assert config.algorithm.objective.clip_low == preset.clip_low
+    assert config.algorithm.normalisation.scale == preset.scale
+    assert config.algorithm.aggregation == preset.aggregation
+
+
+@pytest.mark.parametrize("kind", [TrainerConfig, SftConfig])
+def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
+    own = [field for field in kind.model_fields.values() if "trainer" in getattr(field.annotation, "__module__", "")]
+    assert own
+    for section in own:
+        for name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            assert field.description, name
+    assert any(line.startswith("[zero]") for line in describe(kind))
+
+
+def test_chats_need_a_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a `path`"):
+        load_sft(write(tmp_path, SMALL + "[data]\nsource = 'chats'"))
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)
+def test_the_configurations_that_ship_are_valid(path: Path) -> None:
+    load = load_sft if "sft" in path.stem else load_grpo
+    assert load(path).run.steps >= 1
+
+
+def test_configurations_import_without_torch() -> None:
+    code = (
+        "import sys, warpsmith.trainer.config, warpsmith.trainer.cli;"
+        "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers', 'wandb'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,86 @@
+"""Micro-batches, ranks, rows, order, learning rates: the arithmetic around the engine."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.trainer.config.sections import OptimizerSection
+from warpsmith.trainer.engine.optimizer import learning_rate
+from warpsmith.trainer.engine.plan import deal, micro_batches
+from warpsmith.trainer.engine.rows import Row, pad_rows
+from warpsmith.trainer.order import taken
+
+lengths = st.lists(st.integers(1, 50), max_size=40)
+
+
+@given(lengths, st.integers(16, 200))
+def test_micro_batches_hold_every_row_once_within_the_budget(rows: list[int], budget: int) -> None:
+    batches = micro_batches(rows, budget)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(rows)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(rows[row] for row in batch) <= budget
+
+
+@given(lengths, st.integers(1, 9))
+def test_every_rank_gets_as_many_micro_batches(rows: list[int], world: int) -> None:
+    batches = micro_batches(rows, 64)
+    dealt = deal(batches, world)
+    assert len({len(mine) for mine in dealt}) == 1
+    assert len(dealt[0]) >= 1
+    assert sorted(map(tuple, batches)) == sorted(tuple(b) for mine in dealt for b in mine if b)
+
+
+@given(st.integers(0, 500), st.integers(1, 30), st.integers(1, 20), st.integers(0, 3))
+def test_order_goes_on_where_it_stopped(cursor: int, count: int, size: int, seed: int) -> None:
+    whole = taken(0, cursor + count, size, seed)
+    assert taken(cursor, count, size, seed) == whole[cursor:]
+    for epoch in range(len(whole) // size):
+        assert sorted(whole[epoch * size : (epoch + 1) * size]) == list(range(size))
+
+
+def test_order_differs_by_epoch_and_seed() -> None:
+    first, second = taken(0, 100, 50, 0)[:50], taken(0, 100, 50, 0)[50:]
+    assert first != second
+    assert taken(0, 50, 50, 1) != first
+
+
+def test_rows_are_padded_on_the_right() -> None:
+    rows = [Row(np.array([5, 6, 7]), np.array([0, 1, 1])), Row(np.array([8]), np.array([1]))]
+    padded = pad_rows(rows, torch.device("cpu"))
+    assert padded.ids_BT.tolist() == [[5, 6, 7], [8, 0, 0]]
+    assert padded.attention_BT.tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert padded.mask_BT.tolist() == [[0, 1, 1], [1, 0, 0]]
+    assert padded.positions_BT is None
+
+
+def test_positions_are_given_where_a_row_is_packed() -> None:
+    rows = [Row(np.arange(4), np.ones(4, int), np.array([0, 1, 0, 1])), Row(np.arange(3), np.ones(3, int))]
+    positions = pad_rows(rows, torch.device("cpu")).positions_BT
+    assert positions is not None
+    assert positions.tolist() == [[0, 1, 0, 1], [0, 1, 2, 0]]
+
+
+def test_no_rows_become_one_that_carries_no_loss() -> None:
+    padded = pad_rows([], torch.device("cpu"))
+    assert padded.ids_BT.shape == (1, 2)
+    assert not padded.mask_BT.any()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("constant", [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+        ("linear", [0.5, 1.0, 1.0, 0.775, 0.55, 0.325, 0.1]),
+        ("cosine", [0.5, 1.0, 1.0, 0.1 + 0.9 * (2 + 2**0.5) / 4, 0.55, 0.1 + 0.9 * (2 - 2**0.5) / 4, 0.1]),
+    ],
+)
+def test_learning_rates_by_hand(schedule: str, expected: list[float]) -> None:
+    section = OptimizerSection(lr=1.0, schedule=schedule, warmup_steps=2, min_lr_ratio=0.1)  # type: ignore[arg-type]
+    assert [learning_rate(section, update, 7) for update in range(7)] == pytest.approx(expected)
+
+
+def test_the_learning_rate_stays_at_its_end_beyond_the_last_update() -> None:
+    section = OptimizerSection(lr=1.0, schedule="cosine", min_lr_ratio=0.25)
+    assert learning_rate(section, 500, 10) == pytest.approx(0.25)
