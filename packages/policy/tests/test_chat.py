@@ -92,7 +92,7 @@ def oracle_mask(tokenizer: PreTrainedTokenizerFast, ids: list[int], pieces: Segm
 # Properties over every format ------------------------------------------------------------------------------------
 
 PARTS = [
-    "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>", 
+    "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>",
     "<think>\nhm\n</think>\n\n",
     "<|im_start|>assistant\n", "<|im_end|>", "<|start_header_id|>assistant<|end_header_id|>\n\n",
     "<|eot_id|>", "standin",
