@@ -1,11 +1,13 @@
 """Made rows: turns, credits and steps as a run would record them, small and deterministic."""
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from warpsmith.records.schema import credits_batch, steps_batch, turns_batch
+from warpsmith.records.writer import RunWriter
 
 Row = dict[str, Any]
 EPISODES = [["correct"], ["incorrect", "correct"], ["compile_error", "compile_error"], ["incorrect"] * 3]
@@ -69,6 +71,11 @@ def turn_row(trajectory: str = "t0", turn: int = 0, num_turns: int = 1, **change
         "evaluate_s": 0.2,
     }
     return {**row, **changes}
+
+
+def turns(*trajectories: str) -> pa.RecordBatch:
+    """A batch of one turn for each trajectory."""
+    return turns_batch([turn_row(name) for name in trajectories])
 
 
 def credit_row(trajectory: str = "t0", turn: int = 0, step: int = 0, **changes: Any) -> Row:
@@ -138,3 +145,11 @@ def a_run(steps: int = 3) -> dict[str, list[pa.RecordBatch]]:
         batches["credits"].append(credits_batch([credit_row(row["trajectory"], row["turn"], step) for row in rows]))
         batches["steps"].append(steps_batch([step_row(step)]))
     return batches
+
+
+def write_run(run_dir: Path, steps: int = 3) -> Path:
+    with RunWriter(run_dir) as writer:
+        for table, batches in a_run(steps).items():
+            for batch in batches:
+                writer.append(table, batch)
+    return run_dir

@@ -12,6 +12,8 @@ RIGHT: Final = 12
 TOP: Final = 12
 BOTTOM: Final = 30
 
+TINY: Final = 1e-30
+
 SMOOTHED_FROM: Final = 24
 """Curves of at least this many points also get a trailing mean over an eighth of them."""
 
@@ -68,7 +70,11 @@ def line_chart(title: str, points: Sequence[tuple[float, float | None]]) -> Line
 
 def ticks(low: float, high: float, *, count: int = 4, whole: bool = False) -> list[float]:
     """About `count` round numbers from at most `low` to at least `high`; whole numbers only where `whole`."""
-    span = (high - low) or abs(high) or 1.0
+    size = max(abs(low), abs(high))
+    span = high - low
+    if span < max(1e-9 * size, TINY):
+        # One value, or values that differ by rounding alone.
+        span = size if size > TINY else 1.0
     raw = span / count
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw * 0.999)

@@ -14,7 +14,7 @@ from warpsmith.records._version import __version__
 from warpsmith.records.commands import new_app, run
 
 if TYPE_CHECKING:
-    from warpsmith.records.reader import RunReader
+    from warpsmith.records.reader import Losses, RunReader
 
 # pyarrow and what builds on it are imported inside the commands: --help and --version answer at once.
 
@@ -68,7 +68,7 @@ def summary(
     reader = _reader(run_dir, skip_damaged)
     found = [role] if role is not None else summaries.roles(reader)
     by_role = {name: summaries.summarize(reader, role=name, top=top) for name in found}
-    _tell_losses(reader)
+    _tell(reader.losses())
     if as_json:
         typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_role.items()}, indent=2))
         return
@@ -104,7 +104,7 @@ def compact(
             on_damage="skip" if skip_damaged else "raise",
             progress=lambda table, rows: bar.update(task, description=table, completed=rows),
         )
-    _tell_losses(_reader(run_dir, skip_damaged))
+    _tell(done.losses)
     typer.echo(f"{done.out}: " + ", ".join(f"{rows} {table}" for table, rows in done.rows.items()))
 
 
@@ -129,7 +129,7 @@ def export(
             on_damage="skip" if skip_damaged else "raise",
             progress=lambda turns, total: bar.update(task, completed=turns, total=total),
         )
-    _tell_losses(_reader(run_dir, skip_damaged))
+    _tell(done.losses)
     typer.echo(f"{done.out}: {done.turns} turns, {done.trajectories} trajectories")
 
 
@@ -153,7 +153,7 @@ def report(
     target = run_dir / "report.html" if out is None else out
     reader = _reader(run_dir, skip_damaged)
     write_report(reader, target, trajectories=trajectories)
-    _tell_losses(reader)
+    _tell(reader.losses())
     typer.echo(str(target))
 
 
@@ -209,10 +209,10 @@ def _reader(run_dir: Path, skip_damaged: bool) -> "RunReader":
     return RunReader(run_dir, on_damage="skip" if skip_damaged else "raise")
 
 
-def _tell_losses(reader: "RunReader") -> None:
-    for torn in reader.torn:
+def _tell(losses: "Losses") -> None:
+    for torn in losses.torn:
         notes.print(f"note: not recorded, left by a kill or being written now: {torn}")
-    for error in reader.damage:
+    for error in losses.damage:
         notes.print(f"warning: left out: {error}")
 
 

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from warpsmith.records import keys, schema
 from warpsmith.records.folders import new_directory
-from warpsmith.records.reader import OnDamage, RunReader
+from warpsmith.records.reader import Losses, OnDamage, RunReader
 
 TURN_KEY: Final = list(schema.KEYS["turns"])
 CREDIT_PREFIX: Final = "credit_"
@@ -23,10 +23,17 @@ ROWS_PER_FILE: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Compacted:
-    """What was written: the dataset's directory and the number of rows of each table in it."""
+    """What was written.
+
+    Attributes:
+        out: the dataset's directory.
+        rows: how many rows of each table it has.
+        losses: what the reader left out: torn ends, and with on_damage "skip" what was damaged.
+    """
 
     out: Path
     rows: dict[str, int]
+    losses: Losses
 
 
 def compact(
@@ -63,7 +70,7 @@ def compact(
             source = _Source(reader, table, join_credits and table == "turns", progress)
             _write(source, folder / table, partition_by if table == "turns" else ())
             rows[table] = source.rows
-    return Compacted(target, rows)
+    return Compacted(target, rows, reader.losses())
 
 
 class _Source:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from warpsmith.records import schema
 from warpsmith.records.folders import new_directory
-from warpsmith.records.reader import OnDamage, RunReader
+from warpsmith.records.reader import Losses, OnDamage, RunReader
 
 Row = dict[str, Any]
 
@@ -35,11 +35,12 @@ _DURATIONS: Final = ("generate_s", "compile_s", "wait_s", "evaluate_s")
 
 @dataclass(frozen=True)
 class Exported:
-    """How many files of each kind were written to `out`."""
+    """How many files of each kind were written to `out`, and what the reader left out."""
 
     out: Path
     turns: int
     trajectories: int
+    losses: Losses
 
 
 def export_json(
@@ -70,7 +71,7 @@ def export_json(
             files.write("trajectory_{}", rows[-1]["problem"], ended_at(rows[-1]), trajectory_log(rows))
             turns, trajectories = turns + len(rows), trajectories + 1
             progress(turns, table.num_rows)
-    return Exported(target, turns, trajectories)
+    return Exported(target, turns, trajectories, reader.losses())
 
 
 def trajectories_of(turns: pa.Table) -> Iterator[list[Row]]:

@@ -80,6 +80,14 @@ class SegmentReport:
     damage: tuple[SegmentError, ...] = ()
 
 
+@dataclass(frozen=True)
+class Losses:
+    """What a reader has left out: ends that a kill tore, and (with on_damage "skip") what was damaged."""
+
+    torn: tuple[Torn, ...]
+    damage: tuple[SegmentError, ...]
+
+
 class RunReader:
     """Reads the records of one run, also while writers write them.
 
@@ -140,6 +148,10 @@ class RunReader:
     def torn(self) -> list[Torn]:
         """What lies behind the last recorded batch of each segment; empty for a run whose writers ended well."""
         return [segment.torn for table in schema.TABLES for segment in self.segments(table) if segment.torn]
+
+    def losses(self) -> Losses:
+        """What this reader has left out so far."""
+        return Losses(tuple(self.torn), tuple(self.damage))
 
     def segments(self, name: str) -> list[SegmentReport]:
         """Report on the table's segments from their journals, without reading the batches."""

@@ -1,0 +1,203 @@
+import datetime as dt
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_rows import credit_row, step_row, turn_row, verdict
+
+from warpsmith.records import schema
+from warpsmith.records.schema import (
+    CREDITS,
+    KEYS,
+    STEPS,
+    TABLES,
+    TURNS,
+    VERDICT,
+    NewerSchemaError,
+    SchemaError,
+    check,
+    credits_batch,
+    migrate,
+    steps_batch,
+    turns_batch,
+)
+
+
+def test_every_table_names_itself_and_its_version():
+    for name, table in TABLES.items():
+        assert table.metadata[b"warpsmith.table"] == name.encode()
+        assert table.metadata[b"warpsmith.schema_version"] == b"1"
+
+
+def test_keys_are_columns_that_have_no_nulls():
+    for name, key in KEYS.items():
+        assert all(not TABLES[name].field(column).nullable for column in key)
+
+
+def test_rows_of_each_table_become_batches_of_its_schema():
+    assert turns_batch([turn_row()]).schema.equals(TURNS, check_metadata=True)
+    assert credits_batch([credit_row()]).schema.equals(CREDITS, check_metadata=True)
+    assert steps_batch([step_row()]).schema.equals(STEPS, check_metadata=True)
+
+
+def test_a_row_comes_back_as_it_was_given():
+    row = turn_row()
+    back = turns_batch([row]).to_pylist()[0]
+    assert back.pop("logprobs") == pytest.approx(row.pop("logprobs"))
+    assert back == row
+
+
+def test_no_rows_make_an_empty_batch():
+    assert turns_batch([]).num_rows == 0
+
+
+def test_an_invalid_turn_needs_no_verdict_and_no_reward():
+    row = turn_row(valid=False, invalid_reason="the worker's machine went away", verdict=None, reward=None)
+    assert turns_batch([row | {"return": None}]).column("reward").null_count == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("turn", "first", "expected int32, got str 'first'"),
+        ("turn", True, "got bool"),
+        ("turn", 1, "at least 0 and below num_turns"),
+        ("turn", -1, "at least 0 and below num_turns"),
+        ("run", None, "null"),
+        ("messages", [{"role": "user"}], "null"),
+        ("messages", [None], "null"),
+        ("completion_ids", [4, None, 6, 7], "null"),
+        ("completion_ids", [4, 5, 6, 2**31], "expected list<item: int32 not null>"),
+        ("logprobs", [-0.1], "one entry a completion token"),
+        ("weight_versions", [], "one entry a completion token"),
+        ("reward", None, "given where valid is true"),
+        ("reward", float("nan"), "finite"),
+        ("return", float("inf"), "finite"),
+        ("valid", False, "invalid_reason"),
+        ("invalid_reason", "why", "null where it is true"),
+        ("started_at", dt.datetime(2025, 8, 7), "without a time zone"),
+        ("sampling", {"temperature": 1.0}, "null"),
+        ("verdict", verdict() | {"compiled": None}, "null"),
+        ("verdict", verdict() | {"corect": True}, "verdict.corect"),
+        ("verdict", verdict() | {"seconds": {"compiling": 1.0}}, "verdict.seconds.compiling"),
+        ("kernal", "", "does not have"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_row_and_column(column, value, says):
+    rows = [turn_row("t0"), turn_row("t1"), turn_row("t2") | {column: value}, turn_row("t3")]
+    with pytest.raises(SchemaError) as caught:
+        turns_batch(rows)
+    assert caught.value.row == 2
+    assert says in str(caught.value)
+    assert caught.value.remedy
+    named = caught.value.column or ""
+    assert named.split(".")[0] == column or column == "valid"
+
+
+def test_a_credit_that_is_no_number_is_refused():
+    with pytest.raises(SchemaError, match="`advantage` must be finite"):
+        credits_batch([credit_row(advantage=float("nan"))])
+
+
+def test_metrics_may_be_a_mapping_or_pairs():
+    one, other = step_row(metrics={"a": 1.0}), step_row(metrics=[("a", 1.0)])
+    assert steps_batch([one]).equals(steps_batch([other]))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda b: b.drop_columns(["kernel"]), r"missing columns \['kernel'\]"),
+        (lambda b: b.append_column("extra", pa.array([1])), r"unknown columns \['extra'\]"),
+        (lambda b: b.select(TURNS.names[::-1]), "another order"),
+        (lambda b: b.set_column(9, pa.field("turn", pa.int64(), nullable=False), pa.array([0])), "`turn` is int64"),
+        (lambda b: b.set_column(9, pa.field("turn", pa.int32()), pa.array([0], pa.int32())), "expected int32 not null"),
+    ],
+)
+def test_a_batch_of_another_schema_is_refused_by_what_differs(change, says):
+    assert TURNS.names[9] == "turn"
+    with pytest.raises(SchemaError, match=says):
+        check("turns", change(turns_batch([turn_row()])))
+
+
+def test_a_null_smuggled_in_by_a_hand_made_batch_is_found_in_a_slice():
+    rows = [turn_row(f"t{number}") for number in range(6)]
+    columns = turns_batch(rows).columns
+    columns[0] = pa.array(["demo"] * 4 + [None] + ["demo"])
+    whole = pa.RecordBatch.from_arrays(columns, schema=TURNS)
+    check("turns", whole.slice(0, 4))
+    with pytest.raises(SchemaError) as caught:
+        check("turns", whole.slice(3))
+    assert (caught.value.row, caught.value.column) == (1, "run")
+
+
+def test_an_unknown_table_is_refused_with_the_known_ones():
+    with pytest.raises(SchemaError, match="turns, credits, steps"):
+        check("turn", turns_batch([turn_row()]))
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            field.name: st.none() | st.floats(allow_nan=False, width=64)
+            for field in VERDICT.fields
+            if pa.types.is_floating(field.type)
+        }
+    ),
+    st.lists(st.text(), max_size=3),
+)
+def test_verdicts_of_any_numbers_and_flags_come_back(numbers, flags):
+    given_verdict = verdict() | numbers | {"flags": flags}
+    assert turns_batch([turn_row(verdict=given_verdict)]).column("verdict")[0].as_py() == given_verdict
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=3), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20))
+def test_texts_and_tokens_of_any_kind_come_back(messages, ids):
+    row = turn_row(
+        messages=[{"role": role, "content": content} for role, content in messages],
+        completion_ids=ids,
+        logprobs=[-1.0] * len(ids),
+        weight_versions=[3] * len(ids),
+    )
+    assert turns_batch([row]).to_pylist() == [row]
+
+
+def test_older_versions_are_carried_forward_one_version_at_a_time():
+    def renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.rename_columns(["score" if name == "old_score" else name for name in batch.schema.names])
+
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({"score": [2 * value for value in batch.column("score").to_pylist()]})
+
+    oldest = pa.RecordBatch.from_pydict({"old_score": [1.0, 2.0]})
+    table = {("turns", 1): renamed, ("turns", 3): doubled}
+    assert migrate("turns", oldest, 1, migrations=table, current=4).to_pydict() == {"score": [2.0, 4.0]}
+    assert migrate("turns", oldest, 4, migrations=table, current=4) is oldest
+
+
+def test_every_version_between_the_first_and_the_current_can_be_carried_forward():
+    assert all(1 <= version < schema.SCHEMA_VERSION for _, version in schema.MIGRATIONS)
+
+
+@pytest.mark.parametrize(("version", "error"), [(2, NewerSchemaError), (0, SchemaError)])
+def test_versions_that_do_not_exist_are_refused(version, error):
+    with pytest.raises(error):
+        migrate("turns", turns_batch([turn_row()]), version, current=1)
+
+
+def test_errors_and_the_command_frame_import_without_pyarrow():
+    code = "import warpsmith.records.errors, warpsmith.records.commands, sys; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_core_modules_import_pyarrow_alone():
+    code = """
+import sys
+import warpsmith.records.schema, warpsmith.records.writer, warpsmith.records.reader
+heavy = {"pandas", "typer", "rich", "jinja2", "duckdb", "torch"} & set(sys.modules)
+sys.exit(f"imported: {heavy}" if heavy else 0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
