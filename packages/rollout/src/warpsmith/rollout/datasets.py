@@ -1,6 +1,5 @@
 """Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts, KernelBook rows for SFT."""
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsmith.evaluator.problem import Problem, load_jsonl
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Split, generate
 
-_REQUIRED = ("Model", "get_inputs", "get_init_inputs")
-_LEVEL_DIRECTORY = re.compile(r"level_?(\d+)$")
+_SOLUTION = ".solution.py"
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,17 @@ def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
 
 
 def kernelbench_directory(root: str | Path) -> list[ProblemRow]:
-    """Read `level<N>/<id>_<Name>.py` files, or the `.py` files of one directory; in the order of level and number.
+    """Read the `.py` files under a directory, in the order of level and number; `<name>.solution.py` is a solution.
 
     Raises:
-        DatasetError: the directory is missing or holds no problem, or a file is not in KernelBench's form.
+        DatasetError: the directory is missing or holds no problem.
+        BadProblemError: a file is not in KernelBench's form.
     """
     directory = Path(root)
     if not directory.is_dir():
         raise DatasetError(f"{directory} is not a directory.", "Give a directory of KernelBench problems.")
     files = sorted(directory.rglob("*.py"), key=_natural)
-    problems = [_from_file(file) for file in files if not file.name.endswith(".solution.py")]
+    problems = [_from_file(file) for file in files if not file.name.endswith(_SOLUTION)]
     if not problems:
         raise DatasetError(f"{directory} holds no .py file.", "Give a directory such as KernelBench/level1.")
     return problems
@@ -73,17 +73,19 @@ def write_directory(problems: Sequence[ProblemRow], root: str | Path) -> list[Pa
         written.append(folder / f"{problem.name}.py")
         written[-1].write_text(problem.text)
         if problem.solution is not None:
-            (folder / f"{problem.name}.solution.py").write_text(problem.solution)
+            (folder / f"{problem.name}{_SOLUTION}").write_text(problem.solution)
     return written
 
 
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
-    """Read rows of `prompt`, `label` (the reference's source), `instance_id` and `extra_info`.
+    """Read rows with `label` (the reference's source), `instance_id` and `extra_info`, or with KernelBench's columns.
 
     Raises:
-        DatasetError: a line is not such a row; the message names the line.
+        BadProblemError: a line is not such a row; the message names the line.
     """
-    return [_from_json_row(row, where) for row, where in _json_lines(Path(path))]
+    return [
+        ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name) for problem in load_jsonl(path)
+    ]
 
 
 def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
@@ -112,53 +114,15 @@ def read_problems(path: str | Path) -> list[ProblemRow]:
     return kernelbench_directory(location)
 
 
-def check_form(text: str, where: str) -> None:
-    """Refuse a source that is not in KernelBench's form.
-
-    Raises:
-        DatasetError: it does not parse, or lacks `Model`, `get_inputs` or `get_init_inputs`.
-    """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise DatasetError(f"{where} is not Python: {error}.", "Give a problem in KernelBench's form.") from error
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    missing = [name for name in _REQUIRED if name not in defined]
-    if missing:
-        raise DatasetError(
-            f"{where} does not define {', '.join(missing)}.",
-            "A problem defines Model, get_inputs and get_init_inputs at its top level.",
-        )
-
-
 def _from_file(file: Path) -> ProblemRow:
-    text = _read(file)
-    check_form(text, str(file))
-    level = _LEVEL_DIRECTORY.search(file.parent.name)
-    solution = file.with_name(f"{file.stem}.solution.py")
+    problem = Problem.from_file(file)
+    solution = file.with_name(f"{file.stem}{_SOLUTION}")
     return ProblemRow(
-        name=file.stem,
-        text=text,
-        level=int(level[1]) if level else None,
+        name=problem.name,
+        text=problem.source,
+        level=problem.level,
         source=f"directory/{file.parent.name}",
         solution=_read(solution) if solution.exists() else None,
-    )
-
-
-def _from_json_row(row: Mapping[str, Any], where: str) -> ProblemRow:
-    label, name, info = row.get("label"), row.get("instance_id"), row.get("extra_info")
-    if not isinstance(label, str) or not isinstance(name, str) or not isinstance(info, Mapping):
-        raise DatasetError(
-            f"{where} is no problem row: label and instance_id must be text, and extra_info an object.",
-            "Give a file such as kernel_bench_triton_level_1_2.jsonl.",
-        )
-    check_form(label, f"The label in {where}")
-    level = info.get("level")
-    return ProblemRow(
-        name=name,
-        text=label,
-        level=level if isinstance(level, int) else None,
-        source=str(info.get("data_source", "jsonl")),
     )
 
 

@@ -11,7 +11,7 @@ from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.start import start_engine
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import EngineDiedError, EngineError
+from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -150,10 +150,15 @@ class RemoteEngine:
         ray.kill(self._actor)
 
     async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
+        import ray
         from ray.exceptions import RayActorError, RayError, RayTaskError
 
         try:
             return await within(seconds, reference, f"{self.name} {what}")
+        except (asyncio.CancelledError, DeadlinePassedError):
+            # Nobody waits any more: the actor drops the request instead of sampling it to the end.
+            ray.cancel(reference)
+            raise
         except RayActorError as error:
             raise EngineDiedError(
                 f"The actor of {self.name} died: {_first_line(error)}", "It can be restarted."

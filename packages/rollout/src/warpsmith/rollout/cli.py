@@ -1,0 +1,354 @@
+"""The console command `warpsmith-rollout`."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from pydantic import ValidationError
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.records import commands
+from warpsmith.records.errors import UsageError
+from warpsmith.rollout import console, datasets, evaluation
+from warpsmith.rollout._version import __version__
+from warpsmith.rollout.collector import Rows
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.episodes import Row
+from warpsmith.rollout.generator import Split
+from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.rollout.tasks import known_tasks, task_for
+
+PURPOSE = """Problems, episodes and the evaluation of checkpoints.
+
+Examples:
+
+    warpsmith-rollout problems --count 10 --split train --out problems
+
+    warpsmith-rollout evaluate runs/tiny --problems generated --count 50 --samples 4 --prompt-style compact
+
+    warpsmith-rollout compare before.json after.json
+"""
+
+app = commands.new_app("warpsmith-rollout", __version__, PURPOSE)
+
+Checkpoint = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
+Problems = Annotated[str, typer.Option(help="`generated`, a KernelBench directory, or a .jsonl file.")]
+Count = Annotated[int, typer.Option(min=1, help="Problems.")]
+Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
+SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]
+Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2.")]
+Seed = Annotated[int, typer.Option(help="Seed of the problems and of the sampling.")]
+TaskType = Annotated[str, typer.Option(help="The task; `warpsmith-rollout tasks` lists them.")]
+Style = Annotated[str, typer.Option(help="Prompt style: full or compact.")]
+Turns = Annotated[int, typer.Option(min=1, help="Most turns of an episode.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
+Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
+Device = Annotated[str, typer.Option(help="Where to sample: cpu or cuda.")]
+DType = Annotated[str, typer.Option(help="Type of the weights: float32, bfloat16 or float16.")]
+Length = Annotated[int, typer.Option(min=16, help="Most tokens of a prompt and its completion.")]
+Set = Annotated[list[str], typer.Option("--set", help="Any other setting, for example reward.preset=kevin; repeat.")]
+Isolation = Annotated[str, typer.Option(help="Weakest containment of candidates: namespaces, landlock or none.")]
+
+
+def main() -> None:
+    """Run the command."""
+    commands.run(app)
+
+
+@app.command("tasks")
+def tasks() -> None:
+    """List the tasks.
+
+    Example: `warpsmith-rollout tasks`
+    """
+    for name, description in known_tasks().items():
+        typer.echo(f"{name:24} {description}")
+
+
+@app.command("problems")
+def problems(
+    *,
+    out: Annotated[Path, typer.Option(help="Directory to write to.")],
+    count: Count = 10,
+    split: SplitName = "train",
+    levels: Levels = "1,2,3",
+    seed: Seed = 0,
+) -> None:
+    """Write generated problems with their solutions: `level<N>/<name>.py` and `<name>.solution.py`.
+
+    Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems`
+    """
+    rows = datasets.generated(seed=seed, count=count, split=_split(split), levels=_levels(levels))
+    files = datasets.write_directory(rows, out)
+    typer.echo(f"{len(files)} problems of split {split} under {out}")
+
+
+@app.command("evaluate")
+def evaluate(
+    checkpoint: Checkpoint,
+    *,
+    problems: Problems = "generated",
+    count: Count = 50,
+    samples: Samples = 4,
+    split: SplitName = "held_out",
+    levels: Levels = "1,2,3",
+    seed: Seed = 0,
+    task_type: TaskType = "kernelbench_multiturn",
+    prompt_style: Style = "full",
+    max_turns: Turns = 3,
+    max_tokens: MaxTokens = 1024,
+    max_model_len: Length = 4096,
+    temperature: Temperature = 1.0,
+    device: Device = "cpu",
+    dtype: DType = "bfloat16",
+    isolation: Isolation = "landlock",
+    settings: Set = [],  # noqa: B006 - typer reads it once and it is never changed
+    out: Annotated[Path | None, typer.Option(help="File to write the result to, for `compare`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Sample a checkpoint on problems and report compiled, correct, pass@k, by turn and by level.
+
+    Example: `warpsmith-rollout evaluate runs/tiny --count 20 --samples 2 --prompt-style compact --json`
+    """
+    config = _config(
+        settings,
+        task_type=task_type,
+        prompt_style=_style(prompt_style),
+        max_turns=max_turns,
+        sampling={"temperature": temperature, "max_tokens": max_tokens},
+        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+    )
+    rows = _sampled(
+        checkpoint,
+        _problems(problems, count, split, levels, seed),
+        config,
+        samples=samples,
+        isolation=isolation,
+        seed=seed,
+        role="held_out",
+        run="evaluate",
+    )
+    result = evaluation.summarise(rows)
+    text = json.dumps(result.to_json(), indent=None if as_json else 2)
+    if out is not None:
+        out.write_text(text + "\n")
+    typer.echo(text if as_json else _report(result))
+
+
+@app.command("generate")
+def generate(
+    checkpoint: Checkpoint,
+    run: Annotated[Path, typer.Argument(help="Run directory to write the turns to.")],
+    *,
+    problems: Problems = "generated",
+    count: Count = 50,
+    samples: Samples = 4,
+    split: SplitName = "train",
+    levels: Levels = "1,2,3",
+    seed: Seed = 0,
+    task_type: TaskType = "kernelbench_multiturn",
+    prompt_style: Style = "full",
+    max_turns: Turns = 3,
+    max_tokens: MaxTokens = 1024,
+    max_model_len: Length = 4096,
+    temperature: Temperature = 1.0,
+    device: Device = "cpu",
+    dtype: DType = "bfloat16",
+    isolation: Isolation = "landlock",
+    settings: Set = [],  # noqa: B006 - typer reads it once and it is never changed
+) -> None:
+    """Sample a checkpoint on problems and write every turn to a run directory, without training.
+
+    Example: `warpsmith-rollout generate runs/tiny runs/sampled --count 100 --samples 8 --prompt-style compact`
+    """
+    from warpsmith.records.schema import turns_batch
+    from warpsmith.records.writer import RunWriter
+
+    config = _config(
+        settings,
+        task_type=task_type,
+        prompt_style=_style(prompt_style),
+        max_turns=max_turns,
+        sampling={"temperature": temperature, "max_tokens": max_tokens},
+        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+    )
+    rows = _sampled(
+        checkpoint,
+        _problems(problems, count, split, levels, seed),
+        config,
+        samples=samples,
+        isolation=isolation,
+        seed=seed,
+        role="train",
+        run=run.name,
+    )
+    with RunWriter(run) as writer:
+        writer.append("turns", turns_batch(rows))
+    typer.echo(f"{len(rows)} turns under {run}; read them with `warpsmith-records summary {run}`")
+
+
+@app.command("compare")
+def compare(
+    first: Annotated[Path, typer.Argument(help="Result of `evaluate --out` of the first checkpoint.")],
+    second: Annotated[Path, typer.Argument(help="Result of the second, on the same problems.")],
+    *,
+    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare two checkpoints problem by problem with a paired bootstrap.
+
+    Example: `warpsmith-rollout compare before.json after.json`
+    """
+    shares = [evaluation.solved_shares(_read_json(path)) for path in (first, second)]
+    found = evaluation.compare(*shares, resamples=resamples, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    typer.echo(
+        f"{found.problems} problems: {found.first:.1%} -> {found.second:.1%}, difference {found.difference:+.1%} "
+        f"(95 % interval {found.low:+.1%} to {found.high:+.1%}); better in {found.probability:.1%} of resamples"
+    )
+
+
+def _sampled(
+    checkpoint: Path,
+    problems: Sequence[datasets.ProblemRow],
+    config: RolloutConfig,
+    *,
+    samples: int,
+    isolation: str,
+    seed: int,
+    role: str,
+    run: str,
+) -> list[Row]:
+    from warpsmith.rollout.sessions import sample_turns
+
+    # The task's name is checked before an engine is started for it.
+    task_for(config)
+    with _validation_as_usage():
+        evaluator_config = EvaluatorConfig(minimum_isolation=isolation)
+    with _progress(len(problems) * samples) as advance:
+        return sample_turns(
+            checkpoint,
+            problems,
+            samples,
+            config,
+            evaluator_config,
+            run=run,
+            seed=seed,
+            role=role,
+            on_trajectory=advance,
+        )
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Rows], None]]:
+    """Yield what to call with each finished trajectory; everything goes to stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("episodes", total=total)
+
+        def advance(rows: Rows) -> None:
+            for row in rows:
+                bar.console.print(console.turn_line(row), markup=False, highlight=False)
+            bar.advance(task)
+
+        yield advance
+
+
+def _report(result: evaluation.EvaluationResult) -> str:
+    rates = result.rates
+    lines = [
+        f"trajectories {rates.trajectories} (invalid {result.invalid})",
+        f"compiled {_percent(rates.compiled)}   correct {_percent(rates.correct)}",
+        "pass@k   " + "   ".join(f"{k}: {value:.1%}" for k, value in result.pass_at.items()),
+    ]
+    lines += [
+        f"turn {t.turn + 1}   reached {t.reached}   compiled {t.compiled:.1%}   correct {t.correct:.1%}   "
+        f"solved by now {t.solved_by:.1%}"
+        for t in result.by_turn
+    ]
+    lines += [
+        f"level {level}   trajectories {r.trajectories}   "
+        f"compiled {_percent(r.compiled)}   correct {_percent(r.correct)}"
+        for level, r in result.by_level.items()
+    ]
+    if result.mean_speedup is not None and result.fast_1 is not None:
+        lines.append(f"mean speedup {result.mean_speedup:.2f}x   fast_1 {result.fast_1:.1%}")
+    return "\n".join(lines)
+
+
+def _percent(rate: float | None) -> str:
+    return "n/a" if rate is None else f"{rate:.1%}"
+
+
+def _problems(where: str, count: int, split: str, levels: str, seed: int) -> list[datasets.ProblemRow]:
+    if where == "generated":
+        return datasets.generated(seed=seed, count=count, split=_split(split), levels=_levels(levels))
+    return datasets.read_problems(where)[:count]
+
+
+def _config(overrides: Sequence[str], **given: Any) -> RolloutConfig:
+    for override in overrides:
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise UsageError(f"--set {override} has no value.", "Write it as --set reward.preset=kevin.")
+        _put(given, path.split("."), value)
+    with _validation_as_usage():
+        return RolloutConfig(**given)
+
+
+def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+    tree[path[-1]] = value
+
+
+@contextmanager
+def _validation_as_usage() -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the settings"
+        raise UsageError(f"{where}: {first['msg']}.", "See --help, or the fields of RolloutConfig.") from error
+
+
+def _split(name: str) -> Split:
+    for known in get_args(Split):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise UsageError(f"There is no split {name!r}.", f"The splits are {', '.join(get_args(Split))}.")
+
+
+def _style(name: str) -> PromptStyle:
+    for known in get_args(PromptStyle):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise UsageError(f"There is no prompt style {name!r}.", f"The styles are {', '.join(get_args(PromptStyle))}.")
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no list of levels.", "Write it as 1,2,3.") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"Cannot read {path}: {error}.", "Give a file that `evaluate --out` wrote.") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} holds no JSON object.", "Give a file that `evaluate --out` wrote.")
+    return found
