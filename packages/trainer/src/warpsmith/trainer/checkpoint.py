@@ -140,7 +140,8 @@ def read_state(path: Path) -> dict[str, Any]:
 
 # Keys that may differ between a run and its resumption: none of them changes what a step computes.
 _FREE = (
-    "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "checkpoint", "wandb",
+    "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "run.console",
+    "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
     "held_out", "sync", "evaluator", "zero.micro_batch_tokens", "zero.bucket_elements", "zero.timeout_minutes",
     "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from warpsmith.policy.loading import Policy
 from warpsmith.policy.sft_data import Example
-from warpsmith.records.writer import RunWriter
-from warpsmith.trainer import checkpoint
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.engine.optimizer import learning_rate
 from warpsmith.trainer.engine.plan import deal, micro_batches
 from warpsmith.trainer.engine.ranks import Ranks, join, leave
@@ -41,10 +40,10 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         DivergenceError: the loss or the gradient is no finite number.
     """
     ranks = join(config.run, config.zero)
-    try:
-        return _Sft(config, ranks).run(resume)
-    finally:
-        leave()
+    prepare(config.run, ranks, resume)
+    directory = _Sft(config, ranks).run(resume)
+    leave()
+    return directory
 
 
 class _Sft:
@@ -58,51 +57,46 @@ class _Sft:
         self.engine = ZeroEngine(
             self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
         )
-        self.saved_at = -1
+        self.control = RunControl(config, ranks, self.engine)
 
     def run(self, resume: bool) -> Path:
-        run = self.config.run
-        prepare(run, self.ranks, resume)
-        progress = self._resumed() if resume else Progress()
+        run, final = self.config.run, self.config.run.dir / "final_model"
         with ExitStack() as stack:
-            log = self._log(stack)
-            bar = stack.enter_context(
-                Bar("sft", run.steps, shown=self.ranks.drives, start=progress.step)
-            )
+            progress = self.control.begin(resume)
+            log = self.control.log(stack)
+            bar = stack.enter_context(Bar("sft", run.steps, shown=self.ranks.drives, start=progress.step))
             stop = stack.enter_context(Interrupt(self.ranks.drives))
             if self.data.dropped:
                 bar.say(f"{self.data.dropped} examples are longer than {self.config.data.max_tokens} tokens: left out")
-            progress = self._train(progress, log, bar, stop)
-            self._save(progress)
-        if self.config.checkpoint.export_final and progress.step >= run.steps:
-            export(self.policy, self.engine, self.ranks, run.dir / "final_model", self.config.zero.bucket_elements)
+            while self.control.goes_on(progress, stop):
+                progress = self._step(progress, log, bar)
+                self.control.save_if_due(progress)
+            self.control.save(progress)
+            if self.config.checkpoint.export_final and progress.step >= run.steps:
+                export(self.policy, self.engine, self.ranks, final, self.config.zero.bucket_elements)
+            bar.say(_ending(progress, run.steps, final))
         return run.dir
 
-    def _train(self, progress: Progress, log: StepLog | None, bar: Bar, stop: Interrupt) -> Progress:
+    def _step(self, progress: Progress, log: StepLog | None, bar: Bar) -> Progress:
         run, data = self.config.run, self.config.data
-        start, before = time.monotonic(), progress.seconds
-        while progress.step < run.steps and not self._stops(stop, start):
-            began, started_at = time.monotonic(), datetime.now(UTC)
-            picked = taken(progress.cursor, data.batch_size, len(self.data.train), run.seed)
-            figures = self._update([self.data.train[i] for i in picked], progress.update)
-            step = progress.step + 1
-            if step == run.steps or (data.eval_every and step % data.eval_every == 0):
-                figures |= self._evaluate()
-            progress = replace(
-                progress,
-                step=step,
-                update=progress.update + 1,
-                cursor=progress.cursor + data.batch_size,
-                seconds=before + time.monotonic() - start,
-            )
-            if log is not None:
-                log.step(
-                    step, weight_version=step, started_at=started_at, seconds=time.monotonic() - began, figures=figures
-                )
-            bar.advance(_note(figures))
-            if self.config.checkpoint.every and step % self.config.checkpoint.every == 0:
-                self._save(progress)
-        return progress
+        began, started_at = time.monotonic(), datetime.now(UTC)
+        picked = taken(progress.cursor, data.batch_size, len(self.data.train), run.seed)
+        figures = self._update([self.data.train[i] for i in picked], progress.update)
+        step = progress.step + 1
+        if step == run.steps or (data.eval_every and step % data.eval_every == 0):
+            figures |= self._evaluate()
+        if log is not None:
+            seconds = time.monotonic() - began
+            log.step(step, weight_version=step, started_at=started_at, seconds=seconds, figures=figures)
+        bar.advance(_note(figures))
+        return replace(
+            progress,
+            step=step,
+            update=progress.update + 1,
+            weight_version=step,
+            cursor=progress.cursor + data.batch_size,
+            seconds=self.control.seconds,
+        )
 
     def _update(self, examples: Sequence[Example], update: int) -> dict[str, float]:
         """Make one optimizer update: mean negative log-likelihood over the batch's trained tokens."""
@@ -149,33 +143,15 @@ class _Sft:
         batches = micro_batches([len(row) for row in rows], self.config.zero.micro_batch_tokens)
         return [[rows[i] for i in batch] for batch in deal(batches, self.ranks.world)[self.ranks.rank]]
 
-    def _stops(self, stop: Interrupt, start: float) -> bool:
-        """Ask rank 0 whether to go on, so that all ranks stop at the same step."""
-        limit = self.config.run.seconds
-        return self.ranks.shared(lambda: stop.requested or (limit is not None and time.monotonic() - start >= limit))
-
-    def _resumed(self) -> Progress:
-        return checkpoint.load(
-            checkpoint.latest(self.config.run.dir), self.engine, self.ranks, self.config.model_dump(mode="json")
-        )
-
-    def _save(self, progress: Progress) -> None:
-        if progress.step != self.saved_at:
-            plain = self.config.model_dump(mode="json")
-            checkpoint.save(
-                self.config.run.dir, self.engine, self.ranks, progress, plain, self.config.checkpoint.keep
-            )
-            self.saved_at = progress.step
-
-    def _log(self, stack: ExitStack) -> StepLog | None:
-        if not self.ranks.drives:
-            return None
-        writer = stack.enter_context(RunWriter(self.config.run.dir))
-        return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))
-
 
 def _note(figures: dict[str, float]) -> str:
     parts = [f"loss {figures['loss']:.4f}", f"{figures['tokens_per_s']:.0f} tok/s"]
     if "eval_loss" in figures:
         parts.append(f"eval loss {figures['eval_loss']:.4f}")
     return ", ".join(parts)
+
+
+def _ending(progress: Progress, steps: int, final: Path) -> str:
+    if progress.step < steps:
+        return f"Stopped after step {progress.step} of {steps}; go on with --resume."
+    return f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}."

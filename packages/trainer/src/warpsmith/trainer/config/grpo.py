@@ -28,6 +28,18 @@ class GrpoRunSection(RunSection):
 
     steps: int = Field(default=100, ge=1, description="Training steps: one batch of rollouts each.")
     seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
+    console: Literal["turns", "steps"] = Field(
+        default="turns", description="Print a line each turn and a summary each trajectory, or a line each step only."
+    )
+    repeatable: bool = Field(
+        default=True, description="Seed every completion, so that the same weights sample the same tokens."
+    )
+    ray_address: str | None = Field(
+        default=None, description="Ray cluster to place the engines on; a local one is started when not given."
+    )
+    engine_devices: tuple[int, ...] = Field(
+        default=(), description="GPUs of this machine that a local Ray gives to the engines; not those that train."
+    )
 
 
 class AlgorithmSection(Section):

@@ -2,7 +2,8 @@
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from warpsmith.trainer.config.sections import RunSection, ZeroSection
+from warpsmith.trainer.errors import LaunchError
 from warpsmith.trainer.launch.port import free_port
 
 T = TypeVar("T")
@@ -43,19 +45,33 @@ class Ranks:
         """Return what `make` gives on rank 0, on every rank; `make` is called there alone."""
         box = [make() if self.drives else None]
         if self.world > 1:
-            dist.broadcast_object_list(box, src=0, group=self.control)
+            with _peers_needed():
+                dist.broadcast_object_list(box, src=0, group=self.control)
         return box[0]  # type: ignore[return-value]
 
     def total(self, sums: Tensor) -> Tensor:
         """Return the sum of a host tensor over the ranks."""
         if self.world > 1:
-            dist.all_reduce(sums, group=self.control)
+            with _peers_needed():
+                dist.all_reduce(sums, group=self.control)
         return sums
 
     def barrier(self) -> None:
         """Wait for every rank."""
         if self.world > 1:
-            dist.barrier(group=self.control)
+            with _peers_needed():
+                dist.barrier(group=self.control)
+
+
+@contextmanager
+def _peers_needed() -> Iterator[None]:
+    """Say in one sentence that another rank is gone; its own message says why."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise LaunchError(
+            f"Another rank of the run has ended: {str(error).splitlines()[0]}", "Its own message says why."
+        ) from error
 
 
 def join(run: RunSection, zero: ZeroSection) -> Ranks:

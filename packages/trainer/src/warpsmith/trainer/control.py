@@ -1,0 +1,78 @@
+"""What SFT and GRPO runs have in common: resume, stop, save, log; the same decisions on every rank."""
+
+import time
+from contextlib import ExitStack
+
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer import checkpoint
+from warpsmith.trainer.checkpoint import Progress
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.steplog import StepLog
+
+
+class RunControl:
+    """Keeps one rank's run in step with the others and on disk; its methods are collective.
+
+    Args:
+        config: the run's file.
+        ranks: the processes.
+        engine: what is trained.
+    """
+
+    def __init__(self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine) -> None:
+        self.config, self.ranks, self.engine = config, ranks, engine
+        self._plain = config.model_dump(mode="json")
+        self._saved_at = -1
+        self._began = time.monotonic()
+        self._before = 0.0
+
+    def begin(self, resume: bool) -> Progress:
+        """Return where the run stands: at its start, or at the newest checkpoint, which is loaded.
+
+        Raises:
+            CheckpointError: there is none, or it is of another configuration.
+        """
+        if not resume:
+            return Progress()
+        found = self.ranks.shared(lambda: checkpoint.latest(self.config.run.dir))
+        progress = checkpoint.load(found, self.engine, self.ranks, self._plain)
+        self._saved_at, self._before = progress.step, progress.seconds
+        return progress
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run over all of its starts."""
+        return self._before + time.monotonic() - self._began
+
+    def goes_on(self, progress: Progress, stop: Interrupt) -> bool:
+        """Ask rank 0 whether another step is to be made: steps, seconds and signals allow it."""
+        run = self.config.run
+        spent = time.monotonic() - self._began
+        over = progress.step >= run.steps or (run.seconds is not None and spent >= run.seconds)
+        return not self.ranks.shared(lambda: over or stop.requested)
+
+    def save_if_due(self, progress: Progress) -> None:
+        """Write a checkpoint where `checkpoint.every` says so."""
+        every = self.config.checkpoint.every
+        if every and progress.step % every == 0:
+            self.save(progress)
+
+    def save(self, progress: Progress) -> None:
+        """Write a checkpoint, unless this step has one."""
+        if progress.step == self._saved_at:
+            return
+        checkpoint.save(
+            self.config.run.dir, self.engine, self.ranks, progress, self._plain, self.config.checkpoint.keep
+        )
+        self._saved_at = progress.step
+
+    def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:
+        """Open the step log on rank 0, for as long as `stack` lasts."""
+        if not self.ranks.drives:
+            return None
+        writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
+        return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))

@@ -1,0 +1,269 @@
+"""Multi-turn GRPO: collect, write the turns, credit, write the credits, train, sync, probe, write the step."""
+
+import io
+import json
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from warpsmith.policy.loading import Policy
+from warpsmith.records.schema import credits_batch
+from warpsmith.trainer.checkpoint import Progress
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.control import RunControl
+from warpsmith.trainer.credit import assign
+from warpsmith.trainer.credit.types import Credit
+from warpsmith.trainer.engine.ranks import Ranks, join, leave
+from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.export import export
+from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.order import taken
+from warpsmith.trainer.progress import Bar
+from warpsmith.trainer.rundir import prepare
+from warpsmith.trainer.session import RolloutSession
+from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
+from warpsmith.trainer.steplog import StepLog
+from warpsmith.trainer.sync import payload_of, trainer_logprobs
+from warpsmith.trainer.turns import credit_columns, training_turns
+from warpsmith.trainer.update import PolicyUpdate
+
+_SEED_STRIDE = 1_000_003
+
+
+def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
+    """Train as `config` says; every rank calls it, with or without a launcher.
+
+    Returns:
+        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
+
+    Raises:
+        ConfigError, CheckpointError, DatasetError: the run cannot start.
+        EngineError, EvaluatorError: the sampler or the judge is gone.
+        SyncError: new weights did not arrive.
+        DivergenceError: the loss or the gradient is no finite number.
+    """
+    ranks = join(config.run, config.zero)
+    prepare(config.run, ranks, resume)
+    with ExitStack() as stack:
+        bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives))
+        session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
+        _Grpo(config, ranks, session, bar).run(resume)
+    leave()
+    return config.run.dir
+
+
+class _Grpo:
+    """One run on one rank; `session` is rank 0's alone."""
+
+    def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
+        self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
+        self.policy = Policy.from_config(config.policy)
+        self.engine = ZeroEngine(
+            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
+        )
+        self.update = PolicyUpdate(self.engine, self._reference(), ranks, config)
+        self.control = RunControl(config, ranks, self.engine)
+        self.log: StepLog | None = None
+
+    def run(self, resume: bool) -> None:
+        with ExitStack() as stack:
+            progress = self.control.begin(resume)
+            if self.session is not None:
+                self.session.ready(self.policy.chat)
+                self.log = self.control.log(stack, self.session.writer)
+            self.bar.advance(to=progress.step)
+            stop = stack.enter_context(Interrupt(self.ranks.drives))
+            self.probe_ids = self.ranks.shared(self._probe_ids)
+            self._sync(progress.weight_version)
+            if not resume and self.config.held_out.before:
+                self._held_out("before", progress)
+            while self.control.goes_on(progress, stop):
+                progress = self._step(progress)
+                self.control.save_if_due(progress)
+            self._end(progress)
+
+    # One step --------------------------------------------------------------------------------------------------------
+
+    def _step(self, progress: Progress) -> Progress:
+        began, started_at = time.monotonic(), datetime.now(UTC)
+        step = progress.step + 1
+        table = self.ranks.shared(lambda: self._collect(step, progress.cursor))
+        collected = time.monotonic()
+        batch = pa.ipc.open_stream(table).read_all()
+        credit = assign(credit_columns(batch), self.config.algorithm.estimator, self.config.algorithm.normalisation)
+        self._write_credits(batch, credit, step, progress.weight_version)
+        updates, trained = self._train(batch, credit, progress)
+        trained_at = time.monotonic()
+        version = progress.weight_version + (1 if updates else 0)
+        gap = self._sync(version) if updates else 0.0
+        synced_at = time.monotonic()
+        phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
+        figures = {
+            **batch_figures(batch), **credit_figures(credit), **staleness(batch, progress.weight_version),
+            **trained, **phases, "probe_gap": gap,
+        }  # fmt: skip
+        self._write_step(step, version, started_at, figures)
+        return replace(
+            progress,
+            step=step,
+            update=progress.update + updates,
+            cursor=progress.cursor + self.config.algorithm.prompts_per_step,
+            weight_version=version,
+            seconds=self.control.seconds,
+        )
+
+    def _collect(self, step: int, cursor: int) -> bytes:
+        """Sample and judge one batch on rank 0; return it as an Arrow stream for the other ranks."""
+        session = self._driving()
+        algorithm, run = self.config.algorithm, self.config.run
+        picked = taken(cursor, algorithm.prompts_per_step, len(session.problems), run.seed)
+        table = session.collect(
+            [session.problems[i] for i in picked],
+            algorithm.samples_per_prompt,
+            label=f"step-{step}",
+            seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
+            role="train",
+        )
+        return _as_stream(table.select(_TRAINING_COLUMNS))
+
+    def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> tuple[int, Mapping[str, float]]:
+        algorithm = self.config.algorithm
+        turns = training_turns(
+            batch, credit, updates=algorithm.updates_per_step, mask_truncated=algorithm.mask_truncated
+        )
+        began = time.monotonic()
+        updates, figures = self.update.run(turns, progress.update)
+        tokens = sum(len(row) for row in turns.rows)
+        return updates, {**figures, "train_tokens_per_s": tokens / (time.monotonic() - began)}
+
+    def _sync(self, version: int) -> float:
+        """Bring the weights to the engines and prove that they arrived; return the probe's gap on rank 0."""
+        payload = payload_of(self.engine, self.ranks, version, self.config.sync.gather_elements)
+        expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
+        if self.session is None or payload is None:
+            return 0.0
+        self.session.publish(payload)
+        return self.session.probe(self.probe_ids, expected)
+
+    # Before and after ------------------------------------------------------------------------------------------------
+
+    def _held_out(self, when: str, progress: Progress) -> None:
+        """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
+        if not self.config.held_out.problems:
+            return
+        figures = self.ranks.shared(lambda: self._held_out_figures(when))
+        if self.ranks.drives:
+            _add_to_summary(self.config.run.dir / "summary.json", when, progress.step, figures)
+        shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
+        self.bar.say(f"Held out, {when} training: {shown}")
+
+    def _held_out_figures(self, when: str) -> dict[str, float]:
+        session = self._driving()
+        section = self.config.held_out
+        table = session.collect(
+            session.held_out, section.samples, label=f"held-out/{when}", seed=section.seed, role="held_out"
+        )
+        return batch_figures(table)
+
+    def _end(self, progress: Progress) -> None:
+        self.control.save(progress)
+        run, final = self.config.run, self.config.run.dir / "final_model"
+        if progress.step < run.steps:
+            self.bar.say(f"Stopped after step {progress.step} of {run.steps}; go on with --resume.")
+            return
+        if self.config.held_out.after:
+            self._held_out("after", progress)
+        if self.config.checkpoint.export_final:
+            export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
+        self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
+
+    # Small parts -----------------------------------------------------------------------------------------------------
+
+    def _reference(self) -> Reference | None:
+        algorithm = self.config.algorithm
+        if not algorithm.kl_coefficient:
+            return None
+        path = algorithm.reference or self.config.policy.path
+        frozen = Policy.load(path, self.config.policy.dtype, attention=self.config.policy.attention)
+        return Reference(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
+
+    def _probe_ids(self) -> list[int]:
+        return self._driving().probe_ids(self.policy.chat)
+
+    def _driving(self) -> RolloutSession:
+        if self.session is None:
+            raise AssertionError("only rank 0 samples")
+        return self.session
+
+    def _write_credits(self, batch: pa.Table, credit: Credit, step: int, version: int) -> None:
+        if self.session is None:
+            return
+        rows = [
+            {
+                "run": self.config.run.title,
+                "trajectory": batch["trajectory"][i].as_py(),
+                "turn": batch["turn"][i].as_py(),
+                "estimator": self.config.algorithm.estimator,
+                "advantage": float(credit.advantage[i]),
+                "step": step,
+                "weight_version": version,
+            }
+            for i in np.flatnonzero(credit.counted)
+        ]
+        if rows:
+            self.session.writer.append("credits", credits_batch(rows))
+
+    def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
+        if self.session is None or self.log is None:
+            return
+        figures = {**figures, **self.session.cache_figures(), "kl": figures.get("kl_reference", 0.0)}
+        figures["clipped_fraction"] = figures.get("clip_fraction", 0.0)
+        figures["collect_tokens_per_s"] = figures["tokens"] / figures["collect_s"]
+        seconds = (datetime.now(UTC) - started_at).total_seconds()
+        self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)
+        self.bar.advance(_note(figures))
+        self.bar.say(f"[Step {step}] {_note(figures)}")
+
+
+_TRAINING_COLUMNS = [
+    "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs", "weight_versions", "finish_reason",
+    "sampling", "verdict", "reward", "return", "valid",
+]  # fmt: skip
+
+_HELD_OUT_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")
+
+
+def _note(figures: Mapping[str, float]) -> str:
+    parts = [
+        f"reward {figures.get('reward_mean', float('nan')):.3f}",
+        f"compiled {figures.get('compiled_rate', 0):.2f}",
+        f"correct {figures.get('correct_rate', 0):.2f}",
+        f"loss {figures['loss']:.4f}",
+        f"flat {figures['flat_groups']:.0f}/{figures['groups']:.0f}",
+        f"collect {figures['collect_s']:.1f}s train {figures['train_s']:.1f}s sync {figures['sync_s']:.1f}s",
+    ]
+    return ", ".join(parts)
+
+
+def _as_stream(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def _add_to_summary(path: Path, when: str, step: int, figures: Mapping[str, float]) -> None:
+    """Put the figures beside those of the other evaluation; the file is replaced whole."""
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    found.setdefault("held_out", {})[when] = dict(figures)
+    found[f"{when}_step"] = step
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,180 @@
+"""Rank 0's side of a GRPO run: problems, engines, evaluator, records."""
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from warpsmith.evaluator import Evaluator
+from warpsmith.policy.chat import ChatFormat
+from warpsmith.records.writer import RunWriter
+from warpsmith.rollout import console
+from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
+from warpsmith.rollout.engines.actor import RemoteEngine
+from warpsmith.rollout.engines.cluster import ray_session
+from warpsmith.rollout.engines.pool import EnginePool
+from warpsmith.rollout.engines.weights import checkpoint_shapes
+from warpsmith.rollout.prompts import build_prompt
+from warpsmith.trainer import sync
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsmith.rollout.engines.weights import WeightPayload
+
+_MIB = 1 << 20
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+class RolloutSession:
+    """Everything that samples and judges; a context manager, on rank 0 alone.
+
+    Engines and judge start in the background; `ready` waits for them.
+
+    Args:
+        config: the run's configuration.
+        say: prints a line.
+    """
+
+    def __init__(self, config: TrainerConfig, say: Callable[[str], None]) -> None:
+        self.config = config
+        self.problems = load_problems(config)
+        self.held_out = load_held_out(config)
+        self._say = say
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        run, rollout = self.config.run, self.config.rollout
+        with ExitStack() as stack:
+            self.writer = stack.enter_context(RunWriter(run.dir))
+            with _only_devices(run.engine_devices):
+                stack.enter_context(
+                    ray_session(run.ray_address, object_store_bytes=_object_store_bytes(self.config))
+                )
+            # One event loop for the whole run: the engines' handles belong to it.
+            self._loop = stack.enter_context(asyncio.Runner())
+            self._pool = EnginePool([
+                RemoteEngine(self.config.policy.path, rollout.engine, name=f"engine {number}")
+                for number in range(rollout.engines)
+            ])
+            stack.callback(lambda: self._loop.run(self._pool.close()))
+            self._evaluator = stack.enter_context(Evaluator(self.config.evaluator))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def ready(self, chat: ChatFormat) -> None:
+        """Wait for the engines, and make the collector.
+
+        Raises:
+            EngineError: an engine cannot start.
+        """
+        self._loop.run(self._pool.ready())
+        self._collector = Collector(
+            self._pool, self._evaluator, chat, self.config.rollout,
+            run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
+        )  # fmt: skip
+
+    def probe_ids(self, chat: ChatFormat) -> list[int]:
+        """Return the fixed tokens of the probe: the prompt of the first problem, cut to size."""
+        prompt = build_prompt(self.problems[0], style=self.config.rollout.prompt_style)
+        limit = min(self.config.sync.probe_tokens, self.config.rollout.engine.max_model_len - 1)
+        return chat.prompt_ids(prompt)[:limit]
+
+    def collect(
+        self, problems: Sequence[ProblemRow], samples: int, *, label: str, seed: int | None, role: str
+    ) -> "pa.Table":
+        """Return the turns of complete groups, after writing them to the records."""
+        table = self._loop.run(self._collector.collect(problems, samples, label=label, seed=seed, role=role))
+        self.writer.append("turns", table)
+        return table
+
+    def publish(self, payload: "WeightPayload") -> None:
+        """Bring weights to every engine; see `sync.publish`."""
+        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s))
+
+    def probe(self, ids: Sequence[int], expected: Sequence[float]) -> float:
+        """Compare every engine with the trainer; see `sync.probe`."""
+        section = self.config.sync
+        tolerance = section.tolerance or sync.tolerance_for(
+            self.config.policy.dtype, self.config.rollout.engine.dtype
+        )
+        return self._loop.run(sync.probe(self._pool.engines, ids, expected, tolerance, section.deadline_s))
+
+    def cache_figures(self) -> dict[str, float]:
+        """Return how many verdicts were kept ones, over the whole run."""
+        judge = self._collector.judge
+        return {"verdict_cache_hits": float(judge.hits), "verdict_cache_misses": float(judge.misses)}
+
+    def _on_turn(self, row: Any) -> None:
+        if self.config.run.console == "turns":
+            self._say(console.turn_line(row))
+
+    def _on_trajectory(self, rows: Any) -> None:
+        if self.config.run.console == "turns":
+            self._say(console.trajectory_lines(rows))
+
+
+def load_problems(config: TrainerConfig) -> list[ProblemRow]:
+    """Return the problems to train on.
+
+    Raises:
+        ConfigError: no problem is of the levels asked for.
+        DatasetError: the source cannot be read.
+    """
+    section = config.problems
+    if section.source == "generated":
+        return generated(seed=section.seed, count=section.count, split="train", levels=section.levels)
+    rows = read_problems(Path(section.source))
+    kept = [row for row in rows if row.level is None or row.level in section.levels]
+    if not kept:
+        raise ConfigError(
+            f"None of the {len(rows)} problems of {section.source} has a level of {list(section.levels)}.",
+            "Change problems.levels.",
+        )
+    return kept
+
+
+def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
+    """Return the problems of the held-out evaluation: generated ones, whose compositions are in no training split."""
+    section = config.held_out
+    if not section.problems:
+        return []
+    levels = config.problems.levels
+    return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
+
+
+@contextmanager
+def _only_devices(devices: Sequence[int]) -> Iterator[None]:
+    """Let the local Ray instance that starts inside the block see these GPUs alone; none named changes nothing.
+
+    The launcher hides from this process the GPUs that do not train, and Ray offers what its parent sees.
+    """
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    if devices:
+        os.environ[name] = ",".join(map(str, devices))
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[name] = before
+        elif devices:
+            del os.environ[name]
+
+
+def _object_store_bytes(config: TrainerConfig) -> int:
+    """Return room for two versions of the weights, and some."""
+    elements = sum(math.prod(shape) for shape in checkpoint_shapes(config.policy.path).values())
+    return 256 * _MIB + 2 * elements * _BYTES[config.policy.dtype]

@@ -1,0 +1,76 @@
+"""Figures of a batch of turns: rewards, correctness, lengths, times; whole and by turn."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.trainer.credit.types import Credit
+from warpsmith.trainer.turns import truncated
+
+
+def batch_figures(table: pa.Table) -> dict[str, float]:
+    """Return the figures of a table of TURNS; rates and means are over its valid turns.
+
+    `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn.
+    """
+    valid = table.filter(table["valid"])
+    lengths = pc.list_value_length(table["completion_ids"])
+    figures = {
+        "turns": float(table.num_rows),
+        "trajectories": float(pc.count_distinct(table["trajectory"]).as_py()),
+        "invalid_turns": float(table.num_rows - valid.num_rows),
+        "tokens": float(pc.sum(lengths).as_py() or 0),
+        "completion_length_mean": _mean(lengths),
+        "completion_length_max": float(pc.max(lengths).as_py() or 0),
+        "truncated_rate": float(truncated(table).mean()) if table.num_rows else float("nan"),
+        "solved_rate": _solved(valid),
+        **_rates(valid),
+    }
+    for turn in sorted(pc.unique(valid["turn"]).to_pylist()):
+        rates = _rates(valid.filter(pc.equal(valid["turn"], turn)))
+        figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
+    return {name: value for name, value in figures.items() if np.isfinite(value)}
+
+
+def credit_figures(credit: Credit) -> dict[str, float]:
+    """Return how many baseline groups there were and how many taught nothing."""
+    counted = credit.advantage[credit.counted]
+    return {
+        "groups": float(credit.groups),
+        "flat_groups": float(credit.flat_groups),
+        "flat_group_rate": credit.flat_groups / credit.groups if credit.groups else 1.0,
+        "advantage_abs_mean": float(np.abs(counted).mean()) if len(counted) else 0.0,
+    }
+
+
+def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
+    """Return how many versions older than `version` the sampled tokens are, on average and at most."""
+    versions = pc.list_flatten(table["weight_versions"])
+    if not len(versions):
+        return {}
+    ages = version - versions.to_numpy()
+    return {"staleness_mean": float(ages.mean()), "staleness_max": float(ages.max())}
+
+
+def _rates(turns: pa.Table) -> dict[str, float]:
+    verdict = turns["verdict"].combine_chunks()
+    return {
+        "reward_mean": _mean(turns["reward"]),
+        "return_mean": _mean(turns["return"]),
+        "compiled_rate": _mean(verdict.field("compiled").cast(pa.float64())),
+        "correct_rate": _mean(verdict.field("correct").cast(pa.float64())),
+        "speedup_mean": _mean(verdict.field("speedup")),
+    }
+
+
+def _solved(turns: pa.Table) -> float:
+    correct = pc.fill_null(turns["verdict"].combine_chunks().field("correct"), False)
+    solved = pc.count_distinct(turns["trajectory"].filter(correct)).as_py()
+    return solved / count if (count := pc.count_distinct(turns["trajectory"]).as_py()) else float("nan")
+
+
+def _mean(values: "pa.Array | pa.ChunkedArray") -> float:
+    mean = pc.mean(values).as_py()
+    return float("nan") if mean is None else float(mean)
