@@ -113,9 +113,9 @@ def byte_level(controls: list[str], *, bos: str | None = None, trim: bool = Fals
     return tokenizer
 
 
-def _chatml(template: str) -> PreTrainedTokenizerFast:
+def _chatml(template: str, *, trim: bool = False) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
+        tokenizer_object=byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], trim=trim),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         chat_template=template,
@@ -142,6 +142,7 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
     """A tokenizer for each chat format."""
     return {
         "qwen25": _chatml(QWEN25),
+        "trimming": _chatml(QWEN25, trim=True),
         "qwen3": _chatml(QWEN3),
         "llama3": _llama(),
         "marked": _chatml(MARKED),

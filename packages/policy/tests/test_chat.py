@@ -63,6 +63,7 @@ ORACLES = {
     "tiny": lambda m: chatml(m, default_system=None),
     "marked": lambda m: chatml(m, default_system=None),
     "qwen25": lambda m: chatml(m, default_system="Be of help."),
+    "trimming": lambda m: chatml(m, default_system="Be of help."),
     "qwen3": lambda m: qwen3(m, silent=False),
     "qwen3-silent": lambda m: qwen3(m, silent=True),
     "llama3": llama3,
