@@ -1,3 +1,27 @@
-from warpsmith.evaluator._version import __version__
+"""Judges hostile, model-written GPU kernels in contained workers, and returns a verdict that they cannot forge."""
 
-__all__ = ["__version__"]
+from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.client import Evaluator, evaluate
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import (
+    BadProblemError,
+    EvaluatorError,
+    IsolationUnavailableError,
+    JudgeUnavailableError,
+)
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Seconds, Verdict
+
+__all__ = [
+    "BadProblemError",
+    "Evaluator",
+    "EvaluatorConfig",
+    "EvaluatorError",
+    "IsolationUnavailableError",
+    "JudgeUnavailableError",
+    "Problem",
+    "Seconds",
+    "Verdict",
+    "__version__",
+    "evaluate",
+]

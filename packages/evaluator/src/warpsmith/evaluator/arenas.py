@@ -1,0 +1,113 @@
+"""Tensors on shared memory: views of a mapped buffer as torch tensors, and trees of tensors as slots."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from warpsmith.evaluator import wire
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.layout import ITEM_BYTES, TensorSlot, contiguous
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator._native import Buffer
+
+TORCH_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in ITEM_BYTES}
+NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+
+INTEGER_POISON: Final = 0xA5
+
+
+def view(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that `slot` describes, on the buffer's memory. The slot must have been checked against it."""
+    dtype = TORCH_DTYPES[slot.dtype]
+    if not slot.numel:
+        return torch.empty(slot.shape, dtype=dtype)
+    with warnings.catch_warnings():
+        # torch warns that a read-only buffer must not be written: here a write is meant to fault.
+        warnings.simplefilter("ignore", UserWarning)
+        flat = torch.frombuffer(buffer, dtype=dtype, count=slot.numel, offset=slot.offset)
+    return flat.as_strided(slot.shape, slot.stride)
+
+
+def raw(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
+    """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
+    return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
+
+
+def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
+    """Describe a tensor at offset 0: contiguous, or with its own strides where those are dense and wanted."""
+    name = NAMES.get(tensor.dtype)
+    if name is None:
+        raise WireError(f"A tensor of dtype {tensor.dtype} cannot cross a process border.", "Use a plain dtype.")
+    if tensor.layout != torch.strided:
+        raise WireError(f"A tensor of layout {tensor.layout} cannot cross a process border.", "Use a dense tensor.")
+    shape = tuple(tensor.shape)
+    if keep_strides and _is_permuted(tensor):
+        return TensorSlot(name, shape, tuple(tensor.stride()))
+    return contiguous(name, shape)
+
+
+def _is_permuted(tensor: torch.Tensor) -> bool:
+    order = sorted(range(tensor.dim()), key=lambda dim: (tensor.stride(dim), tensor.shape[dim]), reverse=True)
+    return tensor.numel() > 0 and tensor.permute(order).is_contiguous()
+
+
+def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False) -> wire.Value:
+    """Return `tree` with each tensor replaced by its slot, appending the tensors to `found` from left to right.
+
+    Raises:
+        WireError: a leaf is neither a plain value nor a tensor that can cross a process border.
+    """
+    match tree:
+        case torch.Tensor():
+            found.append(tree)
+            return slot_of(tree, keep_strides=keep_strides)
+        case torch.dtype():
+            return wire.DType(NAMES.get(tree, str(tree)))
+        case list():
+            return [describe(item, found, keep_strides=keep_strides) for item in tree]
+        case tuple():
+            return tuple(describe(item, found, keep_strides=keep_strides) for item in tree)
+        case dict():
+            return {str(key): describe(item, found, keep_strides=keep_strides) for key, item in tree.items()}
+        case None | bool() | int() | float() | str() | bytes():
+            return tree
+        case _:
+            raise WireError(
+                f"A value of type {type(tree).__name__} cannot cross a process border.",
+                "Return tensors, numbers, strings, None, or lists, tuples and dicts of them.",
+            )
+
+
+def materialise(tree: wire.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Any:
+    """Return `tree` with slots replaced by `tensor_for(slot)` and dtypes by torch's."""
+    return _with_dtypes(wire.replace_slots(tree, _each(tree, tensor_for)))
+
+
+def _each(tree: wire.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Iterator[torch.Tensor]:
+    for slot in wire.slots(tree):
+        yield tensor_for(slot)
+
+
+def _with_dtypes(tree: Any) -> Any:
+    match tree:
+        case wire.DType(name=name):
+            return TORCH_DTYPES[name]
+        case list():
+            return [_with_dtypes(item) for item in tree]
+        case tuple():
+            return tuple(_with_dtypes(item) for item in tree)
+        case dict():
+            return {key: _with_dtypes(item) for key, item in tree.items()}
+        case _:
+            return tree
+
+
+def poison(buffer: "Buffer", slots: list[TensorSlot]) -> None:
+    """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
+    buffer.fill(0xFF)
+    for slot in slots:
+        if not (slot.dtype.startswith("float") or slot.dtype.startswith("complex") or slot.dtype == "bfloat16"):
+            raw(buffer, slot).fill_(INTEGER_POISON)

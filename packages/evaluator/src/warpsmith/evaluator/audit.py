@@ -1,0 +1,89 @@
+"""Whether a problem can tell right from wrong: what a constant, a stale or a shuffled output would get from it."""
+
+import random
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+import torch
+
+from warpsmith.evaluator import trials
+from warpsmith.evaluator.compare import Expected, compare
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.reference import Answer, ReferenceSession
+
+Cheat = Callable[[Expected, Expected], torch.Tensor]
+
+
+def _zeros(_first: Expected, second: Expected) -> torch.Tensor:
+    return torch.zeros_like(second.value)
+
+
+def _constant(first: Expected, second: Expected) -> torch.Tensor:
+    middle = first.value.double().nanmean() if first.value.numel() else torch.zeros(())
+    return torch.full_like(second.value.double(), float(middle)).to(second.value.dtype)
+
+
+def _stale(first: Expected, second: Expected) -> torch.Tensor:
+    return first.value if first.value.shape == second.value.shape else torch.zeros_like(second.value)
+
+
+def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
+    order = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
+    return second.value.flatten()[order].reshape(second.value.shape)
+
+
+CHEATS: Final[dict[str, Cheat]] = {
+    "all zeros": _zeros,
+    "one constant": _constant,
+    "the output for other inputs": _stale,
+    "its own output shuffled": _shuffled,
+}
+
+
+def audit(session: ReferenceSession) -> str:
+    """Return which wrong output the problem would accept, or an empty string.
+
+    Raises:
+        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+    """
+    rng = random.Random(secrets.randbits(64))
+    session.make_inputs(rng.getrandbits(48))
+    before = bytes(memoryview(session.inputs_buffer))
+    first = session.answer(rng.getrandbits(48))
+    if not first.expected:
+        raise BadProblemError("The reference returns no tensor.", "Return at least one tensor from Model.forward.")
+    _check_deterministic(session, first, rng)
+    second = _answer_to_others(session, before, rng)
+    for name, cheat in CHEATS.items():
+        if name == "its own output shuffled" and all(item.value.numel() < 2 for item in second.expected):
+            continue
+        if _passes(session, cheat, first, second):
+            return name
+    return ""
+
+
+def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.Random) -> None:
+    again = session.answer(rng.getrandbits(48))
+    reduction = session.reduction(first)
+    for one, two in zip(first.expected, again.expected, strict=True):
+        if not compare(two.value, one, reduction).ok:
+            raise BadProblemError(
+                "The reference gives another output for the same input: it uses randomness in forward.",
+                "Remove dropout and random numbers from Model.forward, or make them an input.",
+            )
+
+
+def _answer_to_others(session: ReferenceSession, before: bytes, rng: random.Random) -> Answer:
+    """Return the answer to other inputs; where get_inputs() always returns the same, to changed ones."""
+    session.make_inputs(rng.getrandbits(48))
+    if bytes(memoryview(session.inputs_buffer)) != before:
+        return session.answer(rng.getrandbits(48))
+    return trials.prepare(session, trials.Trial("shifted"), None, rng)[1]
+
+
+def _passes(session: ReferenceSession, cheat: Cheat, first: Answer, second: Answer) -> bool:
+    reduction = session.reduction(second)
+    outputs = len(second.expected) - len(second.buffers)
+    pairs = list(zip(first.expected, second.expected, strict=False))[:outputs]
+    return all(compare(cheat(one, two), two, reduction).ok for one, two in pairs)

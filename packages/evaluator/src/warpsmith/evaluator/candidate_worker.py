@@ -1,0 +1,221 @@
+"""The candidate worker: runs `ModelNew` under the interpreter on inputs that it can only read.
+
+Everything here runs in a process that belongs to the candidate. What it reports is a hint; the judge believes the
+content of the output buffer alone.
+"""
+
+import inspect
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import nn
+from triton.runtime.errors import InterpreterError
+
+from warpsmith.evaluator import _native, arenas, interpreting, protocol, wire
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.operators import OperatorWatch, Watched
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
+
+MODULE_NAME: Final = "candidate"
+
+
+class CandidateError(RuntimeError):
+    """The candidate's source has not the form that was asked for."""
+
+
+def prepare() -> None:
+    """Do what the first candidate would otherwise pay for; called in the zygote."""
+    watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
+    with Watched(watch):
+        torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
+    inspect.getsource(interpreting)
+
+
+class Candidate:
+    """One candidate: its module on the judge's parameters, and the watches around its forward."""
+
+    def __init__(self, channel: _native.Channel, extra_operators: list[str]) -> None:
+        self.memory = Memory()
+        self.monitor = interpreting.LaunchMonitor(
+            lambda signature: protocol.send(channel, Kind.LAUNCH, signature), self._is_read_only
+        )
+        interpreting.install(self.monitor)
+        self.extra_operators = extra_operators
+        self.buffers: dict[str, TensorSlot] = {}
+
+    def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
+        """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
+        state = self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
+        namespace = execute(fields.text("source"), path, MODULE_NAME)
+        if not isinstance(namespace.get("ModelNew"), type):
+            raise CandidateError("the source defines no class ModelNew")
+        torch.manual_seed(fields.integer("seed"))
+        init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
+        self.model = namespace["ModelNew"](*init)
+        if not isinstance(self.model, nn.Module):
+            raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
+        unmatched = self._bind(fields.slot_map("parameters"), state)
+        self.buffers = self._matching_buffers(fields.slot_map("buffers"))
+        return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
+
+    def _bind(self, slots: dict[str, TensorSlot], state: _native.Buffer) -> list[str]:
+        """Let parameters of the same name and shape live in the judge's memory; return the names that found none."""
+        own = dict(self.model.named_parameters())
+        for name in own.keys() & slots.keys():
+            if arenas.slot_of(own[name]).same_kind(slots[name]):
+                own[name].data = arenas.view(state, slots[name])
+                del slots[name]
+        return sorted(slots)
+
+    def _matching_buffers(self, slots: dict[str, TensorSlot]) -> dict[str, TensorSlot]:
+        own = dict(self.model.named_buffers())
+        return {name: slot for name, slot in slots.items() if name in own and arenas.slot_of(own[name]).same_kind(slot)}
+
+    def call(self, fields: wire.Fields, fds: list[int]) -> dict[str, Any]:
+        """Run forward once and copy what it returns to the judge's buffer; return the fields of DONE."""
+        fresh = fields.texts("fresh")
+        inputs = self.memory.receive(
+            "inputs", fields.integer("inputs_bytes"), fds[:1] if "inputs" in fresh else [], writable=False
+        )
+        answers = self.memory.receive(
+            "answers", fields.integer("answers_bytes"), fds[-1:] if "answers" in fresh else [], writable=True
+        )
+        self._restore_buffers()
+        arguments = arenas.materialise(fields.value("inputs"), lambda slot: arenas.view(inputs, slot))
+        output, watch = self._forward(arguments, fields)
+        described, mismatch = self._deliver(output, fields.mapping("answer"), answers)
+        return {
+            "launches": self.monitor.launches,
+            "refused": dict(list(watch.refused.items())[:20]),
+            "output": described,
+            "mismatch": mismatch,
+            "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
+        }
+
+    def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
+        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16)
+        self.monitor.launches = 0
+        self.monitor.ghost = fields.flag("ghost")
+        torch.manual_seed(fields.integer("seed"))
+        with Watched(watch):
+            output = self.model(*arguments)
+        return output, watch
+
+    def _restore_buffers(self) -> None:
+        own = dict(self.model.named_buffers())
+        for name, slot in self.buffers.items():
+            own[name].copy_(arenas.view(self.memory.buffers["state"], slot))
+
+    def _deliver(self, output: Any, answer: dict[str, Any], arena: _native.Buffer) -> tuple[wire.Value, str]:
+        """Copy the output where it has the expected form; return its own form and, where that differs, how."""
+        found: list[torch.Tensor] = []
+        described = arenas.describe(_checked(output), found)
+        slots = list(wire.slots(answer["output"]))
+        same = [slot.same_kind(arenas.slot_of(tensor)) for slot, tensor in zip(slots, found, strict=False)]
+        if len(slots) != len(found) or not all(same):
+            return described, "form"
+        for slot, tensor in zip(slots, found, strict=True):
+            arenas.view(arena, slot).copy_(tensor)
+        own = dict(self.model.named_buffers())
+        for name, slot in answer["buffers"].items():
+            arenas.view(arena, slot).copy_(own[name])
+        return described, ""
+
+    def _is_read_only(self, tensor: torch.Tensor) -> bool:
+        return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
+
+
+def _refuse_write(operator: str) -> None:
+    raise interpreting.InputMutationError(f"{operator} writes to an input or a parameter; both are read-only")
+
+
+def _refuse_bf16(tensor: torch.Tensor) -> None:
+    if tensor.dtype == torch.bfloat16:
+        raise interpreting.UnsupportedDtypeError(interpreting.BF16_MESSAGE)
+
+
+def _checked(tree: Any) -> Any:
+    """Return an output tree with lists as tuples; raise for a tensor subclass, which could compute when read."""
+    match tree:
+        case torch.Tensor():
+            if type(tree) not in {torch.Tensor, nn.Parameter}:
+                raise CandidateError(f"forward returned a {type(tree).__name__}; a plain torch.Tensor was expected")
+            if tree.device.type != "cpu" or tree.layout != torch.strided:
+                raise CandidateError(
+                    f"forward returned a {tree.layout} tensor on {tree.device}; a dense cpu one was expected"
+                )
+            return tree.detach()
+        case list() | tuple():
+            return tuple(_checked(item) for item in tree)
+        case dict():
+            return {key: _checked(item) for key, item in tree.items()}
+        case _:
+            return tree
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    match tree:
+        case torch.Tensor():
+            return [tree]
+        case list() | tuple():
+            return [tensor for item in tree for tensor in _tensors(item)]
+        case dict():
+            return [tensor for item in tree.values() for tensor in _tensors(item)]
+        case _:
+            return []
+
+
+_CATEGORIES: Final[dict[type[BaseException], str]] = {
+    SyntaxError: "syntax_error",
+    CandidateError: "parse_error",
+    interpreting.UnsupportedDtypeError: "unsupported_dtype",
+    interpreting.IllegalAccessError: "illegal_memory_access",
+    interpreting.InputMutationError: "memory_fault",
+    InterpreterError: "triton_jit_error",
+}
+
+
+def categorise(error: BaseException) -> str:
+    """Return the error category of what a candidate raised, looking at the first cause before the last."""
+    for found in (root_cause(error), error):
+        for kind, category in _CATEGORIES.items():
+            if isinstance(found, kind):
+                return category
+    return "unknown"
+
+
+def serve(channel: _native.Channel, scratch: Path) -> None:
+    """Load one candidate and call it until the judge closes the channel."""
+    path = scratch / f"{MODULE_NAME}.py"
+    candidate: Candidate | None = None
+    with torch.no_grad():
+        while True:
+            message = protocol.receive(channel)
+            try:
+                candidate = _step(channel, candidate, message, path)
+            except SystemExit as error:
+                protocol.send(channel, Kind.FAILED, _failure(message, error, path))
+            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
+                protocol.send(channel, Kind.FAILED, _failure(message, error, path))
+
+
+def _failure(message: Message, error: BaseException, path: Path) -> dict[str, Any]:
+    root = root_cause(error)
+    report = failure(message.kind.name.lower(), root, path)
+    trace = report["trace"] or failure("", error, path)["trace"]
+    return report | {"trace": trace, "category": categorise(error)}
+
+
+def _step(channel: _native.Channel, candidate: Candidate | None, message: Message, path: Path) -> Candidate | None:
+    match message.kind, candidate:
+        case Kind.LOAD, None:
+            candidate = Candidate(channel, message.fields.texts("extra_operators"))
+            protocol.send(channel, Kind.LOADED, candidate.load(message.fields, message.fds, path))
+        case Kind.CALL, Candidate():
+            protocol.send(channel, Kind.DONE, candidate.call(message.fields, message.fds))
+        case _:
+            raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")
+    return candidate

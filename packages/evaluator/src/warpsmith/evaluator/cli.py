@@ -1,0 +1,120 @@
+"""The command `warpsmith-evaluator`: judge one candidate, or say what this machine can contain."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Final, Literal, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.client import evaluate
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.problem import Problem, read_source
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.records.commands import new_app, run
+from warpsmith.records.errors import UsageError
+
+INVALID_EXIT_CODE: Final = 3
+
+app = new_app(
+    "warpsmith-evaluator",
+    __version__,
+    """Judge model-written Triton kernels in contained workers.
+
+    Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
+    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain.
+    """,
+)
+
+NO_ISOLATION: Final = (
+    "warning: --isolation none runs the candidate's and the problem's code with your own rights: it can read and write "
+    "your files, use the network, and read or stop the evaluator. Use it for code that you wrote yourself.\n"
+)
+
+
+@app.command()
+def check(
+    problem: Annotated[Path, typer.Argument(help="A KernelBench file: Model, get_inputs, get_init_inputs.")],
+    candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
+    *,
+    backend: Annotated[Literal["triton"], typer.Option(help="What the candidate's kernels are written in.")] = "triton",
+    device: Annotated[Literal["cpu"], typer.Option(help="What the candidate runs on.")] = "cpu",
+    correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
+    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls; nothing is timed on the cpu.")] = 100,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run exactly; left out, nobody can foresee it.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
+    isolation: Annotated[
+        Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
+    ] = "landlock",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Judge CANDIDATE against PROBLEM.
+
+    Exit code 0 when a verdict was reached, whatever it is; 2 for bad arguments or a bad problem; 3 when the evaluator
+    itself failed (`invalid`).
+
+    Example: `warpsmith-evaluator check 19_ReLU.py relu.py --json | jq .status`
+    """
+    if isolation == "none":
+        sys.stderr.write(NO_ISOLATION)
+    config = EvaluatorConfig(
+        slots=1, ready_workers=1, minimum_isolation=isolation, trials=correctness_trials, timeout_s=timeout
+    )
+    verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
+    _show(verdict, as_json)
+    if verdict.status == "invalid":
+        raise typer.Exit(INVALID_EXIT_CODE)
+
+
+def _candidate_source(path: Path) -> str:
+    if not path.is_file():
+        raise UsageError(f"There is no candidate file {path}.", "Give the path of a Python file that defines ModelNew.")
+    return read_source(path)
+
+
+def _show(verdict: Verdict, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(verdict.to_record()))
+        return
+    console = Console()
+    colour = {"correct": "green", "invalid": "magenta"}.get(verdict.status, "red")
+    console.print(f"[bold {colour}]{verdict.status}[/]", end="")
+    console.print(f"  compiled={verdict.compiled}  trials={verdict.trials}  isolation={verdict.isolation_tier}")
+    if verdict.flags:
+        console.print(f"flags: {', '.join(verdict.flags)}")
+    if verdict.max_abs_error is not None:
+        console.print(f"largest absolute error: {verdict.max_abs_error:.6g}")
+    if verdict.error_message:
+        console.print(verdict.error_message, markup=False, highlight=False)
+    console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Show which layers of containment this machine gives, and how to get the others.
+
+    Example: `warpsmith-evaluator doctor`
+    """
+    from warpsmith.evaluator import _native
+
+    layers, tier = _native.probe(), _native.achievable_tier()
+    if as_json:
+        typer.echo(json.dumps({"tier": tier, "layers": [layer._asdict() for layer in layers]}))
+        return
+    table = Table("layer", "available", "seen", "what to do")
+    for layer in layers:
+        table.add_row(layer.name, "yes" if layer.available else "no", layer.detail, layer.remedy)
+    console = Console()
+    console.print(table)
+    console.print(f"strongest tier of this machine: [bold]{tier}[/]")
+
+
+def main() -> NoReturn:
+    """Run the command."""
+    run(app)
+    raise SystemExit(0)

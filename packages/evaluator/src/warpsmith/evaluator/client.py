@@ -1,0 +1,249 @@
+"""The caller's side: a pool of evaluations behind one judge process. Importable without torch."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
+
+from warpsmith.evaluator import _native, errors, protocol, wire
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.verdict import Verdict, invalid
+
+MAX_SOURCE_BYTES: Final = 4 << 20
+
+
+class _JudgeLostError(Exception):
+    """The judge process died while a request was with it."""
+
+
+@dataclass
+class _Judge:
+    """One running judge process and what it still owes answers to."""
+
+    process: subprocess.Popen[bytes]
+    channel: _native.Channel
+    waiting: dict[int, "Future[Verdict]"]
+    lock: threading.Lock
+    dead: bool = False
+    listener: threading.Thread | None = None
+
+    @staticmethod
+    def start(config: EvaluatorConfig) -> "_Judge":
+        channel, fd = _native.Channel.pair()
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge", str(fd)]
+        try:
+            process = subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL)
+        finally:
+            os.close(fd)
+        judge = _Judge(process, channel, {}, threading.Lock())
+        judge.listener = threading.Thread(target=judge._listen, name="judge", daemon=True)
+        try:
+            protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
+            _check_ready(protocol.receive(channel, config.start_timeout_s))
+        except _native.NativeError as error:
+            judge.stop()
+            raise JudgeUnavailableError(
+                f"The judge did not start within {config.start_timeout_s:g} s: {error}",
+                "Its own message stands above, on stderr; check that torch and triton import.",
+            ) from error
+        except EvaluatorError:
+            judge.stop()
+            raise
+        judge.listener.start()
+        return judge
+
+    def ask(self, number: int, fields: dict[str, Any]) -> "Future[Verdict]":
+        future: Future[Verdict] = Future()
+        with self.lock:
+            if self.dead:
+                raise _JudgeLostError
+            self.waiting[number] = future
+            try:
+                protocol.send(self.channel, Kind.EVALUATE, fields)
+            except _native.PeerClosed as error:
+                del self.waiting[number]
+                raise _JudgeLostError from error
+        return future
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._hear(protocol.receive(self.channel))
+        except _native.NativeError:
+            self._lost()
+
+    def _hear(self, message: Message) -> None:
+        with self.lock:
+            future = self.waiting.pop(message.fields.integer("number"))
+        if message.kind is Kind.VERDICT:
+            future.set_result(Verdict.from_record(message.fields.mapping("verdict")))
+        else:
+            future.set_exception(_refusal(message.fields))
+
+    def _lost(self) -> None:
+        with self.lock:
+            self.dead = True
+            waiting, self.waiting = self.waiting, {}
+        for future in waiting.values():
+            future.set_exception(_JudgeLostError())
+
+    def stop(self) -> None:
+        """End the process; its listener must be gone before the interpreter is."""
+        if self.listener is None:
+            return
+        protocol.hang_up(self.channel)
+        if self.listener.ident is not None:
+            self.listener.join()
+        self.listener = None
+        self.channel.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _check_ready(message: Message) -> None:
+    if message.kind is not Kind.READY:
+        raise _refusal(message.fields)
+
+
+def _refusal(fields: wire.Fields) -> EvaluatorError:
+    kinds: dict[str, type[EvaluatorError]] = {
+        kind.__name__: kind for kind in (BadProblemError, errors.IsolationUnavailableError, JudgeUnavailableError)
+    }
+    kind = kinds.get(fields.text("type"), EvaluatorError)
+    return kind(fields.text("message"), fields.text("remedy"))
+
+
+class Evaluator:
+    """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
+
+    Example:
+        with Evaluator() as evaluator:
+            verdict = evaluator.evaluate(Problem.from_file("19_ReLU.py"), candidate_source)
+    """
+
+    def __init__(self, config: EvaluatorConfig | None = None) -> None:
+        self.config = config or EvaluatorConfig()
+        self._lock = threading.Lock()
+        self._numbers = iter(range(1, 1 << 62))
+        self._judge: _Judge | None = None
+        self._closed = False
+
+    def __enter__(self) -> "Evaluator":
+        self._living()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the judge and everything that it started; evaluations under way end as `invalid`."""
+        with self._lock:
+            self._closed = True
+            judge, self._judge = self._judge, None
+        if judge is not None:
+            judge.stop()
+
+    def evaluate(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """Return the verdict on `candidate`, the source of a module that defines `ModelNew`.
+
+        Args:
+            problem: what the candidate is to solve.
+            candidate: Python source. It is executed in a contained worker, never here.
+            trials: correctness trials; the configuration's number by default.
+            seed: makes inputs and trials repeatable; leave it None so that nobody can foresee them.
+            timeout_s: seconds that the candidate's whole run may take; the configuration's by default.
+
+        Raises:
+            BadProblemError: the problem itself cannot be judged.
+            IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
+        """
+        fields = self._request(problem, candidate, trials, seed, timeout_s)
+        for _ in range(2):
+            try:
+                return self._ask(fields).result()
+            except _JudgeLostError:
+                if self._closed:
+                    break
+        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+
+    async def evaluate_async(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """As `evaluate`, for asyncio: many may be awaited at once; the judge runs as many as it has slots."""
+        fields = self._request(problem, candidate, trials, seed, timeout_s)
+        for _ in range(2):
+            try:
+                future = await asyncio.to_thread(self._ask, fields)
+                return await asyncio.wrap_future(future)
+            except _JudgeLostError:
+                if self._closed:
+                    break
+        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+
+    def _request(
+        self, problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
+    ) -> dict[str, Any]:
+        if len(candidate) > MAX_SOURCE_BYTES or len(problem.source) > MAX_SOURCE_BYTES:
+            raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
+        return {
+            "name": problem.name,
+            "problem": problem.source,
+            "candidate": candidate,
+            "trials": trials or self.config.trials,
+            "seed": seed,
+            "timeout_s": float(timeout_s or self.config.timeout_s),
+        }
+
+    def _ask(self, fields: dict[str, Any]) -> "Future[Verdict]":
+        number = next(self._numbers)
+        return self._living().ask(number, fields | {"number": number})
+
+    def _living(self) -> _Judge:
+        """Return the running judge, starting one at first use or after the last one died."""
+        with self._lock:
+            if self._closed:
+                raise EvaluatorError("This evaluator is closed.", "Make a new one.")
+            if self._judge is None or self._judge.dead:
+                if self._judge is not None:
+                    self._judge.stop()
+                self._judge = _Judge.start(self.config)
+                # Whoever forgets to close: the processes end with the interpreter or with this object all the same.
+                weakref.finalize(self, self._judge.stop)
+            return self._judge
+
+
+def evaluate(problem: Problem, candidate: str, config: EvaluatorConfig | None = None, **options: Any) -> Verdict:
+    """Judge one candidate with an evaluator of its own; options as for `Evaluator.evaluate`.
+
+    Starting the evaluator takes seconds: to judge several candidates, keep an `Evaluator`.
+    """
+    with Evaluator(config) as evaluator:
+        return evaluator.evaluate(problem, candidate, **options)

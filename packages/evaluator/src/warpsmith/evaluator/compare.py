@@ -1,0 +1,198 @@
+"""Whether an output agrees with the expected one, and where it does not. Runs in the judge, on private copies."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator.layout import TensorSlot
+
+RELATIVE: Final[dict[str, float]] = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 5e-3,
+    "bfloat16": 2e-2,
+    "float8_e4m3fn": 1e-1,
+    "float8_e5m2": 2e-1,
+    "complex64": 1e-4,
+    "complex128": 1e-9,
+}
+"""Relative tolerance by dtype. Float32 is KernelBench's; float16 takes half of its 1e-2, since the scale is exact."""
+
+EPSILON: Final[dict[str, float]] = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+MAX_RELATIVE: Final = {"float32": 1e-3, "float64": 1e-6}
+REFERENCE_ERROR_FACTOR: Final = 4.0
+ABSOLUTE_FLOOR: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One expected tensor: the reference's own result, and the same from a run in fp64 where there is one."""
+
+    value: torch.Tensor
+    exact: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one output compares. `where` and the two values belong to the worst element; None if all agree."""
+
+    ok: bool
+    max_abs_error: float = 0.0
+    mismatched: int = 0
+    total: int = 0
+    where: tuple[int, ...] | None = None
+    expected: float | None = None
+    got: float | None = None
+    message: str = ""
+
+    @property
+    def mismatched_fraction(self) -> float:
+        return self.mismatched / self.total if self.total else 0.0
+
+
+def tolerance(expected: Expected, reduction: float) -> tuple[float, float]:
+    """Return (relative, absolute) tolerance of one expected tensor.
+
+    The relative part depends on the dtype and grows with the square root of the reduction length, as rounding errors
+    of a sum do. The absolute part is that share of the tensor's root mean square, plus four times the reference's own
+    distance from its fp64 run: a result near zero by cancellation may be off by what its terms may be off.
+
+    Args:
+        expected: the reference's result.
+        reduction: how many input elements meet in one output element, 1 or more.
+    """
+    name = arenas.NAMES[expected.value.dtype]
+    relative = RELATIVE.get(name, 0.0)
+    grown = 2.0 * EPSILON.get(name, 0.0) * math.sqrt(max(reduction, 1.0))
+    relative = max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
+    truth, own_error = _truth(expected)
+    finite = truth[torch.isfinite(truth)]
+    scale = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    return relative, max(relative * scale + REFERENCE_ERROR_FACTOR * own_error, ABSOLUTE_FLOOR)
+
+
+def _truth(expected: Expected) -> tuple[torch.Tensor, float]:
+    """Return the best known values as float64, and the reference's largest distance from its own fp64 run."""
+    value = _wide(expected.value)
+    if expected.exact is None:
+        return value, 0.0
+    exact = _wide(expected.exact)
+    both = torch.isfinite(value) & torch.isfinite(exact)
+    if not bool(both.any()):
+        return value, 0.0
+    distance = (value - exact).abs()[both]
+    own_error = float(distance.max())
+    relative = RELATIVE[arenas.NAMES[expected.value.dtype]]
+    scale = float(exact[both].square().mean().sqrt())
+    if own_error > 100 * relative * max(scale, ABSOLUTE_FLOOR):
+        # So far apart the two runs did not compute the same thing (a cast or a constant of its own dtype inside).
+        return value, 0.0
+    return torch.where(both, exact, value), own_error
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor).double() if tensor.is_complex() else tensor.double()
+
+
+def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparison:
+    """Compare one output with the expected tensor of the same dtype and shape.
+
+    NaNs and infinities must stand where the reference has them, with the same sign. Integers and booleans must be
+    equal. Floats must be within `tolerance`.
+    """
+    if not got.numel():
+        return Comparison(ok=True)
+    if not (got.dtype.is_floating_point or got.is_complex()):
+        return _compare_exactly(got, expected.value)
+    truth, _ = _truth(expected)
+    relative, absolute = tolerance(expected, reduction)
+    value, result = _wide(expected.value), _wide(got)
+    error = (result - truth).abs()
+    agree = error <= relative * truth.abs() + absolute
+    finite = torch.isfinite(value)
+    agree = torch.where(finite, agree & torch.isfinite(result), _same_special(result, value))
+    measured = error[torch.isfinite(error)]
+    largest = float(measured.max()) if measured.numel() else math.nan
+    return _report(agree, torch.where(torch.isnan(error), torch.inf, error), truth, result, largest)
+
+
+def _same_special(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return (torch.isnan(got) & torch.isnan(value)) | (got == value)
+
+
+def _compare_exactly(got: torch.Tensor, value: torch.Tensor) -> Comparison:
+    if got.dtype == torch.bool:
+        # Another byte than 0 or 1 in a bool is no bool: compared as bytes it cannot hide.
+        got, value = got.view(torch.uint8), value.view(torch.uint8)
+    agree = got == value
+    wide_got, wide_value = got.double(), value.double()
+    error = (wide_got - wide_value).abs()
+    return _report(agree, error, wide_value, wide_got, float(error.max()))
+
+
+def _report(
+    agree: torch.Tensor, error: torch.Tensor, truth: torch.Tensor, got: torch.Tensor, largest: float
+) -> Comparison:
+    mismatched = int((~agree).sum())
+    if not mismatched:
+        return Comparison(ok=True, max_abs_error=largest, total=agree.numel())
+    flat = int(torch.where(agree, -1.0, error).flatten().argmax())
+    where = tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), agree.shape))
+    expected_value, got_value = float(truth.flatten()[flat]), float(got.flatten()[flat])
+    message = (
+        f"{mismatched} of {agree.numel()} elements ({mismatched / agree.numel():.2%}) are wrong; "
+        f"the worst is at index {list(where)}: expected {expected_value:.7g}, got {got_value:.7g}"
+    )
+    return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value, message)
+
+
+def form_mismatch(got: wire.Value, expected: wire.Value, place: str = "the output") -> str:
+    """Return how the form of an output differs from the expected one: structure, dtype, shape; empty if it does not."""
+    match expected, got:
+        case TensorSlot(), TensorSlot():
+            return _slot_mismatch(got, expected, place)
+        case tuple(), tuple() if len(expected) != len(got):
+            return f"{place} has {len(got)} items; expected {len(expected)}"
+        case tuple(), tuple():
+            return _first_mismatch(_numbered(got), _numbered(expected), place)
+        case dict(), dict() if expected.keys() != got.keys():
+            return f"{place} has the keys {sorted(got)}; expected {sorted(expected)}"
+        case dict(), dict():
+            return _first_mismatch(got, expected, place)
+        case _:
+            return _value_mismatch(got, expected, place)
+
+
+def _numbered(items: tuple[Any, ...]) -> dict[str, Any]:
+    return {str(number): item for number, item in enumerate(items)}
+
+
+def _first_mismatch(got: dict[str, Any], expected: dict[str, Any], place: str) -> str:
+    found = (form_mismatch(got[key], expected[key], f"{place}[{key}]") for key in expected)
+    return next(filter(None, found), "")
+
+
+def _slot_mismatch(got: TensorSlot, expected: TensorSlot, place: str) -> str:
+    if expected.dtype != got.dtype:
+        return f"{place} has dtype {got.dtype}; expected {expected.dtype}"
+    return "" if expected.shape == got.shape else f"{place} has shape {_shape(got)}; expected {_shape(expected)}"
+
+
+def _value_mismatch(got: wire.Value, expected: wire.Value, place: str) -> str:
+    if isinstance(expected, TensorSlot) or isinstance(got, TensorSlot) or type(got) is not type(expected):
+        return f"{place} is {_kind(got)}; expected {_kind(expected)}"
+    if isinstance(expected, float) and isinstance(got, float):
+        same = math.isclose(got, expected, rel_tol=1e-4, abs_tol=1e-8) or (math.isnan(got) and math.isnan(expected))
+        return "" if same else f"{place} is {got!r}; expected {expected!r}"
+    return "" if got == expected else f"{place} is {str(got)[:80]}; expected {str(expected)[:80]}"
+
+
+def _shape(slot: TensorSlot) -> str:
+    return f"[{', '.join(map(str, slot.shape))}]"
+
+
+def _kind(value: Any) -> str:
+    return f"a tensor {value}" if isinstance(value, TensorSlot) else f"a {type(value).__name__}"

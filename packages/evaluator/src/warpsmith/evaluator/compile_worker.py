@@ -1,0 +1,39 @@
+"""The compile worker: compiles the kernels of one candidate. No candidate process can reach its channel."""
+
+from pathlib import Path
+from typing import Any
+
+from warpsmith.evaluator import _native, compiling, extract, protocol
+from warpsmith.evaluator.protocol import Kind
+
+
+def prepare() -> None:
+    """Do what the first compilation would otherwise pay for; called in the zygote."""
+    extract.extract("import triton.language as tl\nN = tl.constexpr(2 * 3)\n")
+
+
+def serve(channel: _native.Channel, scratch: Path, arch: int) -> None:
+    """Compile once, answer, and end."""
+    fields = protocol.receive(channel).fields
+    answer = compile_source(fields.text("source"), fields.sequence("launches"), scratch, arch)
+    protocol.send(channel, Kind.COMPILED, answer)
+
+
+def compile_source(source: str, launches: list[dict[str, Any]], scratch: Path, arch: int) -> dict[str, Any]:
+    """Compile every launch and return the fields of a COMPILED message: `ok`, `category`, `message`, `tf32`."""
+    try:
+        kernels = compiling.load_kernels(extract.extract(source), scratch)
+        facts = [compiling.compile_launch(kernels, launch, arch) for launch in launches]
+    except SyntaxError as error:
+        return _failed("syntax_error", f"line {error.lineno}: {error.msg}")
+    except extract.ExtractionError as error:
+        return _failed("triton_compilation_error", str(error))
+    except compiling.KernelCompilationError as error:
+        return _failed(error.category, str(error))
+    except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
+        return _failed("triton_compilation_error", f"{type(error).__name__}: {error}")
+    return {"ok": True, "category": "", "message": "", "tf32": any(fact["tf32"] for fact in facts)}
+
+
+def _failed(category: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "category": category, "message": message[:8000], "tf32": False}

@@ -1,0 +1,198 @@
+"""Compiles kernels, taken from a candidate's source by syntax, for a chip that need not be there."""
+
+import builtins
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+
+from warpsmith.evaluator.arenas import TORCH_DTYPES
+from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, Extracted
+
+MODULE_NAME: Final = "candidate_kernels"
+OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
+SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
+"""Shared memory that one block may take, in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+class KernelCompilationError(EvaluatorError):
+    """A kernel does not compile for the target chip."""
+
+    def __init__(self, message: str, category: str = "triton_compilation_error") -> None:
+        super().__init__(message)
+        self.category = category
+
+
+def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[Any]]:
+    """Execute the extracted source (imports, constants, kernel definitions) and return its kernels by name.
+
+    The source is written to `folder`, because Triton reads a kernel's text from its file.
+    """
+    for name in extracted.reached:
+        check_reached(name)
+    path = folder / f"{MODULE_NAME}.py"
+    path.write_text(extracted.source, encoding="utf-8")
+    namespace: dict[str, Any] = {"__name__": MODULE_NAME, "__file__": str(path), JIT_NAME: triton.jit}
+    exec(compile(extracted.source, str(path), "exec"), namespace)
+    return {name: namespace[name] for name in extracted.kernels}
+
+
+def check_reached(name: str) -> None:
+    """Raise unless a dotted library name ends at something that a kernel may use and passes through no other module."""
+    parts = name.split(".")
+    cut = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in ALLOWED_MODULES), default=0)
+    if not cut:
+        found: Any = vars(builtins).get(name)
+    else:
+        found = importlib.import_module(".".join(parts[:cut]))
+    for part in parts[cut:] if cut else []:
+        if isinstance(found, ModuleType) and found.__name__ not in ALLOWED_MODULES:
+            raise KernelCompilationError(
+                f"{name} passes through the module {found.__name__}, which is closed to kernels."
+            )
+        if part not in dir(found):
+            raise KernelCompilationError(f"{name} does not exist in this version of Triton ({triton.__version__}).")
+        found = getattr(found, part)
+    if not _is_kernel_value(found):
+        raise KernelCompilationError(f"{name} is nothing that a kernel may use.")
+
+
+def _is_kernel_value(found: Any) -> bool:
+    if isinstance(found, ModuleType):
+        return found.__name__ in ALLOWED_MODULES
+    if isinstance(found, JITCallable | tl.dtype | tl.constexpr | int | float | str | bool):
+        return True
+    if tl.core.is_builtin(found):
+        return True
+    module = str(getattr(found, "__module__", ""))
+    return module.startswith(("triton.language", "math")) or found in {triton.cdiv, triton.next_power_of_2}
+
+
+def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any], arch: int) -> dict[str, Any]:
+    """Compile one captured launch to a cubin for sm_`arch`.
+
+    Args:
+        kernels: what `load_kernels` returned.
+        launch: `kernel`, `arguments` and `options`, as the interpreted run reported them.
+        arch: the chip's compute capability, 90 for sm_90.
+
+    Returns:
+        `shared_bytes`, `cubin_bytes` and whether a float32 dot runs in TF32 (`tf32`).
+
+    Raises:
+        KernelCompilationError: with Triton's own message and the line in the candidate's source.
+    """
+    kernel = kernels.get(str(launch["kernel"]))
+    if kernel is None:
+        raise KernelCompilationError(
+            f"The kernel {launch['kernel']} that ran is no @triton.jit function at the top level of the source, so it "
+            "cannot be compiled by itself. Define every kernel at module level."
+        )
+    try:
+        compiled = _compile(kernel, launch, arch)
+    except OutOfResources as error:
+        raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
+    except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
+        raise KernelCompilationError(clean(str(error))) from error
+    except Exception as error:
+        # Whatever else the compiler raises while it walks a kernel is about that kernel: its type says what.
+        raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
+    return _facts(compiled, launch, arch)
+
+
+def _compile(kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any:
+    target = GPUTarget("cuda", arch, 32)
+    backend = make_backend(target)
+    bind = create_function_from_signature(kernel.signature, kernel.params, backend)
+    arguments = {name: _stand_in(description) for name, description in dict(launch["arguments"]).items()}
+    options = {name: value for name, value in dict(launch["options"]).items() if name in OPTION_NAMES}
+    bound, specialization, rest = bind(**arguments, **options)
+    parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
+    source = ASTSource(kernel, signature, constexprs, attributes)
+    return triton.compile(source, target=target, options=parsed.__dict__)
+
+
+def _stand_in(description: Any) -> Any:
+    """Return what specialises like the argument that was described."""
+    match description:
+        case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
+            return _Tensor(TORCH_DTYPES[name], aligned)
+        case ["value", value]:
+            return value
+        case ["dtype", str(name)]:
+            return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
+        case ["tuple", list(items)]:
+            return tuple(_stand_in(item) for item in items)
+        case [str(kind), *_]:
+            raise KernelCompilationError(f"A kernel argument of kind {kind} cannot be compiled for without a device.")
+        case _:
+            raise KernelCompilationError("A kernel argument is described in a way that is not understood.")
+
+
+_DTYPE_SHORT: Final = {"int1": "i1"} | {
+    f"{long}{bits}": f"{short}{bits}" for long, short in (("int", "i"), ("uint", "u")) for bits in (8, 16, 32, 64)
+}
+
+
+class _Tensor(MockTensor):  # type: ignore[misc]
+    """A tensor argument without memory: its dtype, and whether its address is a multiple of 16."""
+
+    def __init__(self, dtype: torch.dtype, aligned: bool) -> None:
+        super().__init__(dtype)
+        self.address = 0 if aligned else 4
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
+    shared = int(compiled.metadata.shared)
+    limit = SHARED_MEMORY_BYTES.get(arch)
+    if limit is not None and shared > limit:
+        raise KernelCompilationError(
+            f"Kernel {launch['kernel']} needs {shared} bytes of shared memory; sm_{arch} has {limit} for a block. "
+            "Make its blocks smaller or lower num_stages.",
+            "shared_memory_exceeded",
+        )
+    ttir = str(compiled.asm["ttir"])
+    return {"shared_bytes": shared, "cubin_bytes": len(compiled.asm["cubin"]), "tf32": has_tf32_dot(ttir)}
+
+
+def has_tf32_dot(ttir: str) -> bool:
+    """Whether the intermediate code holds a dot of float32 operands that runs in TF32."""
+    return any("inputPrecision = tf32" in line and "xf32>" in line.partition(" : ")[2] for line in ttir.splitlines())
+
+
+def clean(message: str) -> str:
+    """Return Triton's message without terminal colours and with the scratch path shortened."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    return re.sub(rf"\S*/{MODULE_NAME}\.py", "candidate", text).strip()
+
+
+def compile_trusted_kernel(arch: int, folder: Path) -> None:
+    """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork."""
+    extracted = Extracted(_TRUSTED, ("scale",), frozenset())
+    launch = {"kernel": "scale", "arguments": _TRUSTED_ARGUMENTS, "options": {}}
+    compile_launch(load_kernels(extracted, folder), launch, arch)
+
+
+_TRUSTED_ARGUMENTS: Final = {"x": ["tensor", "float32", True], "n": ["value", 7], "BLOCK": ["value", 64]}
+_TRUSTED: Final = f"""\
+import triton.language as tl
+@{JIT_NAME}
+def scale(x, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets, mask=offsets < n, other=0.0)
+    tl.store(x + offsets, tl.exp(values) / tl.sum(values, axis=0), mask=offsets < n)
+"""

@@ -1,0 +1,334 @@
+"""One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
+
+import os
+import random
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native, arenas, trials, wire
+from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
+from warpsmith.evaluator.compilation import Compilation, CompileService
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import LayoutError, WireError
+from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.pool import Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.trials import Trial
+from warpsmith.evaluator.verdict import ERROR_CATEGORIES
+
+MAX_LAUNCHES: Final = 256
+MAX_TEXT: Final = 4000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a candidate failed: a status of `Verdict` with its category and message."""
+
+    status: str
+    category: str
+    message: str
+
+
+class CandidateFailedError(Exception):
+    """The candidate failed; the evaluation ends with what it carries."""
+
+    def __init__(self, status: str, category: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(status, category, message[:MAX_TEXT])
+
+
+class TransientError(Exception):
+    """A candidate's worker was killed, starved or ran out of memory: to be tried again alone before it is blamed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass
+class Evidence:
+    """What one run of a candidate brought to light."""
+
+    failure: Failure | None = None
+    flags: set[str] = field(default_factory=set)
+    trials: int = 0
+    max_abs_error: float | None = None
+    mismatched_fraction: float | None = None
+    compilation: Compilation | None = None
+    tier: str = "none"
+
+    def note(self, comparison: Comparison) -> None:
+        self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
+        self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
+
+
+class CandidateRun:
+    """One candidate against one reference session."""
+
+    def __init__(
+        self, session: ReferenceSession, worker: Worker, source: str, config: EvaluatorConfig, deadline: float
+    ) -> None:
+        self.session = session
+        self.worker = worker
+        self.source = source
+        self.config = config
+        self.deadline = deadline
+        self.evidence = Evidence(tier=worker.tier)
+        self.launches: dict[bytes, dict[str, Any]] = {}
+        self.state = _native.Buffer.create("candidate-state", session.state.size)
+        self.inputs: tuple[Placed, _native.Buffer] | None = None
+        self.answers: tuple[Placed, _native.Buffer] | None = None
+        self.buffer_names: set[str] = set()
+        self.compiling: tuple[int, Future[Compilation]] | None = None
+
+    def conduct(self, count: int, rng: random.Random, compile_service: CompileService) -> Evidence:
+        """Load the candidate, run `count` trials and the ghost replay; compile meanwhile."""
+        try:
+            self._load()
+            previous: bytes | None = None
+            for trial in trials.plan(count, rng):
+                trial, answer = trials.prepare(self.session, trial, previous, rng)  # noqa: PLW2901
+                previous = bytes(memoryview(self.session.inputs_buffer))
+                self._try(trial, answer, rng)
+                self._start_compiling(compile_service)
+            self._replay_without_kernels(answer, rng)
+        except CandidateFailedError as failed:
+            self.evidence.failure = failed.failure
+        self._start_compiling(compile_service)
+        if self.compiling is not None:
+            self.evidence.compilation = self.compiling[1].result()
+        return self.evidence
+
+    def _start_compiling(self, compile_service: CompileService) -> None:
+        """Have the launches compiled that are known by now, unless just these are under way already."""
+        known = len(self.launches)
+        if known and (self.compiling is None or self.compiling[0] != known):
+            self.compiling = (known, compile_service.start(self.source, list(self.launches.values())))
+
+    def _load(self) -> None:
+        session = self.session
+        memoryview(self.state)[:] = memoryview(session.state_buffer)
+        tree = wire.Fields(session.state.tree)
+        fields = {
+            "source": self.source,
+            "seed": session.init_seed,
+            "bytes": session.state.size,
+            "init": tree.value("init"),
+            "parameters": tree.slot_map("parameters"),
+            "buffers": tree.slot_map("buffers"),
+            "extra_operators": list(self.config.extra_operators),
+        }
+        loaded = self._ask(Kind.LOAD, fields, [self.state.fileno()], Kind.LOADED).fields
+        if loaded.texts("unmatched"):
+            self.evidence.flags.add("unmatched_parameters")
+        self.buffer_names = set(loaded.texts("buffers"))
+
+    def _try(self, trial: Trial, answer: Answer, rng: random.Random) -> None:
+        """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
+        done = self._call(trial, answer, rng, ghost=False)
+        self.evidence.trials += 1
+        self._check_rules(done)
+        mismatch = form_mismatch(done.value("output"), answer.output)
+        if mismatch:
+            raise CandidateFailedError("incorrect", "unknown", f"{mismatch[0].upper()}{mismatch[1:]}.")
+        wrong = self._judge(answer)
+        if wrong:
+            remark = f" (this trial had {trial.remark})" if trial.remark else ""
+            raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
+
+    def _check_rules(self, done: wire.Fields) -> None:
+        refused = done.mapping("refused")
+        if refused:
+            self.evidence.flags.add("torch_fallback")
+            raise CandidateFailedError(
+                "rejected",
+                "unknown",
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
+                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+            )
+        if done.integer("launches") < 1:
+            self.evidence.flags.add("no_kernel")
+            raise CandidateFailedError("rejected", "unknown", "forward launched no Triton kernel.")
+        if done.flag("returns_input"):
+            self.evidence.flags.add("returns_input")
+
+    def _call(self, trial: Trial, answer: Answer, rng: random.Random, *, ghost: bool) -> wire.Fields:
+        """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
+        inputs, fresh_inputs = self._input_arena(trial.new_memory)
+        answers, fresh_answers = self._answer_arena(answer)
+        memoryview(self.state)[:] = memoryview(self.session.state_buffer)
+        memoryview(inputs)[:] = memoryview(self.session.inputs_buffer)
+        assert self.inputs is not None and self.answers is not None
+        arenas.poison(answers, self.answers[0].slots)
+        fields = {
+            "inputs": self.inputs[0].tree,
+            "inputs_bytes": self.inputs[0].size,
+            "answer": self.answers[0].tree,
+            "answers_bytes": self.answers[0].size,
+            "fresh": ["inputs"] * fresh_inputs + ["answers"] * fresh_answers,
+            "seed": rng.getrandbits(48),
+            "ghost": ghost,
+        }
+        fds = [inputs.fileno()] * fresh_inputs + [answers.fileno()] * fresh_answers
+        return self._ask(Kind.CALL, fields, fds, Kind.DONE).fields
+
+    def _input_arena(self, new_memory: bool) -> tuple[_native.Buffer, bool]:
+        placed = self.session.inputs
+        fresh = self.inputs is None or self.inputs[0] != placed or new_memory
+        if self.inputs is None or fresh:
+            self.inputs = (placed, _native.Buffer.create("candidate-inputs", placed.size))
+        return self.inputs[1], fresh
+
+    def _answer_arena(self, answer: Answer) -> tuple[_native.Buffer, bool]:
+        kept = {name: slot for name, slot in answer.buffers.items() if name in self.buffer_names}
+        placed = Placed.of({"output": answer.output, "buffers": kept}, self.config.max_tensor_bytes)
+        fresh = self.answers is None or self.answers[0] != placed
+        if self.answers is None or fresh:
+            buffer = _native.Buffer.create("candidate-answers", placed.size, writable_by_peer=True)
+            self.answers = (placed, buffer)
+        return self.answers[1], fresh
+
+    def _judge(self, answer: Answer) -> str:
+        """Compare private copies of the output buffer with the expected answer; return what is wrong, or nothing."""
+        reduction = self.session.reduction(answer)
+        for name, got, expected in self._pairs(answer):
+            comparison = compare(got, expected, reduction)
+            self.evidence.note(comparison)
+            if not comparison.ok:
+                return f"{name}{comparison.message}"
+        return ""
+
+    def _pairs(self, answer: Answer) -> list[tuple[str, torch.Tensor, Any]]:
+        assert self.answers is not None
+        placed, buffer = self.answers
+        tree = wire.Fields(placed.tree)
+        outputs = list(wire.slots(tree.value("output")))
+        many = len(outputs) > 1
+        pairs = [
+            (f"Output {number}: " if many else "", self._copy(buffer, slot), expected)
+            for number, (slot, expected) in enumerate(zip(outputs, answer.expected, strict=False))
+        ]
+        after = dict(zip(answer.buffers, answer.expected[len(outputs) :], strict=True))
+        kept = tree.slot_map("buffers")
+        return pairs + [
+            (f"Buffer {name} after forward: ", self._copy(buffer, kept[name]), after[name]) for name in kept
+        ]
+
+    @staticmethod
+    def _copy(buffer: _native.Buffer, slot: TensorSlot) -> torch.Tensor:
+        return arenas.view(buffer, slot).clone()
+
+    def _replay_without_kernels(self, answer: Answer, rng: random.Random) -> None:
+        """Run once more with every kernel a no-op: an output that is right even so does not come from the kernels."""
+        errors = self.evidence.max_abs_error, self.evidence.mismatched_fraction
+        try:
+            done = self._call(Trial(), answer, rng, ghost=True)
+            right = not form_mismatch(done.value("output"), answer.output) and not self._judge(answer)
+        except CandidateFailedError:
+            right = False
+        self.evidence.max_abs_error, self.evidence.mismatched_fraction = errors
+        if right:
+            self.evidence.flags.add("decoy_kernel")
+            raise CandidateFailedError(
+                "rejected",
+                "unknown",
+                "The output is the same when the kernels do nothing: they compute no part of it.",
+            )
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+        """Send one step and return its answer, keeping the launches reported on the way.
+
+        Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
+        """
+        try:
+            self.worker.send(kind, fields, fds, self._left())
+            while True:
+                message = self.worker.receive(self._left())
+                for fd in message.fds:
+                    os.close(fd)
+                if message.kind is Kind.LAUNCH:
+                    self._keep(message)
+                elif message.kind is Kind.FAILED:
+                    raise self._reported(message.fields)
+                elif message.kind is answer:
+                    return message
+                else:
+                    raise WireError(f"{message.kind.name} was sent; {answer.name} was expected.")
+        except WorkerDiedError as error:
+            raise self._death(error) from error
+        except WorkerTimeoutError as error:
+            raise self._overrun(error) from error
+        except (WireError, LayoutError, _native.NativeError) as error:
+            raise CandidateFailedError(
+                "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
+            ) from error
+
+    def _left(self) -> float:
+        return max(self.deadline - time.monotonic(), 0.001)
+
+    def _keep(self, message: Message) -> None:
+        fields = message.fields
+        launch = {
+            "kernel": fields.text("kernel", 200),
+            "arguments": fields.mapping("arguments"),
+            "options": fields.mapping("options"),
+        }
+        if len(self.launches) < MAX_LAUNCHES:
+            self.launches[wire.encode(launch)] = launch
+
+    def _reported(self, fields: wire.Fields) -> Exception:
+        """Turn what the candidate's process says went wrong into its failure."""
+        kind, message = fields.text("type", 100), fields.text("message", MAX_TEXT)
+        category = fields.text("category", 40)
+        category = category if category in ERROR_CATEGORIES else "unknown"
+        if category == "memory_fault":
+            self.evidence.flags.add("input_mutation")
+        trace = fields.text("trace", MAX_TEXT)
+        text = f"{kind}: {message}" + (f"\n{trace}" if trace else "")
+        loading = fields.text("stage", 20) == "load"
+        status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
+        if kind == "MemoryError" or "can't allocate memory" in message:
+            return TransientError(Failure(status, "unknown", f"out of memory: {text}"))
+        return CandidateFailedError(status, category, text)
+
+    def _death(self, error: WorkerDiedError) -> Exception:
+        """Tell a candidate's own end from one that others brought about."""
+        if error.ended is None:
+            return error
+        code, signal = error.ended
+        printed = self.worker.printed().strip()
+        said = f" It had printed: {printed[-500:]}" if printed else ""
+        if signal in _FAULTS:
+            message = f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own.{said}"
+            return CandidateFailedError("runtime_error", "segmentation_fault", message)
+        if signal == _SIGKILL:
+            message = "The candidate's process was killed twice, the second time while alone: it takes too much memory."
+            return TransientError(Failure("runtime_error", "process_error", message))
+        if signal == _SIGXCPU:
+            return CandidateFailedError("timeout", "timeout", "The candidate used more CPU time than it may.")
+        how = f"signal {signal}" if signal else f"exit code {code}"
+        message = f"The candidate's process left without an answer ({how}).{said}"
+        return CandidateFailedError("runtime_error", "process_error", message)
+
+    def _overrun(self, error: WorkerTimeoutError) -> Exception:
+        failure = Failure("timeout", "timeout", f"The candidate did not finish within {self.config.timeout_s:g} s.")
+        starved = error.cpu_seconds is None or error.cpu_seconds < 0.8 * self.config.timeout_s
+        if starved:
+            return TransientError(failure)
+        return CandidateFailedError(failure.status, failure.category, failure.message)
+
+
+_SIGKILL: Final = 9
+_SIGXCPU: Final = 24
+_FAULTS: Final = {
+    4: "an illegal instruction",
+    6: "abort()",
+    7: "a bus error",
+    8: "a floating point exception",
+    11: "a segmentation fault",
+}

@@ -1,0 +1,257 @@
+"""Watches Triton kernels run under the interpreter: what is launched with which signature, and what memory is touched.
+
+Runs in the candidate's own process, so what it finds is a hint: it explains honest mistakes (a missing mask, a store
+to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import autotuner, interpreter
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpsmith.evaluator.arenas import NAMES
+
+BF16_MESSAGE: Final = (
+    "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
+    "Use float32 or float16, or evaluate on a GPU."
+)
+MAX_SIGNATURES: Final = 64
+
+
+class UnsupportedDtypeError(RuntimeError):
+    """A kernel or a tensor uses a dtype that the interpreter computes wrongly."""
+
+
+class IllegalAccessError(RuntimeError):
+    """A kernel loads or stores outside every tensor that it was given."""
+
+
+class InputMutationError(RuntimeError):
+    """A kernel or an operator writes to an input or a parameter."""
+
+
+class TooManySignaturesError(RuntimeError):
+    """A candidate launches its kernels with more different signatures than anybody needs."""
+
+
+@dataclass(frozen=True)
+class MemoryRange:
+    """The bytes of one tensor's storage, [start, end)."""
+
+    start: int
+    end: int
+    name: str
+    read_only: bool
+
+
+class LaunchMonitor:
+    """Sees every kernel launch of this process once `install` has been called.
+
+    Args:
+        report: called once for each new signature, before the kernel runs.
+        is_read_only: tells whether a tensor lies in memory of the judge.
+    """
+
+    def __init__(self, report: Callable[[dict[str, Any]], None], is_read_only: Callable[[torch.Tensor], bool]) -> None:
+        self.launches = 0
+        self.ghost = False
+        self._report = report
+        self._is_read_only = is_read_only
+        self._seen: set[str] = set()
+        self._ranges: list[MemoryRange] = []
+        self._kernel = ""
+
+    def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> bool:
+        """Note one launch; False if the kernel must not run."""
+        self.launches += 1
+        signature = {
+            "kernel": name,
+            "arguments": {key: describe_argument(value) for key, value in arguments.items()},
+            "options": {key: value for key, value in options.items() if isinstance(value, bool | int | float | str)},
+        }
+        self._note(signature)
+        self._kernel = name
+        self._ranges = [*self._memory(arguments)]
+        return not self.ghost
+
+    def _note(self, signature: dict[str, Any]) -> None:
+        text = repr(signature)
+        if text in self._seen:
+            return
+        if len(self._seen) >= MAX_SIGNATURES:
+            raise TooManySignaturesError(f"more than {MAX_SIGNATURES} different launch signatures")
+        self._seen.add(text)
+        self._report(signature)
+
+    def _memory(self, arguments: dict[str, Any]) -> Iterator[MemoryRange]:
+        for name, tensor in _tensors(arguments):
+            if tensor.dtype == torch.bfloat16:
+                raise UnsupportedDtypeError(BF16_MESSAGE)
+            storage = tensor.untyped_storage()
+            start = storage.data_ptr()
+            yield MemoryRange(start, start + storage.nbytes(), name, self._is_read_only(tensor))
+
+    def check_access(self, pointers: Any, mask: Any, item_bytes: int, stores: bool) -> None:
+        """Raise unless every active pointer lies in an argument's storage, and in none of the judge's for a store."""
+        active = np.asarray(pointers)[np.asarray(mask, dtype=bool)]
+        if not active.size:
+            return
+        low, high = int(active.min()), int(active.max()) + item_bytes
+        for memory in self._ranges:
+            if memory.start <= low and high <= memory.end:
+                self._check_writable(memory, stores)
+                return
+        self._check_each(active, item_bytes, stores)
+
+    def _check_each(self, active: Any, item_bytes: int, stores: bool) -> None:
+        inside = np.zeros(active.shape, dtype=bool)
+        for memory in self._ranges:
+            held = (active >= memory.start) & (active + item_bytes <= memory.end)
+            if held.any():
+                self._check_writable(memory, stores)
+            inside |= held
+        if not inside.all():
+            raise IllegalAccessError(self._explain(active[~inside], stores))
+
+    def _check_writable(self, memory: MemoryRange, stores: bool) -> None:
+        if stores and memory.read_only:
+            raise InputMutationError(f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter")
+
+    def _explain(self, outside: Any, stores: bool) -> str:
+        first = int(outside.flat[0])
+        verb = "stores" if stores else "loads"
+        text = f"kernel {self._kernel} {verb} {outside.size} elements outside every tensor that it was given"
+        before = [memory for memory in self._ranges if memory.start <= first]
+        if before:
+            nearest = max(before, key=lambda memory: memory.end)
+            text += f"; the first lies {first - nearest.end} bytes past the end of {nearest.name}"
+        return f"{text}. A mask or an offset is missing or wrong."
+
+
+def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, TensorDescriptor):
+            yield name, value.base
+        elif isinstance(value, tuple):
+            yield from _tensors({f"{name}[{index}]": item for index, item in enumerate(value)})
+
+
+def describe_argument(value: Any) -> list[Any]:
+    """Return a launch argument as plain values: what its specialisation depends on, and nothing of its content."""
+    match value:
+        case torch.Tensor():
+            return ["tensor", NAMES.get(value.dtype, str(value.dtype)), value.data_ptr() % 16 == 0]
+        case TensorDescriptor():
+            return ["descriptor", NAMES.get(value.base.dtype, ""), list(value.block_shape)]
+        case None | bool() | int() | float() | str():
+            return ["value", value]
+        case _:
+            return _describe_constexpr(value)
+
+
+def _describe_constexpr(value: Any) -> list[Any]:
+    match value:
+        case tl.constexpr():
+            return describe_argument(value.value)
+        case tl.dtype():
+            return ["dtype", str(value)]
+        case tuple():
+            return ["tuple", [describe_argument(item) for item in value]]
+        case interpreter.InterpretedFunction():
+            return ["kernel", value.fn.__name__]
+        case _:
+            return ["unsupported", type(value).__name__]
+
+
+def install(monitor: LaunchMonitor) -> None:
+    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`."""
+    _watch_launches(monitor)
+    _watch_memory(monitor)
+    _take_first_autotune_config()
+
+
+def _watch_launches(monitor: LaunchMonitor) -> None:
+    original = interpreter.InterpretedFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        names: Sequence[str] = self.arg_names
+        arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
+        options = {key: value for key, value in kwargs.items() if key not in names}
+        if not monitor.launch(self.fn.__name__, arguments, options):
+            return None
+        return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    interpreter.InterpretedFunction.run = run
+    # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
+    interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (list(args), dict(kwargs))
+    interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+
+
+def _watch_memory(monitor: LaunchMonitor) -> None:
+    builder = interpreter.InterpreterBuilder
+    load, store = builder.create_masked_load, builder.create_masked_store
+    rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
+
+    def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        monitor.check_access(ptrs.data, mask.data, _item_bytes(ptrs), stores=False)
+        return load(self, ptrs, mask, *rest, **named)
+
+    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        monitor.check_access(ptrs.data, mask.data, _item_bytes(ptrs), stores=True)
+        return store(self, ptrs, value, mask, *rest, **named)
+
+    def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+        monitor.check_access(ptr.data, mask.data, _item_bytes(ptr), stores=True)
+        return rmw(self, op, ptr, val, mask, *rest)
+
+    def create_atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+        monitor.check_access(ptr.data, np.ones_like(ptr.data, dtype=bool), _item_bytes(ptr), stores=True)
+        return cas(self, ptr, *rest)
+
+    def refuse_bf16(self: Any) -> Any:
+        raise UnsupportedDtypeError(BF16_MESSAGE)
+
+    builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
+    builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
+    builder.get_bf16_ty = refuse_bf16
+
+
+def _item_bytes(pointers: Any) -> int:
+    bits: int = pointers.get_element_ty().primitive_bitwidth
+    return max(bits // 8, 1)
+
+
+def _take_first_autotune_config() -> None:
+    """Let `triton.autotune` take its first configuration: there is no device to time the others on."""
+    original = autotuner.Autotuner.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.configs = self.configs[:1]
+
+    autotuner.Autotuner.__init__ = init
+
+
+def run_trusted_kernel() -> None:
+    """Interpret one kernel of our own, so that what the interpreter imports and builds lazily is there before a fork."""
+    x = torch.arange(8, dtype=torch.float32)
+    out = torch.empty_like(x)
+    _warm_up[(1,)](x, out, 8, BLOCK=8)
+    if not torch.equal(out, x + x.sum()):
+        raise RuntimeError("Triton's interpreter computed a trusted kernel wrongly.")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _warm_up(x_ptr: Any, out_ptr: Any, n: Any, BLOCK: tl.constexpr) -> None:
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    tl.store(out_ptr + offsets, x + tl.sum(x, axis=0), mask=mask)

@@ -1,0 +1,294 @@
+"""The judge: a trusted process that owns a device, the secret seeds, the expected outputs, the clock and the verdict.
+
+It runs no foreign code, not even the reference. Started by the client as `python -m warpsmith.evaluator.judge FD`.
+"""
+
+import ctypes
+import random
+import secrets
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native, protocol, wire
+from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileService
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
+from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
+from warpsmith.evaluator.sandbox import TIER_STRENGTH
+from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid
+from warpsmith.records.errors import WarpsmithError
+
+PR_SET_DUMPABLE: Final = 4
+ATTEMPTS: Final = 2
+
+
+class Floor:
+    """Lets evaluations run side by side, or one alone: what failed in company is tried again by itself."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._running = 0
+        self._alone = False
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        with self._state:
+            self._state.wait_for(lambda: not self._alone)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._state:
+                self._running -= 1
+                self._state.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._state:
+            self._state.wait_for(lambda: not self._alone)
+            self._alone = True
+            self._state.wait_for(lambda: self._running == 0)
+        try:
+            yield
+        finally:
+            with self._state:
+                self._alone = False
+                self._state.notify_all()
+
+
+class Judge:
+    """Evaluates candidates on this machine; `evaluate` may be called from several threads."""
+
+    def __init__(self, config: EvaluatorConfig) -> None:
+        self.config = config
+        self.machine = Machine(config)
+        self.references = ReferenceStore(self.machine, audit)
+        self.compiling = CompileService(self.machine)
+        self.floor = Floor()
+
+    def evaluate(self, problem: Problem, source: str, *, trials: int, seed: int | None, timeout_s: float) -> Verdict:
+        """Return the verdict on one candidate.
+
+        Raises:
+            EvaluatorError: the problem is bad, or a worker cannot be contained. Never for what a candidate does.
+        """
+        config = self.config.model_copy(update={"timeout_s": timeout_s})
+        request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
+        started = time.monotonic()
+        try:
+            evidence = _Run(self, request).in_company()
+        except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
+            return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
+        except ReferenceFailedError as error:
+            raise BadProblemError(
+                f"Problem {problem.name} raised in {error.stage}: {error}.", "Mend the problem."
+            ) from error
+        return verdict_of(evidence, time.monotonic() - started)
+
+    def close(self) -> None:
+        self.compiling.close()
+        self.references.close()
+        self.machine.close()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the client asked for, with the seed that makes all of it repeatable."""
+
+    problem: Problem
+    source: str
+    trials: int
+    seed: int
+    config: EvaluatorConfig
+
+
+class _Run:
+    """One request: its attempts in company and, where that fails for reasons that company may explain, alone."""
+
+    def __init__(self, judge: Judge, request: Request) -> None:
+        self.judge = judge
+        self.request = request
+
+    def in_company(self) -> Evidence:
+        try:
+            with self.judge.floor.shared():
+                return self._with_spare_attempt()
+        except TransientError:
+            with self.judge.floor.alone():
+                return self._alone()
+
+    def _alone(self) -> Evidence:
+        try:
+            evidence = self._with_spare_attempt()
+        except TransientError as error:
+            evidence = Evidence(failure=error.failure)
+        evidence.flags.add("retried")
+        return evidence
+
+    def _with_spare_attempt(self) -> Evidence:
+        """Try again once when a worker of ours is lost: a reference killed from outside, a zygote that died."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._attempt()
+            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError):
+                continue
+        return self._attempt()
+
+    def _attempt(self) -> Evidence:
+        references, key = self.judge.references, self.request.problem.key
+        session = references.take(key, self.request.problem.source)
+        try:
+            flags = self._audited(session)
+            evidence = self._candidate(session)
+        except BaseException:
+            session.close()
+            raise
+        references.give_back(key, session)
+        evidence.flags |= flags
+        evidence.tier = min(evidence.tier, session.worker.tier, key=TIER_STRENGTH.__getitem__)
+        return evidence
+
+    def _audited(self, session: ReferenceSession) -> set[str]:
+        session.reset_state()
+        finding = self.judge.references.finding(self.request.problem.key, session)
+        if not finding:
+            return set()
+        if self.request.config.allow_degenerate:
+            return {"degenerate_problem"}
+        raise BadProblemError(
+            f"Problem {self.request.problem.name} is degenerate: {finding} would pass as its answer.",
+            "Change its inputs so that the output depends on them, or set allow_degenerate to have it flagged instead.",
+        )
+
+    def _candidate(self, session: ReferenceSession) -> Evidence:
+        worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
+        try:
+            deadline = time.monotonic() + self.request.config.timeout_s
+            run = CandidateRun(session, worker, self.request.source, self.request.config, deadline)
+            return run.conduct(self.request.trials, random.Random(self.request.seed), self.judge.compiling)
+        finally:
+            worker.close()
+
+
+def verdict_of(evidence: Evidence, seconds: float) -> Verdict:
+    """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
+    compilation = evidence.compilation or Compilation(ok=False)
+    failure = evidence.failure
+    status: Status = failure.status if failure else "correct"  # type: ignore[assignment]
+    category = failure.category if failure else None
+    message = failure.message if failure else None
+    if evidence.compilation is not None and not compilation.ok and status not in {"rejected", "timeout"}:
+        status, category, message = "compile_error", compilation.category, compilation.message
+    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 else set())
+    if status == "incorrect" and compilation.tf32:
+        message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'
+    return Verdict(
+        status=status,
+        compiled=compilation.ok,
+        correct=status == "correct",
+        isolation_tier=evidence.tier,
+        flags=tuple(sorted(flags)),
+        error_category=category,
+        error_message=message,
+        max_abs_error=evidence.max_abs_error,
+        mismatched_fraction=evidence.mismatched_fraction,
+        trials=evidence.trials,
+        cached=compilation.cached,
+        seconds=Seconds(compile=compilation.seconds, evaluate=seconds),
+    )
+
+
+class Service:
+    """Answers the client's requests over one channel, several at once."""
+
+    def __init__(self, channel: _native.Channel, judge: Judge) -> None:
+        self._channel = channel
+        self._judge = judge
+        self._lock = threading.Lock()
+
+    def serve(self) -> None:
+        """Answer until the client closes the channel."""
+        with ThreadPoolExecutor(self._judge.config.slots, "slot") as slots:
+            while True:
+                try:
+                    message = protocol.receive(self._channel)
+                except _native.PeerClosed:
+                    slots.shutdown(wait=False, cancel_futures=True)
+                    return
+                slots.submit(self._answer, message.fields, time.monotonic())
+
+    def _answer(self, fields: wire.Fields, arrived: float) -> None:
+        number = fields.integer("number")
+        wait = time.monotonic() - arrived
+        try:
+            verdict = self._evaluate(fields)
+            verdict = replace(verdict, seconds=replace(verdict.seconds, wait=wait))
+            self._send(Kind.VERDICT, {"number": number, "verdict": verdict.to_record()})
+        except WarpsmithError as error:
+            refusal = {"number": number, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
+            self._send(Kind.REFUSED, refusal)
+        except Exception as error:  # noqa: BLE001  (a fault of the judge's own must reach the client as `invalid`)
+            self._send(Kind.VERDICT, {"number": number, "verdict": _own_fault(error).to_record()})
+
+    def _evaluate(self, fields: wire.Fields) -> Verdict:
+        problem = Problem(fields.text("name"), fields.text("problem"))
+        seed = fields.value("seed")
+        return self._judge.evaluate(
+            problem,
+            fields.text("candidate"),
+            trials=fields.integer("trials"),
+            seed=seed if isinstance(seed, int) else None,
+            timeout_s=fields.number("timeout_s"),
+        )
+
+    def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
+        with self._lock:
+            protocol.send(self._channel, kind, fields)
+
+
+def _own_fault(error: Exception) -> Verdict:
+    traceback.print_exception(error)
+    return invalid(f"The judge failed: {type(error).__name__}: {error}")
+
+
+def hide_memory() -> None:
+    """Forbid other processes of the same user to read this process: it holds what a candidate must not know."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def main(arguments: list[str]) -> None:
+    channel = _native.Channel(int(arguments[0]))
+    config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
+    hide_memory()
+    torch.set_num_threads(1)
+    try:
+        judge = Judge(config)
+        for pool in judge.machine.pools.values():
+            pool.await_first()
+    except (EvaluatorError, LayoutError) as error:
+        refusal = {"number": 0, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
+        protocol.send(channel, Kind.REFUSED, refusal)
+        return
+    protocol.send(channel, Kind.READY, {})
+    try:
+        Service(channel, judge).serve()
+    finally:
+        judge.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,137 @@
+"""Which torch operators a candidate's forward may use: those that allocate, view, reshape and move, but do not compute.
+
+The list is checked at operator level by `OperatorWatch`, a dispatch mode in the candidate's own process. That process
+belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def _operators(names: str) -> frozenset[str]:
+    return frozenset(f"aten::{name}" for name in names.split())
+
+
+ALLOCATION: Final = _operators("""
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
+    new_ones full full_like new_full scalar_tensor arange zero_ fill_ zero fill
+""")
+MOVEMENT: Final = _operators("""
+    copy_ clone contiguous _to_copy to lift_fresh lift_fresh_copy detach detach_ alias set_ resize_
+""")
+VIEWS: Final = _operators("""
+    view _unsafe_view reshape _reshape_alias as_strided t transpose permute expand unsqueeze squeeze slice select narrow
+    split split_with_sizes chunk unbind unfold diagonal movedim flatten unflatten view_as_real view_as_complex view_as
+    expand_as transpose_ t_ unsqueeze_ squeeze_
+""")
+SHAPES: Final = _operators("_local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size")
+ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
+
+EXPORTS: Final = frozenset({"numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_"})
+"""Ways of a tensor's content into Python, where it could be computed on unseen."""
+
+_FRESH: Final = _operators("empty empty_like empty_strided empty_permuted new_empty new_empty_strided")
+_METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
+
+
+class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes every operator that is not allowed, poisons fresh memory, and finds writes to the judge's memory.
+
+    Args:
+        extra: operators allowed beyond the list, such as `aten::cat`.
+        is_read_only: tells whether a tensor lies in memory of the judge, which nobody may write.
+        on_write: called with the operator's name when such a tensor is about to be written; it should raise.
+        on_dtype: called with each tensor that an operator returns; it may raise for a dtype the device has not.
+    """
+
+    def __init__(
+        self,
+        extra: Iterable[str],
+        is_read_only: Callable[[torch.Tensor], bool],
+        on_write: Callable[[str], None],
+        on_dtype: Callable[[torch.Tensor], None],
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.allowed = ALLOWED | frozenset(extra)
+        self.refused: dict[str, int] = {}
+        self.paused = False
+        self._is_read_only = is_read_only
+        self._on_write = on_write
+        self._on_dtype = on_dtype
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(func.name()).partition(".")[0]
+        if name not in self.allowed:
+            self.note(name)
+        self._check_writes(func, name, args)
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self._on_dtype(result)
+            if name in _FRESH:
+                fill_with_garbage(result)
+        return result
+
+    def note(self, name: str) -> None:
+        """Count one use of an operator that is not allowed."""
+        self.refused[name] = self.refused.get(name, 0) + 1
+
+    def _check_writes(self, func: Any, name: str, args: Sequence[Any]) -> None:
+        for position, argument in enumerate(func._schema.arguments):
+            written = argument.alias_info is not None and argument.alias_info.is_write and name not in _METADATA
+            target = args[position] if written and position < len(args) else None
+            if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
+                self._on_write(name)
+
+
+def fill_with_garbage(tensor: torch.Tensor) -> None:
+    """Fill uninitialised memory with what no right answer holds, so that what a kernel leaves out is seen."""
+    if not tensor.numel():
+        return
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        tensor.fill_(float("nan"))
+    elif tensor.dtype == torch.bool:
+        tensor.fill_(True)
+    else:
+        tensor.fill_(torch.iinfo(tensor.dtype).max // 3)
+
+
+class ExportWatch(TorchFunctionMode):
+    """Notes each way of a tensor's content into Python that no dispatch mode sees, such as `Tensor.numpy`."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(getattr(func, "__name__", ""))
+        if name in EXPORTS:
+            self._note(f"Tensor.{name}")
+        return func(*args, **(kwargs or {}))
+
+
+class Watched:
+    """Runs a block under both watches."""
+
+    def __init__(self, operators: OperatorWatch) -> None:
+        self.operators = operators
+        self.exports = ExportWatch(operators.note)
+
+    def __enter__(self) -> OperatorWatch:
+        self.operators.__enter__()  # type: ignore[no-untyped-call]
+        self.exports.__enter__()  # type: ignore[no-untyped-call]
+        return self.operators
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exports.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        self.operators.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]

@@ -1,0 +1,354 @@
+"""The judge's side of zygotes and workers: starting them, keeping some ready, noticing their deaths."""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from warpsmith.evaluator import _native, protocol
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role
+from warpsmith.evaluator.zygote import ROLES, ZygoteKind
+
+OUTPUT_TAIL_BYTES: Final = 2000
+FORK_TIMEOUT_S: Final = 30.0
+MAX_START_FAILURES: Final = 3
+
+
+class WorkerDiedError(Exception):
+    """A worker ended without an answer: how, and what it last printed."""
+
+    def __init__(self, role: str, ended: "_native.Exit | None") -> None:
+        how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
+        super().__init__(f"the {role} worker ended without an answer ({how})")
+        self.ended = ended
+
+
+class WorkerTimeoutError(Exception):
+    """A worker gave no answer before the deadline. `cpu_seconds` is what it had used by then, None if unknown."""
+
+    def __init__(self, role: str, cpu_seconds: float | None) -> None:
+        super().__init__(f"the {role} worker gave no answer before its deadline")
+        self.cpu_seconds = cpu_seconds
+
+
+class Worker:
+    """One contained process and the judge's end of its channel. Single-use: it is killed when it is done with."""
+
+    def __init__(self, role: Role, number: int, channel: _native.Channel) -> None:
+        self.role = role
+        self.number = number
+        self.channel = channel
+        self.tier = "none"
+        self.pid = 0
+        self.ended: Future[_native.Exit | None] = Future()
+        self._pidfd = -1
+        self._output_fd = -1
+
+    def born(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
+        self.pid, self.tier, self._pidfd, self._output_fd = pid, tier, pidfd, output_fd
+
+    @property
+    def alive(self) -> bool:
+        return not self.ended.done()
+
+    def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
+        """Send one message; WorkerDiedError or WorkerTimeoutError as for `receive`."""
+        self._guarded(lambda: protocol.send(self.channel, kind, fields, fds, timeout_s))
+
+    def receive(self, timeout_s: float) -> Message:
+        """Receive one message.
+
+        Raises:
+            WorkerDiedError: the worker ended first.
+            WorkerTimeoutError: the deadline passed first; the worker still runs.
+            WireError, FrameError: the worker sent what is no message.
+        """
+        message: Message = self._guarded(lambda: protocol.receive(self.channel, max(timeout_s, 0.0)))
+        return message
+
+    def _guarded(self, operation: Callable[[], Any]) -> Any:
+        try:
+            return operation()
+        except _native.PeerClosed as error:
+            raise WorkerDiedError(self.role, self._await_end()) from error
+        except _native.DeadlineExceeded as error:
+            raise WorkerTimeoutError(self.role, self.cpu_seconds()) from error
+
+    def _await_end(self) -> "_native.Exit | None":
+        # A worker may close its channel and live on: it is ended here, so that there is an end to report.
+        try:
+            return self.ended.result(timeout=0.5)
+        except TimeoutError:
+            self._kill()
+        return self.ended.result(timeout=FORK_TIMEOUT_S)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time the worker's first process has used, or None once it is gone."""
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        # The program's name, which may hold anything, ends with the last bracket; times follow as fields 14 to 17.
+        ticks = sum(int(value) for value in status.rpartition(")")[2].split()[11:15])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def printed(self) -> str:
+        """Return the end of what the worker wrote to stdout and stderr; its file is padded with zero bytes."""
+        if self._output_fd < 0:
+            return ""
+        text = os.pread(self._output_fd, 1 << 20, 0).rstrip(b"\0")
+        return text[-OUTPUT_TAIL_BYTES:].decode("utf-8", "replace")
+
+    def _kill(self) -> None:
+        if self._pidfd >= 0 and self.alive:
+            _native.kill(self._pidfd)
+
+    def close(self) -> None:
+        """Kill the worker and everything it started, and let go of its descriptors."""
+        self._kill()
+        self.channel.close()
+        for fd in (self._pidfd, self._output_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._output_fd = -1
+
+
+@dataclass
+class _Pending:
+    worker: Worker
+    born: Future[Worker]
+
+
+@dataclass
+class Zygote:
+    """One running zygote process: forks workers on request, and reports how each ended."""
+
+    kind: ZygoteKind
+    process: subprocess.Popen[bytes]
+    channel: _native.Channel
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pending: dict[int, _Pending] = field(default_factory=dict)
+    workers: dict[int, Worker] = field(default_factory=dict)
+    dead: bool = False
+    listener: threading.Thread | None = None
+
+    @staticmethod
+    def start(kind: ZygoteKind, config: EvaluatorConfig) -> "Zygote":
+        """Start a zygote process; call `await_ready` before asking it for workers."""
+        channel, fd = _native.Channel.pair()
+        environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
+        if kind == "interpreting":
+            environment["TRITON_INTERPRET"] = "1"
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind]
+        try:
+            process = subprocess.Popen(command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL)
+        finally:
+            os.close(fd)
+        protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
+        return Zygote(kind, process, channel)
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Wait until the zygote has warmed up; JudgeUnavailableError if it does not."""
+        try:
+            message = protocol.receive(self.channel, timeout_s)
+        except _native.NativeError as error:
+            self.close()
+            raise JudgeUnavailableError(
+                f"The {self.kind} zygote did not start within {timeout_s:g} s (exit code {self.process.poll()}).",
+                "Its own message stands above, on stderr; check that torch and triton import.",
+            ) from error
+        if message.kind is not Kind.READY:
+            raise JudgeUnavailableError(f"The {self.kind} zygote began with {message.kind.name}; READY was expected.")
+        self.listener = threading.Thread(target=self._listen, name=f"{self.kind}-zygote", daemon=True)
+        self.listener.start()
+
+    def fork(self, role: Role, number: int) -> Worker:
+        """Return a worker that has said it is ready.
+
+        Raises:
+            IsolationUnavailableError: a layer of containment cannot be had.
+            WorkerDiedError, WorkerTimeoutError: the worker or the zygote ended or hung at its start.
+        """
+        channel, fd = _native.Channel.pair()
+        worker = Worker(role, number, channel)
+        pending = _Pending(worker, Future())
+        with self.lock:
+            self.pending[number] = pending
+            try:
+                protocol.send(self.channel, Kind.FORK, {"number": number, "role": role}, [fd], FORK_TIMEOUT_S)
+            except _native.NativeError as error:
+                del self.pending[number]
+                raise WorkerDiedError(role, None) from error
+            finally:
+                os.close(fd)
+        pending.born.result(timeout=FORK_TIMEOUT_S)
+        worker.receive(FORK_TIMEOUT_S)
+        return worker
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._hear(protocol.receive(self.channel))
+        except _native.NativeError:
+            self._died()
+
+    def _hear(self, message: Message) -> None:
+        fields = message.fields
+        number = fields.integer("number")
+        match message.kind:
+            case Kind.FORKED:
+                with self.lock:
+                    pending = self.pending.pop(number)
+                    self.workers[number] = pending.worker
+                pending.worker.born(fields.integer("pid"), fields.text("tier"), *message.fds)
+                pending.born.set_result(pending.worker)
+            case Kind.FORK_FAILED:
+                with self.lock:
+                    pending = self.pending.pop(number)
+                pending.born.set_exception(_isolation_error(fields.text("layer"), fields.text("message")))
+            case Kind.EXITED:
+                with self.lock:
+                    worker = self.workers.pop(number)
+                code, signal = fields.value("code"), fields.value("signal")
+                worker.ended.set_result(_native.Exit(code, signal))  # type: ignore[arg-type]
+
+    def _died(self) -> None:
+        """Fail what was asked of the zygote and end its workers: nobody is left to reap them."""
+        with self.lock:
+            self.dead = True
+            pending, self.pending = self.pending, {}
+            workers, self.workers = self.workers, {}
+        for request in pending.values():
+            request.born.set_exception(WorkerDiedError(request.worker.role, None))
+        for worker in workers.values():
+            worker.ended.set_result(None)
+
+    def close(self) -> None:
+        """Close the channel, at which the zygote kills its workers and ends; kill it if it does not."""
+        protocol.hang_up(self.channel)
+        if self.listener is not None and self.listener is not threading.current_thread():
+            self.listener.join()
+        self.channel.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _isolation_error(layer: str, message: str) -> IsolationUnavailableError:
+    return IsolationUnavailableError(
+        f"A worker could not be contained: {layer}: {message}",
+        "Run `warpsmith-evaluator doctor` to see what this machine gives, or accept a weaker tier with --isolation.",
+    )
+
+
+class Pool:
+    """Keeps workers of one role forked and contained before they are needed."""
+
+    def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker]) -> None:
+        self.role = role
+        self._fork = fork
+        self._ready: queue.SimpleQueue[Worker | BaseException] = queue.SimpleQueue()
+        self._wanted = threading.Semaphore(size)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._refill, name=f"{role}-pool", daemon=True)
+        self._thread.start()
+
+    def take(self, timeout_s: float) -> Worker:
+        """Return a ready worker; the caller owns it and closes it.
+
+        Raises:
+            IsolationUnavailableError, JudgeUnavailableError: no worker can be made.
+            WorkerTimeoutError: none was ready in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                item = self._ready.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except queue.Empty:
+                raise WorkerTimeoutError(self.role, None) from None
+            self._wanted.release()
+            if isinstance(item, BaseException):
+                raise item
+            if item.alive:
+                return item
+            item.close()
+
+    def await_first(self) -> None:
+        """Wait for the first worker, so that a machine that cannot make one says so at the start."""
+        item = self._ready.get(timeout=2 * FORK_TIMEOUT_S)
+        if isinstance(item, BaseException):
+            raise item
+        self._ready.put(item)
+
+    def _refill(self) -> None:
+        while True:
+            self._wanted.acquire()
+            if self._closed.is_set():
+                return
+            try:
+                self._ready.put(self._fork(self.role))
+            except BaseException as error:  # noqa: BLE001  (the taker raises it; the pool itself must go on)
+                self._ready.put(error)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._wanted.release()
+        self._thread.join(timeout=FORK_TIMEOUT_S)
+        while not self._ready.empty():
+            item = self._ready.get()
+            if isinstance(item, Worker):
+                item.close()
+
+
+class Machine:
+    """The zygotes and the pools of one judge. A zygote that died is started anew at the next fork."""
+
+    def __init__(self, config: EvaluatorConfig) -> None:
+        self.config = config
+        self._lock = threading.Lock()
+        self._numbers = iter(range(1, 1 << 62))
+        self._zygotes = {kind: Zygote.start(kind, config) for kind in ROLES}
+        for zygote in self._zygotes.values():
+            zygote.await_ready(config.start_timeout_s)
+        size = config.slots * config.ready_workers
+        self.pools = {role: Pool(role, size, self._fork) for roles in ROLES.values() for role in roles}
+
+    def take(self, role: Role, timeout_s: float) -> Worker:
+        """Return a ready worker of `role`, forking anew where a zygote died meanwhile."""
+        for _ in range(MAX_START_FAILURES - 1):
+            try:
+                return self.pools[role].take(timeout_s)
+            except WorkerDiedError:
+                continue
+        return self.pools[role].take(timeout_s)
+
+    def _fork(self, role: Role) -> Worker:
+        with self._lock:
+            number = next(self._numbers)
+            zygote = self._living(next(kind for kind, roles in ROLES.items() if role in roles))
+        return zygote.fork(role, number)
+
+    def _living(self, kind: ZygoteKind) -> Zygote:
+        if self._zygotes[kind].dead:
+            self._zygotes[kind].close()
+            self._zygotes[kind] = Zygote.start(kind, self.config)
+            self._zygotes[kind].await_ready(self.config.start_timeout_s)
+        return self._zygotes[kind]
+
+    def close(self) -> None:
+        for pool in self.pools.values():
+            pool.close()
+        for zygote in self._zygotes.values():
+            zygote.close()

@@ -1,0 +1,231 @@
+"""The judge's side of a reference worker: one problem's state, inputs and answers, all on the judge's memory."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from warpsmith.evaluator import _native, arenas, wire
+from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.layout import FLOATING, TensorSlot, check_slot, pack
+from warpsmith.evaluator.pool import Machine, Worker
+from warpsmith.evaluator.protocol import Kind, Message
+
+
+class ReferenceFailedError(Exception):
+    """The problem's own code raised: in which step, and what."""
+
+    def __init__(self, fields: wire.Fields) -> None:
+        self.stage = fields.text("stage", 40)
+        trace = fields.text("trace", 1000)
+        super().__init__(
+            f"{fields.text('type', 80)}: {fields.text('message', 1000)}" + (f" ({trace})" if trace else "")
+        )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tree of slots placed in an arena of `size` bytes."""
+
+    tree: wire.Value
+    size: int
+
+    @property
+    def slots(self) -> list[TensorSlot]:
+        return list(wire.slots(self.tree))
+
+    @staticmethod
+    def of(tree: wire.Value, max_bytes: int) -> "Placed":
+        """Check and place every slot of `tree`; LayoutError if one is unsound or all together are too large."""
+        placed, size = pack(wire.slots(tree), max_bytes)
+        return Placed(wire.replace_slots(tree, iter(placed)), size)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the reference returns for one input set: the tree's form, and the tensors as private copies."""
+
+    output: wire.Value
+    buffers: dict[str, TensorSlot]
+    expected: list[Expected]
+
+    @property
+    def finite(self) -> bool:
+        return all(bool(torch.isfinite(item.value).all()) for item in self.expected if item.value.is_floating_point())
+
+
+class ReferenceSession:
+    """One reference worker that has loaded one problem.
+
+    Raises (from every method):
+        ReferenceFailedError: the problem's code raised.
+        WorkerDiedError, WorkerTimeoutError: the worker ended or hung.
+        BadProblemError: what the problem describes cannot be judged.
+    """
+
+    def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
+        config = machine.config
+        self._limit = config.max_tensor_bytes
+        self._timeout_s = config.reference_timeout_s
+        self.worker: Worker = machine.take("reference", config.start_timeout_s)
+        self.init_seed = init_seed
+        self.inputs = Placed([], 0)
+        self._inputs_buffer: _native.Buffer | None = None
+        self._answers: tuple[list[Any], _native.Buffer] | None = None
+        self._load(source)
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
+        """Send one step and return its answer."""
+        deadline = time.monotonic() + self._timeout_s
+        self.worker.send(kind, fields, fds or [], self._timeout_s)
+        message = self.worker.receive(deadline - time.monotonic())
+        if message.kind is Kind.FAILED:
+            raise ReferenceFailedError(message.fields)
+        if message.kind is not answer:
+            raise WireError(f"The reference worker answered {message.kind.name}; {answer.name} was expected.")
+        return message
+
+    def _load(self, source: str) -> None:
+        fields = self._ask(Kind.LOAD, {"source": source, "seed": self.init_seed}, Kind.LOADED).fields
+        state = {
+            "init": fields.value("init"),
+            "parameters": fields.slot_map("parameters"),
+            "buffers": fields.slot_map("buffers"),
+        }
+        self.state = self._placed(state)
+        self.state_buffer = _native.Buffer.create("reference-state", self.state.size, writable_by_peer=True)
+        self._fill("state", self.state, self.state_buffer, fresh=True)
+        self._pristine = bytes(memoryview(self.state_buffer))
+
+    def _placed(self, tree: wire.Value) -> Placed:
+        for slot in wire.slots(tree):
+            if slot.dtype == "bfloat16":
+                raise BadProblemError(
+                    "The problem uses bfloat16, which the cpu device cannot judge: the interpreter gets it wrong.",
+                    "Use float32 or float16 in the problem, or evaluate on a GPU.",
+                )
+        try:
+            return Placed.of(tree, self._limit)
+        except LayoutError as error:
+            raise BadProblemError(error.message, error.remedy) from error
+
+    def _fill(self, arena: str, placed: Placed, buffer: _native.Buffer, *, fresh: bool) -> None:
+        fields = {"arena": arena, "bytes": placed.size}
+        fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
+        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
+
+    @property
+    def parameters(self) -> dict[str, TensorSlot]:
+        return wire.Fields(self.state.tree).slot_map("parameters")
+
+    def reset_state(self) -> None:
+        """Put parameters back to what construction gave them."""
+        memoryview(self.state_buffer)[:] = self._pristine
+
+    def make_inputs(self, seed: int) -> None:
+        """Let the problem make one input set under `seed` and write it to the input arena."""
+        answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed}, Kind.INPUTS)
+        placed = self._placed(answer.fields.value("inputs"))
+        if not placed.slots:
+            raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
+        fresh = self._inputs_buffer is None or placed != self.inputs
+        if self._inputs_buffer is None or fresh:
+            self._inputs_buffer = _native.Buffer.create("reference-inputs", placed.size, writable_by_peer=True)
+        self.inputs = placed
+        self._fill("inputs", placed, self._inputs_buffer, fresh=fresh)
+
+    @property
+    def inputs_buffer(self) -> _native.Buffer:
+        if self._inputs_buffer is None:
+            raise RuntimeError("make_inputs comes first")
+        return self._inputs_buffer
+
+    def floating_inputs(self) -> list[TensorSlot]:
+        return [slot for slot in self.inputs.slots if slot.dtype in FLOATING and slot.numel]
+
+    def answer(self, seed: int, *, exact: bool = True) -> Answer:
+        """Let the problem compute its answer to the input arena's content, and return private copies of it."""
+        fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact}, Kind.ANSWERED).fields
+        tree = wire.Fields(fields.value("answer"))
+        slots = list(wire.slots(fields.value("answer")))
+        has_exact = [bool(flag) for flag in fields.sequence("exact")]
+        pairs = self._collect(slots, has_exact)
+        buffers = tree.slot_map("buffers")
+        return Answer(tree.value("output"), buffers, pairs)
+
+    def _collect(self, slots: list[TensorSlot], has_exact: list[bool]) -> list[Expected]:
+        wanted: list[Any] = []
+        for slot, wide in zip(slots, has_exact, strict=True):
+            check_slot(slot, self._limit)
+            wanted.append([slot, TensorSlot("float64", slot.shape, slot.stride) if wide else None])
+        placed = self._placed(wanted)
+        fresh = self._answers is None or self._answers[0] != placed.tree
+        if self._answers is None or fresh:
+            buffer = _native.Buffer.create("reference-answers", placed.size, writable_by_peer=True)
+            self._answers = (placed.tree, buffer)  # type: ignore[assignment]
+        tree, buffer = self._answers  # type: ignore[misc]
+        self._ask(
+            Kind.COLLECT, {"slots": tree, "bytes": placed.size}, Kind.COLLECTED, [buffer.fileno()] if fresh else []
+        )
+        return [
+            Expected(arenas.view(buffer, one).clone(), None if wide is None else arenas.view(buffer, wide).clone())
+            for one, wide in tree
+        ]
+
+    def reduction(self, answer: Answer) -> float:
+        """Return an estimate of how many input elements meet in one output element."""
+        inputs = sum(slot.numel for slot in (*self.inputs.slots, *self.parameters.values()))
+        outputs = max(sum(slot.numel for slot in wire.slots(answer.output)), 1)
+        return max(inputs / outputs, 1.0)
+
+    def close(self) -> None:
+        self.worker.close()
+
+
+class ReferenceStore:
+    """Keeps reference sessions for the problem they loaded, and what the audit of each problem found."""
+
+    def __init__(self, machine: Machine, audit: Callable[[ReferenceSession], str]) -> None:
+        self._machine = machine
+        self._audit = audit
+        self._lock = threading.Lock()
+        self._idle: list[tuple[str, ReferenceSession]] = []
+        self._findings: dict[str, str] = {}
+
+    def take(self, key: str, source: str) -> ReferenceSession:
+        """Return an idle session of this problem, or start one; the caller gives it back or closes it."""
+        with self._lock:
+            for index, (found, session) in enumerate(self._idle):
+                if found == key and session.worker.alive:
+                    del self._idle[index]
+                    return session
+        return ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+
+    def finding(self, key: str, session: ReferenceSession) -> str:
+        """Return what makes the problem degenerate, or an empty string; audited once for each problem."""
+        with self._lock:
+            if key in self._findings:
+                return self._findings[key]
+        finding = self._audit(session)
+        with self._lock:
+            self._findings[key] = finding
+        return finding
+
+    def give_back(self, key: str, session: ReferenceSession) -> None:
+        """Keep a session for the next evaluation of its problem; the one idle for longest goes."""
+        with self._lock:
+            self._idle.append((key, session))
+            dropped = self._idle[: -self._machine.config.reference_sessions]
+            self._idle = self._idle[-self._machine.config.reference_sessions :]
+        for _, old in dropped:
+            old.close()
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, session in idle:
+            session.close()

@@ -1,0 +1,191 @@
+"""The reference worker: runs a problem's own code, and hands inputs and expected outputs to the judge.
+
+It works on memory that no candidate ever maps. Its problem may be as hostile as a candidate; it can then only spoil
+its own evaluations.
+"""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from warpsmith.evaluator import _native, arenas, protocol, wire
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.layout import FLOATING
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.worker import Memory, execute, failure
+
+MODULE_NAME: Final = "problem"
+
+
+def prepare() -> None:
+    """Do what the first reference would otherwise pay for; called in the zygote."""
+    layer = nn.Linear(4, 4)
+    copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
+
+
+class Reference:
+    """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
+
+    def __init__(self, source: str, path: Path, seed: int) -> None:
+        self.memory = Memory()
+        self.namespace = execute(source, path, MODULE_NAME)
+        torch.manual_seed(seed)
+        maker = self.namespace.get("get_init_inputs", list)
+        self.init = list(maker())
+        torch.manual_seed(seed)
+        self.model: nn.Module = self._construct()
+        self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.inputs_tree: wire.Value = []
+        self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+
+    def _construct(self) -> nn.Module:
+        # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
+        model = self.namespace["Model"](*self.init)
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
+        return model
+
+    def describe_state(self) -> dict[str, Any]:
+        """Return init arguments, parameters and buffers as slots; raise WireError for what cannot cross."""
+        found: list[torch.Tensor] = []
+        return {
+            "init": arenas.describe(self.init, found),
+            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
+            "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+        }
+
+    def fill_state(self, fields: wire.Fields, arena: _native.Buffer) -> None:
+        """Copy the state into the judge's arena and let the parameters live there: the judge may change them."""
+        found: list[torch.Tensor] = []
+        arenas.describe(self.init, found)
+        for slot, tensor in zip(wire.slots(fields.value("init")), found, strict=True):
+            arenas.view(arena, slot).copy_(tensor)
+        for name, slot in fields.slot_map("parameters").items():
+            parameter = self.model.get_parameter(name)
+            placed = arenas.view(arena, slot)
+            placed.copy_(parameter.data)
+            parameter.data = placed
+        for name, slot in fields.slot_map("buffers").items():
+            arenas.view(arena, slot).copy_(self.initial_buffers[name])
+
+    def make_inputs(self, seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
+        torch.manual_seed(seed)
+        inputs = list(self.namespace["get_inputs"]())
+        found: list[torch.Tensor] = []
+        return arenas.describe(inputs, found, keep_strides=True), found
+
+    def run(self, arena: _native.Buffer, seed: int, exact: bool) -> dict[str, Any]:
+        """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
+        answer, tensors = self._answer(self.model, arena, seed, lambda tensor: tensor)
+        wide = self._exact(arena, seed, answer) if exact else None
+        nothing: list[torch.Tensor | None] = [None] * len(tensors)
+        self.answers = list(zip(tensors, wide or nothing, strict=True))
+        return {"answer": answer, "exact": [_usable(tensor, other) for tensor, other in self.answers]}
+
+    def _answer(
+        self, model: nn.Module, arena: _native.Buffer, seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
+    ) -> tuple[wire.Value, list[torch.Tensor]]:
+        self._restore_buffers(model, cast)
+        # The copy keeps the arena as it is even where the problem writes to its own inputs.
+        inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
+        torch.manual_seed(seed)
+        output = model(*inputs)
+        found: list[torch.Tensor] = []
+        tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
+        return arenas.describe(tree, found), found
+
+    def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        for name, buffer in model.named_buffers():
+            buffer.copy_(cast(self.initial_buffers[name]))
+
+    def _exact(self, arena: _native.Buffer, seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
+        """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
+        try:
+            _, wide = self._answer(copy.deepcopy(self.model).double(), arena, seed, _widen)
+        except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
+            return None
+        return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
+
+    def fill_answers(self, slots: list[Any], arena: _native.Buffer) -> None:
+        """Copy each answer, and its fp64 form where the judge made room for one, into the judge's arena."""
+        for (tensor, wide), (slot, wide_slot) in zip(self.answers, slots, strict=True):
+            arenas.view(arena, slot).copy_(tensor)
+            if wide_slot is not None and wide is not None:
+                arenas.view(arena, wide_slot).copy_(wide)
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _usable(tensor: torch.Tensor, wide: torch.Tensor | None) -> bool:
+    return (
+        wide is not None
+        and tensor.is_floating_point()
+        and wide.dtype == torch.float64
+        and wide.shape == tensor.shape
+        and arenas.NAMES[tensor.dtype] in FLOATING
+    )
+
+
+def _as_tuples(tree: Any) -> Any:
+    """Return an output tree with lists as tuples: callers index both alike, so neither is wrong."""
+    match tree:
+        case list() | tuple():
+            return tuple(_as_tuples(item) for item in tree)
+        case dict():
+            return {key: _as_tuples(item) for key, item in tree.items()}
+        case _:
+            return tree
+
+
+def serve(channel: _native.Channel, scratch: Path) -> None:
+    """Answer the judge's steps until it closes the channel."""
+    path = scratch / f"{MODULE_NAME}.py"
+    reference: Reference | None = None
+    with torch.no_grad():
+        while True:
+            message = protocol.receive(channel)
+            try:
+                if message.kind is Kind.LOAD:
+                    reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"))
+                    protocol.send(channel, Kind.LOADED, reference.describe_state())
+                elif reference is not None:
+                    _step(channel, reference, message)
+            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
+                protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+
+
+def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
+    fields = message.fields
+    match message.kind:
+        case Kind.FILL if fields.text("arena") == "state":
+            arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_state(fields, arena)
+            protocol.send(channel, Kind.FILLED, {})
+        case Kind.MAKE_INPUTS:
+            tree, tensors = reference.make_inputs(fields.integer("seed"))
+            protocol.send(channel, Kind.INPUTS, {"inputs": tree})
+            _fill_inputs(channel, reference, tensors)
+        case Kind.RUN:
+            arena = reference.memory.buffers["inputs"]
+            protocol.send(channel, Kind.ANSWERED, reference.run(arena, fields.integer("seed"), fields.flag("exact")))
+        case Kind.COLLECT:
+            arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_answers(fields.sequence("slots"), arena)
+            protocol.send(channel, Kind.COLLECTED, {})
+        case _:
+            raise WireError(f"A reference worker has no answer to {message.kind.name}.")
+
+
+def _fill_inputs(channel: _native.Channel, reference: Reference, tensors: list[torch.Tensor]) -> None:
+    message = protocol.receive(channel)
+    arena = reference.memory.receive("inputs", message.fields.integer("bytes"), message.fds, writable=True)
+    reference.inputs_tree = message.fields.value("inputs")
+    for slot, tensor in zip(wire.slots(reference.inputs_tree), tensors, strict=True):
+        arenas.view(arena, slot).copy_(tensor)
+    protocol.send(channel, Kind.FILLED, {})

@@ -1,0 +1,73 @@
+"""What each role of worker may see and use: the policy that the compiled extension enforces."""
+
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final, Literal
+
+from warpsmith.evaluator._native import Bind, Policy
+from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier
+
+Role = Literal["reference", "candidate", "compile"]
+
+TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
+SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+SINGLE_THREADED: Final = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+}
+LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+# The default of today, said aloud: Triton 3.9 warns that it will change.
+TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1"}
+
+
+def policy_for(role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path) -> Policy:
+    """Return the policy of one worker.
+
+    Args:
+        role: only `compile` may execute anything, and that one thing is ptxas.
+        config: limits and the weakest tier that is accepted.
+        scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
+        ptxas: the assembler of the installed Triton.
+    """
+    return Policy(
+        binds=[Bind(str(path), str(path)) for path in library_paths()],
+        exec_paths=[str(ptxas)] if role == "compile" else [],
+        environment=SINGLE_THREADED | LANG | TRITON | ({"TRITON_INTERPRET": "1"} if role == "candidate" else {}),
+        scratch_path=str(scratch) if scratch else "",
+        scratch_bytes=config.scratch_bytes,
+        memory_bytes=config.memory_bytes,
+        processes=config.processes,
+        cpu_seconds=_cpu_seconds(role, config),
+        strongest_tier=strongest_tier(config),
+        minimum_tier=config.minimum_isolation,
+    )
+
+
+def strongest_tier(config: EvaluatorConfig) -> IsolationTier:
+    """Return the tier to try first: the strongest, unless the user gave containment up altogether."""
+    return "none" if config.minimum_isolation == "none" else "namespaces"
+
+
+def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
+    """Bound a worker's CPU time beyond its deadline; a reference worker serves many evaluations of its problem."""
+    deadlines = {"reference": 3600.0, "candidate": 2 * config.timeout_s, "compile": 2 * config.compile_timeout_s}
+    return int(deadlines[role]) + 60
+
+
+def library_paths() -> list[Path]:
+    """Return the host paths that Python and the system's libraries lie under: each once, none inside another."""
+    prefixes = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))]
+    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes))]
+    kept: list[Path] = []
+    for path in sorted({path for path in wanted if path.exists() or path.is_symlink()}):
+        if not any(path.is_relative_to(other) for other in kept if not other.is_symlink()):
+            kept.append(path)
+    return kept
+
+
+def _below_root(prefixes: list[str]) -> list[str]:
+    """Narrow prefixes such as /usr to their libraries: the rest of them is no business of a worker."""
+    return [f"{prefix}/lib" if prefix in {"/usr", "/usr/local"} else prefix for prefix in prefixes]

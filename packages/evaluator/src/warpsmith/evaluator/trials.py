@@ -1,0 +1,166 @@
+"""What each correctness trial changes, so that no cache and no shortcut of the sample survives.
+
+The first trial takes a fresh input set. Later ones, in random order: the same content but for a part of it, at the same
+addresses (caches by pointer and by fingerprint); values outside the sample's range (shortcuts that only the sample
+allows); other parameters (weights derived once); a fresh set at new addresses (caches by shape).
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import torch
+
+from warpsmith.evaluator import arenas
+from warpsmith.evaluator.compare import RELATIVE
+from warpsmith.evaluator.reference import Answer, ReferenceFailedError, ReferenceSession
+
+Content = Literal["fresh", "near", "shifted", "scaled"]
+
+HIDDEN_RANGE: Final = "inputs outside the range of get_inputs()"
+CHANGED_PARAMETERS: Final = "parameters changed after construction: derive nothing from them in the constructor"
+PART: Final = 8
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: what its inputs are, whether parameters change before it, whether inputs move to new memory."""
+
+    content: Content = "fresh"
+    new_parameters: bool = False
+    new_memory: bool = False
+
+    @property
+    def remark(self) -> str:
+        """What a writer of kernels should know about this trial, empty for an ordinary one."""
+        if self.new_parameters:
+            return CHANGED_PARAMETERS
+        return HIDDEN_RANGE if self.content in {"shifted", "scaled"} else ""
+
+
+LATER: Final = (
+    Trial("shifted"),
+    Trial("near"),
+    Trial("fresh", new_parameters=True),
+    Trial("fresh", new_memory=True),
+    Trial("near", new_memory=True),
+    Trial("fresh"),
+)
+
+
+def plan(count: int, rng: random.Random) -> list[Trial]:
+    """Return `count` trials: a fresh one first, then the others in random order, the most telling kept when few fit."""
+    later = [LATER[index % len(LATER)] for index in range(count - 1)]
+    rng.shuffle(later)
+    return [Trial(new_memory=True), *later]
+
+
+def prepare(
+    session: ReferenceSession, trial: Trial, previous: bytes | None, rng: random.Random
+) -> tuple[Trial, Answer]:
+    """Write one trial's inputs (and parameters) to the session's arenas and let the reference answer.
+
+    A change that the problem does not bear (the reference raises, overflows, or loses its precision) is taken back.
+
+    Returns:
+        The trial as it came about, and the reference's answer.
+    """
+    if trial.new_parameters and session.parameters:
+        changed = _with_new_parameters(session, rng)
+        if changed is not None:
+            return trial, changed
+        trial = Trial(trial.content, new_memory=trial.new_memory)
+    for content in _attempts(trial.content):
+        session.make_inputs(rng.getrandbits(48))
+        if not _apply(session, content, previous, rng):
+            continue
+        came_about = Trial(content, new_memory=trial.new_memory)
+        if content == "fresh":
+            return came_about, session.answer(rng.getrandbits(48))
+        answer = _bearable_answer(session, rng)
+        if answer is not None:
+            return came_about, answer
+    raise AssertionError("the last attempt is always a fresh input set")
+
+
+def _attempts(content: Content) -> tuple[Content, ...]:
+    if content == "shifted":
+        return ("shifted", "scaled", "fresh")
+    return (content, "fresh") if content != "fresh" else ("fresh",)
+
+
+def _apply(session: ReferenceSession, content: Content, previous: bytes | None, rng: random.Random) -> bool:
+    """Change the fresh inputs in the arena as `content` asks; False where that is impossible."""
+    slots = session.floating_inputs()
+    if content == "fresh":
+        return True
+    if not slots or (content == "near" and (previous is None or len(previous) != session.inputs.size)):
+        return False
+    if content == "near":
+        _keep_most(session, previous or b"", rng)
+        return True
+    for slot in slots:
+        tensor = arenas.view(session.inputs_buffer, slot)
+        if bool(torch.isfinite(tensor).all()):
+            _stretch(tensor, centred=content == "shifted", factor=rng.uniform(1.5, 3.0))
+    return True
+
+
+def _keep_most(session: ReferenceSession, previous: bytes, rng: random.Random) -> None:
+    """Put back the previous content except for one random run of elements in each floating input."""
+    buffer = session.inputs_buffer
+    fresh = bytes(memoryview(buffer))
+    memoryview(buffer)[:] = previous
+    for slot in session.floating_inputs():
+        item = slot.nbytes // slot.numel
+        length = max(slot.numel // PART, 1)
+        start = slot.offset + rng.randrange(slot.numel - length + 1) * item
+        memoryview(buffer)[start : start + length * item] = fresh[start : start + length * item]
+
+
+def _stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
+    """Scale a sample, around its mean where `centred`: a sample of positive numbers then has negative ones too."""
+    middle = tensor.double().mean() if centred and tensor.numel() > 1 else torch.zeros((), dtype=torch.float64)
+    tensor.copy_((tensor.double() - middle) * factor)
+
+
+def _with_new_parameters(session: ReferenceSession, rng: random.Random) -> Answer | None:
+    before = bytes(memoryview(session.state_buffer))
+    generator = torch.Generator().manual_seed(rng.getrandbits(48))
+    for slot in session.parameters.values():
+        if slot.dtype.startswith("float") and slot.numel:
+            _perturb(arenas.view(session.state_buffer, slot), generator)
+    session.make_inputs(rng.getrandbits(48))
+    answer = _bearable_answer(session, rng)
+    if answer is None:
+        memoryview(session.state_buffer)[:] = before
+    return answer
+
+
+def _perturb(parameter: torch.Tensor, generator: torch.Generator) -> None:
+    """Add noise of half the parameter's own spread, or of 0.1 where all its elements are equal."""
+    wide = parameter.double()
+    spread = float(wide.std()) if parameter.numel() > 1 else 0.0
+    noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    parameter.copy_(wide + noise * (0.5 * spread if spread > 0 else 0.1))
+
+
+def _bearable_answer(session: ReferenceSession, rng: random.Random) -> Answer | None:
+    """Return the reference's answer to changed inputs, or None where the problem does not bear the change."""
+    try:
+        answer = session.answer(rng.getrandbits(48))
+    except ReferenceFailedError:
+        return None
+    return answer if answer.finite and _well_conditioned(answer) else None
+
+
+def _well_conditioned(answer: Answer) -> bool:
+    """Whether the reference itself stays within a tenth of the tolerance from its fp64 run."""
+    for item in answer.expected:
+        if item.exact is None or not item.value.numel():
+            continue
+        distance = float((item.value.double() - item.exact).abs().max())
+        scale = float(item.exact.square().mean().sqrt())
+        if distance > 0.1 * RELATIVE[arenas.NAMES[item.value.dtype]] * scale:
+            return False
+    return True

@@ -1,0 +1,117 @@
+"""The life of a worker after the fork: contained already, it serves one role over its one channel and ends."""
+
+import os
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from warpsmith.evaluator import _native, protocol
+from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.sandbox import Role
+
+TRACE_LINES: Final = 12
+MAX_MESSAGE: Final = 4000
+
+
+def run(child: _native.InChild, role: Role, scratch: Path | None, arch: int) -> NoReturn:
+    """Serve `role` until the judge closes the channel or the process dies; never returns to the zygote's code."""
+    code = 1
+    try:
+        _serve(child, role, scratch or Path("/tmp"), arch)
+        code = 0
+    except _native.PeerClosed:
+        code = 0
+    except BaseException:  # noqa: BLE001  (whatever it is, it must not unwind into the zygote's loop)
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _serve(child: _native.InChild, role: Role, scratch: Path, arch: int) -> None:
+    tempfile.tempdir = str(scratch)
+    os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
+    os.chdir(scratch)
+    channel = _native.Channel(child.fd)
+    protocol.send(channel, Kind.READY, {"tier": child.tier})
+    match role:
+        case "reference":
+            from warpsmith.evaluator import reference_worker
+
+            reference_worker.serve(channel, scratch)
+        case "candidate":
+            from warpsmith.evaluator import candidate_worker
+
+            candidate_worker.serve(channel, scratch)
+        case "compile":
+            from warpsmith.evaluator import compile_worker
+
+            compile_worker.serve(channel, scratch, arch)
+
+
+def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, Any]:
+    """Return the fields of a FAILED message: what was raised, and where in the foreign source."""
+    return {
+        "stage": stage,
+        "type": type(error).__name__,
+        "message": str(error)[:MAX_MESSAGE],
+        "trace": _trace(error, source_path)[:MAX_MESSAGE],
+    }
+
+
+def _trace(error: BaseException, source_path: Path) -> str:
+    """Return the frames of the foreign file alone: what its writer can act on."""
+    frames = [
+        f"line {frame.lineno}, in {frame.name}: {(frame.line or '').strip()}"
+        for cause in _causes(error)
+        for frame in traceback.extract_tb(cause.__traceback__)
+        if frame.filename == str(source_path)
+    ]
+    return "\n".join(dict.fromkeys(frames[-TRACE_LINES:]))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and len(chain) < 16:
+        chain.append(cause)
+        cause = cause.__cause__
+    return chain
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """Return the error that a chain of `raise ... from` began with."""
+    return _causes(error)[-1]
+
+
+class Memory:
+    """The worker's mappings of the judge's arenas, by name. A new descriptor replaces the mapping of that name."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, _native.Buffer] = {}
+
+    def receive(self, name: str, size: int, fds: list[int], *, writable: bool) -> _native.Buffer:
+        """Map the first of `fds` under `name`; without a descriptor, return what is mapped there already."""
+        if fds:
+            self.buffers[name] = _native.Buffer.map(fds[0], size, writable)
+            os.close(fds.pop(0))
+        return self.buffers[name]
+
+    def is_read_only(self, address: int) -> bool:
+        return any(
+            not buffer.writable and buffer.address <= address < buffer.address + buffer.size
+            for buffer in self.buffers.values()
+        )
+
+
+def execute(source: str, path: Path, module_name: str) -> dict[str, Any]:
+    """Execute foreign source as a module of its own and return its namespace. The worker must be contained."""
+    import sys
+    from types import ModuleType
+
+    path.write_text(source, encoding="utf-8", errors="surrogatepass")
+    module = ModuleType(module_name)
+    module.__file__ = str(path)
+    sys.modules[module_name] = module
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    return module.__dict__

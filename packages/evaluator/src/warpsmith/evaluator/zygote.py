@@ -1,0 +1,153 @@
+"""The zygote: a trusted process of one thread that has imported torch and Triton, and forks contained workers.
+
+It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.zygote FD KIND`, with KIND
+`plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its environment).
+"""
+
+import gc
+import os
+import select
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from warpsmith.evaluator import _native, protocol, worker
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.sandbox import Role, policy_for
+
+ZygoteKind = Literal["plain", "interpreting"]
+ROLES: Final[dict[ZygoteKind, tuple[Role, ...]]] = {"plain": ("reference", "compile"), "interpreting": ("candidate",)}
+
+
+@dataclass
+class _Child:
+    number: int
+    pidfd: int
+    scratch: Path | None
+
+
+@dataclass
+class Zygote:
+    """Answers the judge's requests for workers, and tells it how each ended."""
+
+    channel: _native.Channel
+    config: EvaluatorConfig
+    scratch_root: Path
+    ptxas: Path
+    mounts_scratch: bool
+    children: dict[int, _Child] = field(default_factory=dict)
+
+    def serve(self) -> None:
+        """Fork on request until the judge closes the channel; then kill every worker that is left."""
+        poller = select.poll()
+        poller.register(self.channel.fileno(), select.POLLIN)
+        try:
+            while True:
+                for fd, _ in poller.poll():
+                    if fd == self.channel.fileno():
+                        self._answer(poller)
+                    else:
+                        poller.unregister(fd)
+                        self._reap(self.children.pop(fd))
+        except _native.PeerClosed:
+            for child in self.children.values():
+                _native.kill(child.pidfd)
+                self._forget(child, _native.wait(child.pidfd))
+
+    def _answer(self, poller: select.poll) -> None:
+        message = protocol.receive(self.channel)
+        number, role = message.fields.integer("number"), message.fields.text("role")
+        channel_fd = message.fds[0]
+        try:
+            self._fork(number, role, channel_fd, poller)  # type: ignore[arg-type]
+        except _native.NativeError as error:
+            reason = {"number": number, "layer": error.layer, "message": str(error)}
+            protocol.send(self.channel, Kind.FORK_FAILED, reason)
+        finally:
+            os.close(channel_fd)
+
+    def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
+        scratch = self._make_scratch()
+        spawned = _native.spawn(policy_for(role, self.config, scratch, self.ptxas), channel_fd)
+        if isinstance(spawned, _native.InChild):
+            worker.run(spawned, role, scratch, self.config.target_arch)
+        self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch)
+        poller.register(spawned.pidfd, select.POLLIN)
+        facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
+        protocol.send(self.channel, Kind.FORKED, facts, [spawned.pidfd, spawned.output_fd])
+        os.close(spawned.output_fd)
+
+    def _make_scratch(self) -> Path | None:
+        """Make a scratch directory where the tier mounts none of its own; the worker runs as another user there."""
+        if self.mounts_scratch:
+            return None
+        path = Path(tempfile.mkdtemp(dir=self.scratch_root))
+        path.chmod(0o777)
+        return path
+
+    def _reap(self, child: _Child) -> None:
+        ended = _native.wait(child.pidfd)
+        self._forget(child, ended)
+        if ended is not None:
+            code, signal = ended
+            protocol.send(self.channel, Kind.EXITED, {"number": child.number, "code": code, "signal": signal})
+
+    def _forget(self, child: _Child, _ended: _native.Exit | None) -> None:
+        os.close(child.pidfd)
+        if child.scratch is not None:
+            shutil.rmtree(child.scratch, ignore_errors=True)
+
+
+def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
+    """Import what workers need and run one trusted kernel, so that no worker pays for it."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    torch.zeros(4).double().sum().item()
+    if kind == "interpreting":
+        from warpsmith.evaluator import candidate_worker, interpreting
+
+        candidate_worker.prepare()
+        interpreting.run_trusted_kernel()
+    else:
+        from warpsmith.evaluator import compile_worker, compiling, reference_worker
+
+        reference_worker.prepare()
+        compile_worker.prepare()
+        compiling.compile_trusted_kernel(arch, folder)
+
+
+def find_ptxas(arch: int) -> Path:
+    """Return the assembler that Triton runs for a chip."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    return Path(get_ptxas(arch).path).resolve()
+
+
+def main(arguments: list[str]) -> None:
+    fd, kind = int(arguments[0]), arguments[1]
+    if kind not in ROLES:
+        raise SystemExit(f"unknown kind of zygote: {kind}")
+    channel = _native.Channel(fd)
+    config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
+    with tempfile.TemporaryDirectory(prefix="warpsmith-") as folder:
+        root = Path(folder)
+        root.chmod(0o711)
+        os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
+        warm_up(kind, config.target_arch, root)
+        gc.collect()
+        gc.freeze()
+        protocol.send(channel, Kind.READY, {"pid": os.getpid()})
+        mounts_scratch = config.minimum_isolation != "none" and _native.achievable_tier() == "namespaces"
+        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch).serve()
+    # Triton's bindings report what they leak at an ordinary exit: noise on the user's terminal.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
