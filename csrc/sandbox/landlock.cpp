@@ -87,19 +87,18 @@ void allow_programs(Ruleset& rules, const Policy& policy) {
   }
 }
 
+bool is_link(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 bool is_device(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
 }
 
-void allow_binds(Ruleset& rules, const Policy& policy, std::string Bind::* side) {
-  for (const Bind& bind : policy.binds) {
-    const std::string& path = bind.*side;
-    if (is_device(path))
-      rules.allow(path, kDevice);
-    else
-      rules.allow(path, bind.writable ? kWrite : kRead);
-  }
+void allow_bind(Ruleset& rules, const std::string& path, bool writable) {
+  rules.allow(path, is_device(path) ? kDevice : writable ? kWrite : kRead);
 }
 
 // The root holds nothing but what the policy binds, so that reading needs no list of its own here.
@@ -109,7 +108,8 @@ void allow_own_root(Ruleset& rules, const Policy& policy) {
   rules.allow("/dev", kDevice);
   rules.allow("/dev/shm", kWrite);
   rules.allow("/proc", kRead | LANDLOCK_ACCESS_FS_WRITE_FILE);
-  allow_binds(rules, policy, &Bind::target);
+  for (const Bind& bind : policy.binds)
+    if (!is_link(bind.target)) allow_bind(rules, bind.target, bind.writable);
 }
 
 // The host's root: its own /proc entry, a few facts that libraries read, the devices, and the binds.
@@ -121,7 +121,7 @@ void allow_in_host_root(Ruleset& rules, const Policy& policy) {
     rules.allow(device, kDevice);
   if (policy.shared_memory) rules.allow("/dev/zero", kDevice);
   if (!policy.scratch_path.empty()) rules.allow(policy.scratch_path, kWrite);
-  allow_binds(rules, policy, &Bind::source);
+  for (const Bind& bind : policy.binds) allow_bind(rules, bind.source, bind.writable);
 }
 
 template <typename T>

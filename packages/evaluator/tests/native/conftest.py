@@ -1,0 +1,118 @@
+"""Runs functions inside contained workers. Each is sent as source to a process of one thread that spawns them."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsmith.evaluator import _native
+
+SYSTEM_BINDS = [[path, path, False] for path in ("/usr", "/bin", "/lib", "/lib64") if Path(path).exists()]
+PYTHON_BINDS = [[path, path, False] for path in sorted({sys.prefix, sys.base_prefix}) if not path.startswith("/usr")]
+
+
+@dataclass
+class Report:
+    """What a worker did: what it returned and said, how it ended, what it printed; or why it could not start."""
+
+    result: Any = None
+    raised: str | None = None
+    said: Any = None
+    exit: Any = None
+    output: str = ""
+    tier: str = ""
+    killed: bool = False
+    ended_by: str | None = None
+    seconds: float = 0.0
+    alive_after: Any = None
+    failure: Any = None
+
+
+class Runner:
+    def __init__(self, environment: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> None:
+        script = str(Path(__file__).with_name("contained_runner.py"))
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | (environment or {}),
+        )
+
+    def __call__(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        patience_s: float = 30,
+        kill_when_said: bool = False,
+        **policy: Any,
+    ) -> Report:
+        """Run `function(*arguments)` in a worker. It sees only the modules that the runner imports."""
+        defaults: dict[str, Any] = {"binds": SYSTEM_BINDS + PYTHON_BINDS}
+        request = {
+            "source": textwrap.dedent(inspect.getsource(function)),
+            "name": function.__name__,
+            "arguments": arguments,
+            "policy": defaults | policy,
+            "patience_s": patience_s,
+            "kill_when_said": kill_when_said,
+        }
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return Report(**json.loads(self.process.stdout.readline()))
+
+    def result_of(self, function: Callable[..., Any], *arguments: Any, **policy: Any) -> Any:
+        """Return what the function returned in a worker that ended well."""
+        report = self(function, *arguments, **policy)
+        assert report.failure is None, report.failure
+        assert report.raised is None, report.raised
+        assert report.exit == [0, None], (report.exit, report.output)
+        return report.result
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def tier() -> str:
+    return _native.achievable_tier()
+
+
+@pytest.fixture(scope="session")
+def any_runner() -> Iterator[Runner]:
+    runner = Runner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def contained(any_runner: Runner, tier: str) -> Runner:
+    """Runs functions at the tier `namespaces`; skips where this machine does not give it."""
+    if tier != "namespaces":
+        pytest.skip(f"this machine gives only the tier {tier}")
+    return any_runner
+
+
+@pytest.fixture
+def landlocked(any_runner: Runner, tier: str) -> Callable[..., Report]:
+    """Runs functions at the tier `landlock`, where the worker may not be able to read Python's own files."""
+    if tier == "none":
+        pytest.skip("this machine has no Landlock")
+
+    def run(function: Callable[..., Any], *arguments: Any, **policy: Any) -> Report:
+        chosen = {"binds": SYSTEM_BINDS, "strongest_tier": "landlock", "minimum_tier": "landlock"} | policy
+        return any_runner(function, *arguments, **chosen)
+
+    return run
