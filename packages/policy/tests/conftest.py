@@ -76,6 +76,10 @@ MARKED = """
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 
+SPACED = """
+{%- for m in messages -%}{{- '<|im_start|>' + m['role'] + ': ' + m['content'] + '<|im_end|>\n' -}}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant: ' -}}{%- endif -%}"""
+
 PREFILLED = """
 {%- for m in messages -%}
 {%- if m['role'] == 'user' -%}{{- '<|user|>' + m['content'] -}}
@@ -142,7 +146,7 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
     """A tokenizer for each chat format."""
     return {
         "qwen25": _chatml(QWEN25),
-        "trimming": _chatml(QWEN25, trim=True),
+        "trimming": _chatml(SPACED, trim=True),
         "qwen3": _chatml(QWEN3),
         "llama3": _llama(),
         "marked": _chatml(MARKED),

@@ -16,6 +16,14 @@ Segments = list[tuple[str, int]]
 # The oracle: each format's rendering as pieces, 1 where a sampler wrote them ---------------------------------------
 
 
+def spaced(messages) -> Segments:
+    pieces: Segments = []
+    for m in messages:
+        answered = int(m["role"] == "assistant")
+        pieces += [(f"<|im_start|>{m['role']}: ", 0), (f"{m['content']}<|im_end|>", answered), ("\n", 0)]
+    return pieces
+
+
 def chatml(messages, *, default_system: str | None) -> Segments:
     pieces: Segments = []
     if default_system is not None and messages[0]["role"] != "system":
@@ -63,7 +71,6 @@ ORACLES = {
     "tiny": lambda m: chatml(m, default_system=None),
     "marked": lambda m: chatml(m, default_system=None),
     "qwen25": lambda m: chatml(m, default_system="Be of help."),
-    "trimming": lambda m: chatml(m, default_system="Be of help."),
     "qwen3": lambda m: qwen3(m, silent=False),
     "qwen3-silent": lambda m: qwen3(m, silent=True),
     "llama3": llama3,
@@ -115,11 +122,11 @@ def conversations(content: st.SearchStrategy[str], *, answered: bool = False):
     return st.builds(build, st.none() | content, pairs, st.booleans())
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("name", [*ORACLES, "trimming"])
 @settings(max_examples=120, deadline=None)
 @given(messages=conversations(CONTENT))
 def test_mask_is_right_at_every_position(chat_of, name, messages):
-    chat, pieces = chat_of(name), ORACLES[name](messages)
+    chat, pieces = chat_of(name), {**ORACLES, "trimming": spaced}[name](messages)
     ids, mask = chat.loss_mask(messages)
     full = chat.tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **chat.template_kwargs)
     assert ids == full
