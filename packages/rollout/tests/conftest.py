@@ -1,0 +1,115 @@
+"""What the tests share: one tiny model for the session, a scripted engine and a scripted judge for episode logic."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.datasets import ProblemRow, from_generated
+from warpsmith.rollout.engines.base import Completion
+from warpsmith.rollout.generator import generate
+from warpsmith.rollout.sft import sft_examples
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory) -> Path:
+    """A randomly initialised Qwen3 decoder with a tokenizer trained on generated kernels."""
+    from warpsmith.policy.tiny import build_tiny
+
+    examples = sft_examples(generate(seed=0, count=200), 0, "compact")
+    corpus = ["\n".join(message["content"] for message in example) for example in examples]
+    return build_tiny(tmp_path_factory.mktemp("model") / "tiny", corpus, layers=2, hidden=128, heads=4, kv_heads=2)
+
+
+@pytest.fixture
+def problem() -> ProblemRow:
+    return from_generated(generate(seed=0, count=1, levels=(1,))[0], "train")
+
+
+class CharacterChat:
+    """A chat format whose ids are characters, so that tests can script completions as text."""
+
+    stop_token_ids = (0,)
+
+    def prompt_ids(self, messages):
+        return [ord(c) for m in messages for c in f"<{m['role']}>{m['content']}"]
+
+    def decode(self, ids):
+        return "".join(chr(i) for i in ids if i)
+
+    def inert(self, text):
+        return text.replace("<user>", "< user>")
+
+
+class ScriptedEngine:
+    """Answers with texts from a script; an exception in the script is raised, a callable is awaited."""
+
+    def __init__(self, *script, version=3) -> None:
+        self.script = list(script)
+        self.weight_version = version
+        self.requests = []
+
+    async def generate(self, prompt_ids, sampling):
+        self.requests.append((list(prompt_ids), sampling))
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if callable(answer):
+            answer = await answer()
+        ids = [ord(c) for c in answer] + [0]
+        return Completion(ids, [-0.5] * len(ids), [self.weight_version] * len(ids), "stop")
+
+    async def score(self, ids):
+        return [0.0] * len(ids)
+
+    async def update_weights(self, payload):
+        self.weight_version = payload.version
+
+    async def close(self):
+        return
+
+
+class ScriptedJudge:
+    """Judges by a function of the kernel's text; counts what it was asked."""
+
+    def __init__(self, rule: Callable[[str], Verdict | Exception]) -> None:
+        self.rule = rule
+        self.asked = []
+
+    async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None):
+        self.asked.append((problem.name, candidate, trials, timeout_s))
+        await asyncio.sleep(0)
+        verdict = self.rule(candidate)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+
+@pytest.fixture
+def chat():
+    return CharacterChat()
+
+
+@pytest.fixture
+def scripted_engine():
+    return ScriptedEngine
+
+
+@pytest.fixture
+def scripted_judge():
+    return ScriptedJudge
+
+
+CORRECT = Verdict("correct", True, True)
+WRONG = Verdict("incorrect", True, False, max_abs_error=1.5, mismatched_fraction=0.25)
+BROKEN = Verdict("compile_error", False, False, error_category="syntax_error", error_message="invalid syntax")
+
+
+@pytest.fixture
+def verdicts():
+    return {"correct": CORRECT, "wrong": WRONG, "broken": BROKEN}

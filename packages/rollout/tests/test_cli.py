@@ -1,0 +1,77 @@
+"""The console command: what it writes, what it refuses, and what it does not import."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.rollout.cli import app
+from warpsmith.rollout.datasets import read_problems
+
+RUNNER = CliRunner()
+
+
+def invoke(*arguments):
+    return RUNNER.invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def test_problems_are_written(tmp_path):
+    assert invoke("problems", "--count", 4, "--split", "held_out", "--levels", "1", "--out", tmp_path).exit_code == 0
+    assert len(read_problems(tmp_path)) == 4
+
+
+def test_tasks_are_listed():
+    assert "kernelbench_multiturn" in invoke("tasks").stdout
+
+
+def test_results_are_compared(tmp_path):
+    for name, solved in (("a", 1), ("b", 3)):
+        problems = [{"problem": f"p{i}", "level": 1, "trajectories": 4, "solved": solved} for i in range(9)]
+        (tmp_path / name).write_text(json.dumps({"problems": problems}))
+    found = json.loads(invoke("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert (found["first"], found["second"], found["probability"]) == (0.25, 0.75, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["problems", "--split", "test", "--out", "x"], "held_out"),
+        (["problems", "--levels", "one", "--out", "x"], "1,2,3"),
+        (["compare", "missing", "missing"], "evaluate --out"),
+        (["evaluate", "x", "--task-type", "kernelbensh"], "Did you mean `kernelbench`"),
+        (["evaluate", "x", "--prompt-style", "short"], "full, compact"),
+        (["evaluate", "x", "--set", "reward.bonus=1"], "reward.bonus"),
+        (["evaluate", "x", "--set", "gamma"], "--set reward.preset=kevin"),
+        (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
+        (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
+        (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
+    ],
+)
+def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part):
+    with pytest.raises(WarpsmithError, match=part) as caught:
+        invoke(*arguments)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["tasks"]])
+def test_help_has_an_example(command):
+    assert "warpsmith-rollout" in invoke(*command, "--help").stdout
+
+
+def test_bad_input_is_one_paragraph_on_stderr():
+    command = [sys.executable, "-m", "warpsmith.rollout", "evaluate", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_heavy_is_imported_for_help_config_or_problems():
+    modules = "cli config generator datasets sft prompts episodes collector engines engines.pool engines.vllm_engine"
+    program = "import sys\n" + "".join(f"import warpsmith.rollout.{m}\n" for m in modules.split())
+    program += "print([m for m in ('torch', 'vllm', 'ray', 'transformers', 'triton') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,84 @@
+"""Readers of problems."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.rollout.datasets import generated, kernelbook, read_problems, write_directory
+
+PROBLEM = "import torch\n\nclass Model(torch.nn.Module):\n    pass\n\ndef get_inputs():\n    return []\n\ndef get_init_inputs():\n    return []\n"
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    problems = generated(seed=0, count=9)
+    write_directory(problems, tmp_path)
+    found = {p.name: p for p in read_problems(tmp_path)}
+    assert set(found) == {p.name for p in problems}
+    for problem in problems:
+        again = found[problem.name]
+        assert (again.text, again.solution, again.level) == (problem.text, problem.solution, problem.level)
+
+
+def test_kernelbench_files_come_in_the_order_of_their_numbers(tmp_path):
+    folder = tmp_path / "level2"
+    folder.mkdir()
+    for name in ("10_B.py", "2_A.py", "100_C.py"):
+        (folder / name).write_text(PROBLEM)
+    assert [(p.name, p.level) for p in read_problems(tmp_path)] == [("2_A", 2), ("10_B", 2), ("100_C", 2)]
+
+
+def test_chat_rows(tmp_path):
+    row = {
+        "prompt": [{"role": "user", "content": "write"}],
+        "label": PROBLEM,
+        "instance_id": "kernel_bench_triton_lv1_62",
+        "extra_info": {"level": 1, "problem_id": "62", "problem_name": "conv", "task_type": "kernelbench"},
+    }
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n\n" + json.dumps({**row, "instance_id": "other"}) + "\n")
+    first, second = read_problems(path)
+    assert (first.name, first.level, first.text, second.name) == ("kernel_bench_triton_lv1_62", 1, PROBLEM, "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        ("a.jsonl", "{", "Line 1|line 1"),
+        ("a.jsonl", "[]", "line 1"),
+        ("a.jsonl", '{"label": 3}', "line 1"),
+        ("a.py", "def f(:", "a"),
+        ("a.py", "x = 1", "Model"),
+    ],
+)
+def test_malformed_files_are_refused_by_place(tmp_path, name, text, part):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(WarpsmithError, match=part) as caught:
+        read_problems(tmp_path / name if name.endswith(".jsonl") else tmp_path)
+    assert caught.value.remedy
+
+
+def test_missing_and_empty_places_are_refused(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere.jsonl"):
+        with pytest.raises(WarpsmithError, match=str(tmp_path)):
+            read_problems(place)
+
+
+ROWS = [{"python_code": "p1", "triton_code": "t1", "uuid": 1}, {"python_code": "p2", "triton_code": "t2", "uuid": 2}]
+
+
+def test_kernelbook_in_each_of_its_forms(tmp_path):
+    (tmp_path / "b.json").write_text(json.dumps(ROWS))
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "b.parquet")
+    for name in ("b.json", "b.jsonl", "b.parquet"):
+        assert list(kernelbook(tmp_path / name)) == [("p1", "t1"), ("p2", "t2")]
+
+
+@pytest.mark.parametrize("text", ['[{"python_code": "p"}]', "{}", "nonsense"])
+def test_what_is_no_kernelbook_is_refused(tmp_path, text):
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(WarpsmithError):
+        list(kernelbook(tmp_path / "b.json"))

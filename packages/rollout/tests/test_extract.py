@@ -1,0 +1,76 @@
+"""Taking the kernel out of a completion."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.rollout.extract import extract_kernel, strip_thoughts
+
+CODE = "import torch\n\n\nclass ModelNew:\n    pass\n"
+
+prose = st.text(alphabet=st.characters(blacklist_characters="`@<", blacklist_categories=("Cs",)), max_size=60).filter(
+    lambda t: not any(line.startswith(("import ", "from ", "def ", "class ")) for line in t.splitlines())
+)
+codes = st.lists(
+    st.sampled_from(["import torch", "x = 1", "class ModelNew:", "    pass", "# note", ""]), min_size=1
+).map(lambda lines: "import triton\n" + "\n".join(lines))
+
+
+def fenced(code, language="python"):
+    return f"```{language}\n{code}\n```"
+
+
+@given(prose, codes, prose, st.sampled_from(["python", "py", "Python", "", "triton"]))
+def test_a_block_is_found_whatever_stands_around_it(before, code, after, language):
+    found = extract_kernel(f"{before}\n{fenced(code, language)}\n{after}")
+    assert found == code.strip("\n").rstrip() + "\n"
+
+
+@given(prose, codes)
+def test_an_unclosed_block_runs_to_the_end(before, code):
+    assert extract_kernel(f"{before}\n```python\n{code}") == code.strip("\n").rstrip() + "\n"
+
+
+@given(codes)
+def test_bare_code_is_taken_as_it_is(code):
+    assert extract_kernel(code) == code.rstrip() + "\n"
+
+
+@given(st.text())
+def test_any_text_gives_code_or_nothing(text):
+    found = extract_kernel(text)
+    assert found is None or (isinstance(found, str) and found.strip())
+
+
+@given(prose, codes)
+def test_thoughts_never_give_code(thought, code):
+    answer = f"<think>{thought}\n{fenced('class ModelNew: draft = 1')}</think>\n{fenced(code)}"
+    assert "draft" not in extract_kernel(answer)
+    assert extract_kernel(f"<think>{thought}\n{fenced(code)}") is None
+
+
+def test_the_last_block_that_names_the_entry_point_counts():
+    text = "\n".join([fenced("class ModelNew: a = 1"), fenced("class ModelNew: b = 2"), fenced("print(ModelOld)")])
+    assert extract_kernel(text) == "class ModelNew: b = 2\n"
+
+
+def test_without_an_entry_point_the_last_python_block_counts():
+    text = "\n".join([fenced("a = 1"), fenced("b = 2"), fenced("ls", "bash")])
+    assert extract_kernel(text) == "b = 2\n"
+
+
+def test_blocks_of_other_languages_give_nothing():
+    assert extract_kernel(fenced("echo ModelNew", "bash")) is None
+
+
+def test_a_lone_closing_tag_ends_thoughts_that_the_prompt_opened():
+    assert strip_thoughts(f"class ModelNew: draft\n</think>\n{CODE}").strip() == CODE.strip()
+
+
+@pytest.mark.parametrize("text", ["", "I cannot do this.", "```python\n\n```", "the import of this is unclear"])
+def test_prose_alone_gives_nothing(text):
+    assert extract_kernel(text) is None
+
+
+def test_prose_before_bare_code_is_dropped():
+    assert extract_kernel("Here it is:\n" + CODE) == CODE

@@ -1,0 +1,96 @@
+"""The cache of verdicts by content."""
+
+import asyncio
+
+import pytest
+
+from warpsmith.evaluator.verdict import invalid
+from warpsmith.rollout.judging import CachedJudge, as_problem
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_the_same_kernel_is_judged_once_and_a_hit_takes_no_time(problem, scripted_judge, verdicts):
+    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["wrong"]))
+
+    async def twice():
+        return [await judge.evaluate_async(as_problem(problem), "kernel", trials=1) for _ in range(2)]
+
+    first, second = run(twice())
+    assert (len(inner.asked), judge.misses, judge.hits) == (1, 1, 1)
+    assert (first.cached, second.cached) == (False, True)
+    assert second.seconds.evaluate == 0.0
+    assert second.status == first.status
+
+
+def test_simultaneous_questions_share_one_evaluation(problem, scripted_judge, verdicts):
+    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]))
+
+    async def many():
+        return await asyncio.gather(*(judge.evaluate_async(as_problem(problem), "kernel") for _ in range(8)))
+
+    assert {v.status for v in run(many())} == {"correct"}
+    assert len(inner.asked) == 1
+    assert judge.hits == 7
+
+
+def test_other_kernels_problems_and_trials_are_judged_apart(problem, scripted_judge, verdicts):
+    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]))
+
+    async def all_different():
+        await judge.evaluate_async(as_problem(problem), "one", trials=1)
+        await judge.evaluate_async(as_problem(problem), "two", trials=1)
+        await judge.evaluate_async(as_problem(problem), "one", trials=5)
+
+    run(all_different())
+    assert len(inner.asked) == 3
+
+
+def test_invalid_verdicts_and_errors_are_not_kept(problem, scripted_judge, verdicts):
+    answers = [invalid("lost"), RuntimeError("gone"), verdicts["correct"]]
+    judge = CachedJudge(scripted_judge(lambda _: answers.pop(0)))
+
+    async def three():
+        assert (await judge.evaluate_async(as_problem(problem), "k")).status == "invalid"
+        with pytest.raises(RuntimeError, match="gone"):
+            await judge.evaluate_async(as_problem(problem), "k")
+        return await judge.evaluate_async(as_problem(problem), "k")
+
+    assert run(three()).status == "correct"
+    assert judge.hits == 0
+
+
+def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
+    class Slow:
+        def __init__(self):
+            self.go = asyncio.Event()
+
+        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None):
+            await self.go.wait()
+            return verdicts["correct"]
+
+    async def scene():
+        slow = Slow()
+        judge = CachedJudge(slow)
+        first = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
+        await asyncio.sleep(0)
+        first.cancel()
+        slow.go.set()
+        return await second
+
+    assert run(scene()).correct
+
+
+def test_the_least_recently_used_goes_first(problem, scripted_judge, verdicts):
+    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]), capacity=2)
+
+    async def scene():
+        for kernel in ("a", "b", "a", "c", "a", "b"):
+            await judge.evaluate_async(as_problem(problem), kernel)
+
+    run(scene())
+    assert [asked[1] for asked in inner.asked] == ["a", "b", "c", "b"]

@@ -1,0 +1,59 @@
+"""Warm-up examples: the task's own prompt, the known solution, and second turns that train only the right answer."""
+
+import ast
+
+import pytest
+
+from warpsmith.rollout.datasets import ProblemRow, from_generated
+from warpsmith.rollout.errors import DatasetError
+from warpsmith.rollout.extract import extract_kernel
+from warpsmith.rollout.generator import generate
+from warpsmith.rollout.prompts import build_prompt
+from warpsmith.rollout.sft import sft_examples
+
+PROBLEMS = generate(seed=0, count=120)
+
+
+@pytest.mark.parametrize("style", ["full", "compact"])
+def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_the_solution(style):
+    examples = sft_examples(PROBLEMS, 0, style, second_turn_share=0.0)
+    for problem, messages in zip(PROBLEMS, examples, strict=True):
+        assert messages[:-1] == build_prompt(from_generated(problem, "train"), style=style)
+        assert messages[-1]["role"] == "assistant"
+        assert extract_kernel(messages[-1]["content"]) == problem.solution
+
+
+def test_second_turns_show_a_broken_attempt_to_the_user_only():
+    examples = sft_examples(PROBLEMS, 1, "compact", second_turn_share=1.0)
+    for problem, messages in zip(PROBLEMS, examples, strict=True):
+        assert [m["role"] for m in messages] == ["user", "assistant"]
+        assert extract_kernel(messages[-1]["content"]) == problem.solution
+        shown = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0]
+        assert shown.strip()
+        assert shown.strip() != problem.solution.strip()
+
+
+def test_attempts_break_in_different_ways():
+    examples = sft_examples(PROBLEMS, 2, "compact", second_turn_share=1.0)
+    feedbacks = {m[0]["content"].rpartition("# ")[2].split()[0] for m in examples}
+    assert feedbacks == {"incorrect", "compile"}
+
+
+def test_what_is_called_incorrect_still_parses():
+    for messages in sft_examples(PROBLEMS, 3, "compact", second_turn_share=1.0):
+        shown, _, verdict = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")
+        if verdict.startswith("incorrect"):
+            ast.parse(shown)
+
+
+def test_the_seed_decides_and_the_share_is_kept():
+    one, again, other = (sft_examples(PROBLEMS, seed, "compact") for seed in (4, 4, 5))
+    assert one == again
+    assert one != other
+    second = sum("# tried" in m[0]["content"] for m in one)
+    assert 8 <= second <= 44
+
+
+def test_a_problem_without_a_solution_is_refused_by_name():
+    with pytest.raises(DatasetError, match="no_answer"):
+        sft_examples([ProblemRow("no_answer", "x", 1, "test")], 0, "compact")
