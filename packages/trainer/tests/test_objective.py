@@ -22,12 +22,20 @@ ALL = np.ones(4, dtype=bool)
 
 
 def test_token_ratio_is_the_difference_on_the_mask() -> None:
-    new, old, mask = torch.tensor([[-1.0, -2.0, -9.0]]), torch.tensor([[-1.5, -2.5, 0.0]]), torch.tensor([[1.0, 1.0, 0.0]])
+    new, old, mask = (
+        torch.tensor([[-1.0, -2.0, -9.0]]),
+        torch.tensor([[-1.5, -2.5, 0.0]]),
+        torch.tensor([[1.0, 1.0, 0.0]]),
+    )
     assert log_ratio(new, old, mask, "token").tolist() == [[0.5, 0.5, 0.0]]
 
 
 def test_sequence_ratio_is_the_geometric_mean_over_the_completion() -> None:
-    new, old, mask = torch.tensor([[-1.0, -2.0, 7.0]]), torch.tensor([[-1.2, -2.4, 0.0]]), torch.tensor([[1.0, 1.0, 0.0]])
+    new, old, mask = (
+        torch.tensor([[-1.0, -2.0, 7.0]]),
+        torch.tensor([[-1.2, -2.4, 0.0]]),
+        torch.tensor([[1.0, 1.0, 0.0]]),
+    )
     assert log_ratio(new, old, mask, "sequence").tolist()[0] == pytest.approx([0.3, 0.3, 0.0])
 
 
@@ -89,7 +97,7 @@ def test_truncated_and_masked_weights() -> None:
     mask = torch.ones(1, 3)
     cut = correction.truncated(trainer, sampler, mask, 2.0).tolist()[0]
     assert cut == pytest.approx([2.0, 1.0, math.exp(-2)])
-    kept = correction.masked(trainer, sampler, mask, 0.5, 2.0).tolist()[0]
+    kept = correction.masked(trainer, sampler, mask, low=0.5, high=2.0).tolist()[0]
     assert kept == pytest.approx([0.0, 1.0, 0.0])
 
 
@@ -105,7 +113,9 @@ def test_row_weights_by_hand(how: str, expected: list[float]) -> None:
     assert row_weights(LENGTHS, ALL, how, 10) == pytest.approx(expected)  # type: ignore[arg-type]
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.sampled_from(["token_mean", "sequence_mean"]))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.sampled_from(["token_mean", "sequence_mean"])
+)
 def test_token_weights_of_counted_rows_add_up_to_one(rows: list[tuple[int, bool]], how: str) -> None:
     lengths = np.array([length for length, _ in rows], dtype=np.int64)
     counted = np.array([flag for _, flag in rows], dtype=bool)
@@ -132,7 +142,9 @@ def batch(rows: int, width: int, seed: int = 0) -> dict[str, torch.Tensor]:
         "reference_BT": old + 0.2 * noise(),
         "mask_BT": mask,
         "advantage_B1": noise()[:, :1],
-        "weight_B1": torch.from_numpy(row_weights(lengths.numpy(), np.ones(rows, bool), "sequence_mean", 1))[:, None].float(),
+        "weight_B1": torch.from_numpy(row_weights(lengths.numpy(), np.ones(rows, bool), "sequence_mean", 1))[
+            :, None
+        ].float(),
     }
 
 
@@ -201,7 +213,9 @@ def test_figures_do_not_depend_on_micro_batches_and_agree_with_plain_means() -> 
     used = values["mask_BT"] > 0
     assert found["entropy"] == pytest.approx(values["entropy_BT"][used].mean().item(), rel=1e-5)
     weights = (values["logprobs_BT"] - values["sampler_BT"])[used].exp().double()
-    assert found["sampler_ess"] == pytest.approx((weights.sum() ** 2 / (len(weights) * weights.square().sum())).item(), rel=1e-5)
+    assert found["sampler_ess"] == pytest.approx(
+        (weights.sum() ** 2 / (len(weights) * weights.square().sum())).item(), rel=1e-5
+    )
 
 
 def test_the_sampler_figures_are_perfect_where_the_two_agree() -> None:

@@ -1,9 +1,9 @@
 """Checkpoints: everything a run needs to go on as if it had not been stopped. Each appears whole or not at all.
 
-    RUN/checkpoints/step-00000050/
-        zero/           model and optimizer, one file a rank (DeepSpeed's format)
-        random-0.pt     the random generators of rank 0, and so on
-        state.json      Progress, the configuration, the number of ranks
+RUN/checkpoints/step-00000050/
+    zero/           model and optimizer, one file a rank (DeepSpeed's format)
+    random-0.pt     the random generators of rank 0, and so on
+    state.json      Progress, the configuration, the number of ranks
 """
 
 import json
@@ -72,6 +72,7 @@ def save(
     engine: "ZeroEngine",
     ranks: "Ranks",
     progress: Progress,
+    *,
     config: Mapping[str, Any],
     keep: int,
 ) -> Path:
@@ -179,7 +180,7 @@ def save_random_state(path: Path) -> None:
     import numpy as np
     import torch
 
-    kind, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
+    kind, keys, position, has_gauss, cached = np.random.get_state()
     state = {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
@@ -201,7 +202,7 @@ def load_random_state(path: Path) -> None:
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
     kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy(), *rest))  # noqa: NPY002
+    np.random.set_state((kind, keys.numpy(), *rest))
     random.setstate(state["python"])
 
 

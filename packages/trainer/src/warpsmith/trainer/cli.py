@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from warpsmith.records import commands
+from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
-from warpsmith.trainer.errors import UsageError
 from warpsmith.trainer.launch.launcher import choose_accelerator, default_processes, is_rank, launch, without_local_rank
 
 app = commands.new_app(
@@ -35,6 +35,7 @@ Port = Annotated[int | None, typer.Option("--master-port", min=1, max=65535, hel
 @app.command()
 def sft(
     config: Config,
+    *,
     steps: Steps = None,
     seconds: Seconds = None,
     resume: Resume = False,
@@ -57,6 +58,7 @@ def sft(
 @app.command()
 def grpo(
     config: Config,
+    *,
     steps: Steps = None,
     seconds: Seconds = None,
     resume: Resume = False,
@@ -127,9 +129,7 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
     return [*options, "--resume"] if resume else options
 
 
-def _as_ranks(
-    arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]
-) -> None:
+def _as_ranks(arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]) -> None:
     """Run here if this is a rank; else start the ranks, and end with their exit code."""
     if is_rank():
         choose_accelerator()

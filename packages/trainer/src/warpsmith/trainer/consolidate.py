@@ -27,7 +27,6 @@ def consolidate(source: Path, target: Path) -> Path:
 
 def _weights(path: Path, stage: int) -> "dict[str, object]":
     import torch
-
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
     try:

@@ -65,9 +65,8 @@ class RunControl:
         """Write a checkpoint, unless this step has one."""
         if progress.step == self._saved_at:
             return
-        checkpoint.save(
-            self.config.run.dir, self.engine, self.ranks, progress, self._plain, self.config.checkpoint.keep
-        )
+        keep = self.config.checkpoint.keep
+        checkpoint.save(self.config.run.dir, self.engine, self.ranks, progress, config=self._plain, keep=keep)
         self._saved_at = progress.step
 
     def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:

@@ -52,7 +52,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     ranks = join(config.run, config.zero)
     prepare(config.run, ranks, resume)
     with ExitStack() as stack:
-        bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives))
+        bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
         session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
         _Grpo(config, ranks, session, bar).run(resume)
     leave()

@@ -19,21 +19,21 @@ class Bar:
         total: where it ends.
         shown: false on ranks that stay silent.
         start: where it begins, for a resumed run.
-        transient: take the bar away when it is done.
+        lines: where there is no terminal, print a line now and then.
     """
 
-    def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, transient: bool = False) -> None:
+    def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, lines: bool = True) -> None:
         self.title, self.total, self.done = title, total, start
         self._console = Console(stderr=True)
         self._shown = shown
         self._last_line = time.monotonic()
-        self._transient = transient
+        self._lines = lines
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
         )  # fmt: skip
         live = shown and self._console.is_terminal
-        self._bar = Progress(*columns, console=self._console, transient=transient) if live else None
+        self._bar = Progress(*columns, console=self._console) if live else None
         if self._bar is not None:
             self._task = self._bar.add_task(title, total=total, completed=start, note="")
 
@@ -53,7 +53,7 @@ class Bar:
         self.done = self.done + 1 if to is None else to
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, note=note)
-        elif self._shown and not self._transient:
+        elif self._shown and self._lines:
             self._line(note)
 
     def _line(self, note: str) -> None:

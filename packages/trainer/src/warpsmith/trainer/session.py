@@ -55,15 +55,15 @@ class RolloutSession:
         with ExitStack() as stack:
             self.writer = stack.enter_context(RunWriter(run.dir))
             with _only_devices(run.engine_devices):
-                stack.enter_context(
-                    ray_session(run.ray_address, object_store_bytes=_object_store_bytes(self.config))
-                )
+                stack.enter_context(ray_session(run.ray_address, object_store_bytes=_object_store_bytes(self.config)))
             # One event loop for the whole run: the engines' handles belong to it.
             self._loop = stack.enter_context(asyncio.Runner())
-            self._pool = EnginePool([
-                RemoteEngine(self.config.policy.path, rollout.engine, name=f"engine {number}")
-                for number in range(rollout.engines)
-            ])
+            self._pool = EnginePool(
+                [
+                    RemoteEngine(self.config.policy.path, rollout.engine, name=f"engine {number}")
+                    for number in range(rollout.engines)
+                ]
+            )
             stack.callback(lambda: self._loop.run(self._pool.close()))
             self._evaluator = stack.enter_context(Evaluator(self.config.evaluator))
             self._stack = stack.pop_all()
@@ -107,9 +107,7 @@ class RolloutSession:
     def probe(self, ids: Sequence[int], expected: Sequence[float]) -> float:
         """Compare every engine with the trainer; see `sync.probe`."""
         section = self.config.sync
-        tolerance = section.tolerance or sync.tolerance_for(
-            self.config.policy.dtype, self.config.rollout.engine.dtype
-        )
+        tolerance = section.tolerance or sync.tolerance_for(self.config.policy.dtype, self.config.rollout.engine.dtype)
         return self._loop.run(sync.probe(self._pool.engines, ids, expected, tolerance, section.deadline_s))
 
     def cache_figures(self) -> dict[str, float]:

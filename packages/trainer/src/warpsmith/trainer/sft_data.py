@@ -13,7 +13,7 @@ from warpsmith.policy.sft_data import IGNORED, Example, PackedRows, encode, pack
 from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.sft import sft_examples
 from warpsmith.trainer.config.sft import SftDataSection
-from warpsmith.trainer.engine.rows import Row
+from warpsmith.trainer.engine.rows import Ints, Row
 from warpsmith.trainer.errors import DataError
 
 Chat = Sequence[Mapping[str, str]]
@@ -99,15 +99,19 @@ def _parquet(path: Path) -> list[Any]:
 
 
 def _json_lines(path: Path) -> list[Any]:
-    rows = []
     try:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            if line.strip():
-                value = json.loads(line)
-                rows.append(value.get("messages") if isinstance(value, dict) else None)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"Line {number} of {path} is not JSON: {error}.", "Give one object a line.") from None
-    return rows
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}.", "Give a UTF-8 text file, one object a line.") from None
+    return [_messages(line, f"Line {n} of {path}") for n, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _messages(line: str, where: str) -> Any:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not JSON: {error}.", "Give one object a line.") from None
+    return value.get("messages") if isinstance(value, dict) else None
 
 
 def _is_chat(value: Any) -> bool:
@@ -127,5 +131,5 @@ def _unpadded(rows: PackedRows) -> list[Row]:
     ]
 
 
-def _mask(labels: np.ndarray) -> np.ndarray:
-    return (labels != IGNORED).astype(np.int64)
+def _mask(labels: Ints) -> Ints:
+    return np.asarray(labels != IGNORED, dtype=np.int64)

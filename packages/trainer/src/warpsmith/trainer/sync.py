@@ -73,9 +73,7 @@ async def probe(
         ProbeError: a gap is above the tolerance; the message names engine and token.
         SyncTimeoutError: the deadline passed.
     """
-    scores = await _within(
-        asyncio.gather(*(engine.score(ids) for engine in engines)), deadline_s, "the log-prob probe"
-    )
+    scores = await _within(asyncio.gather(*(engine.score(ids) for engine in engines)), deadline_s, "the log-prob probe")
     return max(compare(ids, expected, found, tolerance, number) for number, found in enumerate(scores))
 
 

@@ -1,7 +1,9 @@
 """From a table of turns to what the update needs: rows of tokens, credit columns, figures."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsmith.trainer.credit.types import Credit, Turns
-from warpsmith.trainer.engine.rows import Floats, Row
+from warpsmith.trainer.engine.rows import Floats, Ints, Row
 from warpsmith.trainer.errors import DataError
 
 
@@ -48,9 +50,7 @@ def credit_columns(table: pa.Table) -> Turns:
     )
 
 
-def training_turns(
-    table: pa.Table, credit: Credit, *, updates: int = 1, mask_truncated: bool = False
-) -> TrainingTurns:
+def training_turns(table: pa.Table, credit: Credit, *, updates: int = 1, mask_truncated: bool = False) -> TrainingTurns:
     """Return the rows of a table of TURNS with their advantages.
 
     Args:
@@ -66,12 +66,11 @@ def training_turns(
     counted = credit.counted & (lengths > 0)
     if mask_truncated:
         counted &= ~truncated(table)
-    prompts, completions = _lists(table["prompt_ids"], np.int64), _lists(table["completion_ids"], np.int64)
-    logprobs = _lists(table["logprobs"], np.float32)
+    prompts, completions = _ints(table["prompt_ids"]), _ints(table["completion_ids"])
     groups = codes(table["group"])
     return TrainingTurns(
         rows=[_row(*ids) for ids in zip(prompts, completions, strict=True)],
-        sampler=[np.concatenate([np.zeros(len(p), np.float32), l]) for p, l in zip(prompts, logprobs, strict=True)],
+        sampler=[_aligned(*pair) for pair in zip(prompts, _lists(table["logprobs"]), strict=True)],
         lengths=lengths,
         advantage=credit.advantage,
         counted=counted,
@@ -91,15 +90,24 @@ def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
 
 
-def _row(prompt: NDArray[np.int64], completion: NDArray[np.int64]) -> Row:
+def _aligned(prompt: Ints, logprobs: NDArray[Any]) -> Floats:
+    return np.concatenate([np.zeros(len(prompt), np.float32), logprobs.astype(np.float32)])
+
+
+def _row(prompt: Ints, completion: Ints) -> Row:
     mask = np.concatenate([np.zeros(len(prompt), np.int64), np.ones(len(completion), np.int64)])
     return Row(ids=np.concatenate([prompt, completion]), mask=mask)
 
 
-def _lists(column: pa.ChunkedArray, dtype: type[np.generic]) -> list[NDArray[np.generic]]:
+def _ints(column: pa.ChunkedArray) -> list[Ints]:
+    return [np.asarray(values, dtype=np.int64) for values in _lists(column)]
+
+
+def _lists(column: pa.ChunkedArray) -> list[NDArray[Any]]:
+    """Return each entry of a list column as an array; the column has no nulls."""
     array = column.combine_chunks()
-    values, offsets = array.values.to_numpy().astype(dtype), array.offsets.to_numpy()
-    return [values[start:end] for start, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    values, offsets = array.values.to_numpy(), array.offsets.to_numpy()
+    return [values[start:end] for start, end in itertools.pairwise(offsets)]
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

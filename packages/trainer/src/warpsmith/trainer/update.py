@@ -1,3 +1,4 @@
+# ruff: noqa: N815  the suffix is the tensor's shape
 """One policy update after another over a batch of turns: micro-batches, loss, gradient, figures."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -82,9 +83,7 @@ class PolicyUpdate:
 
     def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
         """Return this rank's share of an update, or None where no row has a gradient."""
-        weights = row_weights(
-            turns.lengths, counted, self.algorithm.aggregation, self.algorithm.constant_length
-        )
+        weights = row_weights(turns.lengths, counted, self.algorithm.aggregation, self.algorithm.constant_length)
         useful = weights > 0
         if not self.spec.needs_every_row:
             # Such rows have a gradient of exactly 0. They stay in the normalisation.

@@ -58,7 +58,9 @@ class AlgorithmSection(Section):
         description="What a turn is judged by: its return R_t, the trajectory's R_0, or the last score.",
     )
     baseline: Baseline = Field(default="mean", description="`mean` of the group or `leave_one_out`.")
-    scale: Scale = Field(default="group", description="Divide advantages by the `group`'s deviation, the `batch`'s, `none`.")
+    scale: Scale = Field(
+        default="group", description="Divide advantages by the `group`'s deviation, the `batch`'s, `none`."
+    )
     deviation: Deviation = Field(default="population", description="`population` (by n) or `sample` (by n - 1).")
     ratio: Ratio = Field(default="token", description="Importance ratio of each `token` or of the `sequence`.")
     clip: Clip = Field(default="ppo", description="`ppo`, `cispo` or `none`.")
@@ -81,7 +83,9 @@ class AlgorithmSection(Section):
     )
     correction_low: float = Field(default=0.5, ge=0, description="Weights below this are dropped by `masked`.")
     correction_high: float = Field(default=2.0, gt=0, description="Cap of `truncated`, upper bound of `masked`.")
-    mask_truncated: bool = Field(default=False, description="Leave completions that hit the length limit out of the loss.")
+    mask_truncated: bool = Field(
+        default=False, description="Leave completions that hit the length limit out of the loss."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
@@ -36,7 +37,7 @@ class SftDataSection(Section):
     )
     problems: int = Field(default=2000, ge=1, description="Generated problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the generated problems.")
-    prompt_style: str = Field(default="full", description="Prompt template of the generated examples.")
+    prompt_style: PromptStyle = Field(default="full", description="Prompt template of the generated examples.")
     max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are left out and counted.")
     pack: bool = Field(default=True, description="Put several examples into one row of `max_tokens`.")
     batch_size: int = Field(default=16, ge=1, description="Examples of one update, over all ranks.")

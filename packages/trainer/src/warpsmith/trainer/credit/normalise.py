@@ -64,7 +64,8 @@ def _centred(values: Values, how: Normalisation) -> Values:
     scale = _deviation(centred, how.deviation) if how.scale == "group" else 1.0
     if how.baseline == "leave_one_out":
         centred = centred * (len(values) / (len(values) - 1))
-    return centred / scale
+    advantage: Values = centred / scale
+    return advantage
 
 
 def _deviation(centred: Values, kind: Deviation) -> float:

@@ -1,6 +1,8 @@
 """Whole weights out of a ZeRO model, in bounded buckets, in the same order on every rank."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,10 +42,11 @@ def whole_numel(parameter: nn.Parameter) -> int:
     return int(vars(parameter).get("ds_numel", parameter.numel()))
 
 
-def _whole(parameters: list[nn.Parameter]) -> "torch.utils._contextlib._DecoratorContextManager":
+def _whole(parameters: list[nn.Parameter]) -> AbstractContextManager[Any]:
     import deepspeed
 
-    return deepspeed.zero.GatheredParameters(parameters, modifier_rank=None)
+    gather: AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(parameters, modifier_rank=None)
+    return gather
 
 
 def _copy(parameter: nn.Parameter, wanted: bool) -> Tensor:

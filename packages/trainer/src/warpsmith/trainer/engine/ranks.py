@@ -105,7 +105,7 @@ def leave() -> None:
 def seed_everything(seed: int) -> None:
     """Seed the generators of Python, numpy and torch."""
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  libraries draw from the global generator
+    np.random.seed(seed)
     torch.manual_seed(seed)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N815  the suffix is the tensor's shape
 """Rows of tokens as right-padded tensors."""
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-import psutil
+import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from warpsmith.trainer.errors import LaunchError
 from warpsmith.trainer.launch.port import free_port
@@ -36,7 +36,12 @@ def launch(arguments: Sequence[str], processes: int, master_port: int | None = N
     """
     command = launcher_command(arguments, processes, master_port or free_port())
     try:
-        process = subprocess.Popen(command, env=_environment(), start_new_session=True, preexec_fn=_die_with_parent)
+        process = subprocess.Popen(
+            command,
+            env=_environment(),
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
+        )
     except OSError as error:
         raise LaunchError(f"DeepSpeed's launcher did not start: {error}.", "Check the installation.") from error
     restore = _forward_signals(process)

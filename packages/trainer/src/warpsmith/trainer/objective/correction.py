@@ -24,7 +24,7 @@ def truncated(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, cap: floa
 
 
 def masked(
-    trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, low: float, high: float, kind: Ratio = "token"
+    trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, *, low: float, high: float, kind: Ratio = "token"
 ) -> Tensor:
     """Return pi_trainer / pi_sampler where it lies in [low, high], else 0, (B, T), without gradient."""
     weight_BT = log_ratio(trainer_BT, sampler_BT, mask_BT, kind).detach().exp()

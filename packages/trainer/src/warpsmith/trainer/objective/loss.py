@@ -1,3 +1,4 @@
+# ruff: noqa: N815  the suffix is the tensor's shape
 """The loss of one micro-batch: correction x clip(ratio, advantage), plus divergence, minus entropy, weighted."""
 
 from dataclasses import dataclass
@@ -65,5 +66,10 @@ def _correction(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     if spec.correction == "truncated":
         return correction.truncated(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction_high, spec.ratio)
     return correction.masked(
-        batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction_low, spec.correction_high, spec.ratio
+        batch.old_BT,
+        batch.sampler_BT,
+        batch.mask_BT,
+        low=spec.correction_low,
+        high=spec.correction_high,
+        kind=spec.ratio,
     )

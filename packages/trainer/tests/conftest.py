@@ -1,0 +1,61 @@
+"""Small real parts that the tests share: a tiny model, turns as the records hold them."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small decoder whose tokenizer was trained on generated examples."""
+    from warpsmith.policy.tiny import build_tiny
+    from warpsmith.rollout.generator import generate
+    from warpsmith.rollout.sft import sft_examples
+
+    chats = sft_examples(generate(seed=0, count=60), 0, "compact")
+    texts = [message["content"] for chat in chats for message in chat]
+    return build_tiny(
+        tmp_path_factory.mktemp("model") / "tiny", texts, vocab_size=600, layers=2, hidden=64, heads=2, kv_heads=1
+    )
+
+
+Row = dict[str, Any]
+
+
+def turn_row(**changes: Any) -> Row:
+    """A valid row of TURNS, with `changes`."""
+    row: Row = {
+        "run": "r", "task": "t", "role": "train", "problem": "p", "source": "s", "level": 1,
+        "group": "g0", "trajectory": "g0/0", "sample": 0, "turn": 0, "num_turns": 1,
+        "messages": [{"role": "user", "content": "q"}], "completion": "a", "kernel": None,
+        "prompt_ids": [1, 2, 3], "completion_ids": [4, 5], "logprobs": [-0.5, -1.0], "weight_versions": [0, 0],
+        "finish_reason": "stop", "sampling": {"temperature": 1.0, "max_tokens": 8},
+        "verdict": {"status": "incorrect", "compiled": True, "correct": False},
+        "reward": 0.1, "return": 0.1, "valid": True, "invalid_reason": None, "started_at": datetime.now(UTC),
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+@pytest.fixture
+def turns_table() -> Callable[[list[Row]], pa.Table]:
+    """Makes a table of TURNS from changes to a valid row."""
+    from warpsmith.records.schema import turns_batch
+
+    return lambda changes: pa.Table.from_batches([turns_batch([turn_row(**change) for change in changes])])
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A process group of one, as a run without a launcher has it."""
+    from warpsmith.trainer.config.sections import RunSection, ZeroSection
+    from warpsmith.trainer.engine.ranks import join, leave
+
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    yield join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
+    leave()

@@ -1,0 +1,88 @@
+"""Checkpoint bookkeeping: what counts as one, what may change, what is random."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from warpsmith.trainer import checkpoint
+from warpsmith.trainer.errors import CheckpointError
+
+CONFIG = {
+    "run": {"dir": "a", "steps": 10, "seed": 0},
+    "algorithm": {"preset": "grpo", "clip_low": 0.2},
+    "optimizer": {"schedule": "constant"},
+    "wandb": {"mode": "offline"},
+}
+
+
+def changed(table: str, key: str, value: object) -> dict[str, dict[str, object]]:
+    return {**CONFIG, table: {**CONFIG[table], key: value}}
+
+
+def make(run: Path, step: int, *, whole: bool = True) -> Path:
+    path = checkpoint.directory_of(run) / f"step-{step:08d}"
+    path.mkdir(parents=True)
+    if whole:
+        state = {"progress": {"step": step}, "world": 1, "config": CONFIG}
+        (path / checkpoint.STATE).write_text(json.dumps(state))
+    return path
+
+
+def test_the_latest_is_the_newest_complete_one(tmp_path: Path) -> None:
+    make(tmp_path, 2)
+    make(tmp_path, 100)
+    make(tmp_path, 900, whole=False)
+    (checkpoint.directory_of(tmp_path) / ".step-00000950.partial").mkdir()
+    assert checkpoint.latest(tmp_path).name == "step-00000100"
+    assert checkpoint.read_state(checkpoint.latest(tmp_path))["progress"] == {"step": 100}
+
+
+def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint to resume from"):
+        checkpoint.latest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"progress": {"stepp": 1}, "world": 1, "config": {}}', '{"world": 1}']
+)
+def test_a_damaged_state_is_refused(tmp_path: Path, text: str) -> None:
+    (make(tmp_path, 1) / checkpoint.STATE).write_text(text)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read_state(checkpoint.directory_of(tmp_path) / "step-00000001")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"), [("run", "dir", "b"), ("run", "steps", 20), ("wandb", "mode", "disabled")]
+)
+def test_what_no_step_computes_with_may_change(table: str, key: str, value: object) -> None:
+    checkpoint.refuse_changes(Path("c"), CONFIG, changed(table, key, value))
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"), [("run", "seed", 1), ("algorithm", "clip_low", 0.3), ("algorithm", "new", 1)]
+)
+def test_what_a_step_computes_with_may_not(table: str, key: str, value: object) -> None:
+    with pytest.raises(CheckpointError, match=rf"{table}\.{key} was .* and is"):
+        checkpoint.refuse_changes(Path("c"), CONFIG, changed(table, key, value))
+
+
+def test_steps_matter_where_the_learning_rate_follows_them() -> None:
+    cosine = changed("optimizer", "schedule", "cosine")
+    longer = {**cosine, "run": {**CONFIG["run"], "steps": 20}}
+    with pytest.raises(CheckpointError, match=r"run\.steps was 10 and is 20"):
+        checkpoint.refuse_changes(Path("c"), cosine, longer)
+
+
+def test_random_generators_go_on_where_they_were(tmp_path: Path) -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(1))
+
+    checkpoint.save_random_state(tmp_path / "random.pt")
+    first = draw()
+    assert draw() != first
+    checkpoint.load_random_state(tmp_path / "random.pt")
+    assert draw() == first

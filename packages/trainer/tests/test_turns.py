@@ -1,0 +1,111 @@
+"""From records to training rows, and the figures of a batch."""
+
+import numpy as np
+import pytest
+
+from warpsmith.trainer.credit import Credit, Normalisation, assign
+from warpsmith.trainer.errors import DataError
+from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
+from warpsmith.trainer.turns import credit_columns, training_turns
+
+CORRECT = {"status": "correct", "compiled": True, "correct": True, "speedup": 2.0}
+LOST = {"valid": False, "invalid_reason": "evaluation: gone", "reward": None, "return": None, "verdict": None}
+
+
+def flat_credit(n: int) -> Credit:
+    return Credit(np.ones(n), np.ones(n, bool), 1, 0)
+
+
+def test_rows_carry_the_sampled_tokens_with_the_mask_on_the_completion(turns_table) -> None:
+    changes = [
+        {},
+        {"prompt_ids": [9], "completion_ids": [8, 7, 6], "logprobs": [-1, -2, -3], "weight_versions": [1] * 3},
+    ]
+    turns = training_turns(turns_table(changes), flat_credit(2))
+    assert turns.rows[0].ids.tolist() == [1, 2, 3, 4, 5]
+    assert turns.rows[0].mask.tolist() == [0, 0, 0, 1, 1]
+    assert turns.sampler[1].tolist() == [0, -1, -2, -3]
+    assert turns.lengths.tolist() == [2, 3]
+
+
+def test_rows_of_a_slice_are_those_of_the_slice(turns_table) -> None:
+    table = turns_table([{"prompt_ids": [i]} for i in range(5)]).slice(2, 2)
+    assert [row.ids[0] for row in training_turns(table, flat_credit(2)).rows] == [2, 3]
+
+
+def test_turns_without_tokens_do_not_count(turns_table) -> None:
+    empty = {"completion_ids": [], "logprobs": [], "weight_versions": [], **LOST}
+    turns = training_turns(turns_table([{}, empty]), flat_credit(2))
+    assert turns.counted.tolist() == [True, False]
+
+
+def test_truncated_completions_can_be_left_out(turns_table) -> None:
+    table = turns_table([{}, {"finish_reason": "length"}, {"finish_reason": None}])
+    assert training_turns(table, flat_credit(3), mask_truncated=True).counted.tolist() == [True, False, True]
+    assert training_turns(table, flat_credit(3)).counted.all()
+
+
+def test_updates_are_cut_along_whole_groups(turns_table) -> None:
+    table = turns_table([{"group": f"g{i // 3}", "trajectory": f"g{i // 3}/{i}"} for i in range(15)])
+    turns = training_turns(table, flat_credit(15), updates=2)
+    assert [turns.update[i] for i in range(0, 15, 3)] == [0, 0, 0, 1, 1]
+    for group in range(5):
+        assert len(set(turns.update[3 * group : 3 * group + 3])) == 1
+
+
+def test_mixed_temperatures_are_refused(turns_table) -> None:
+    hot = {"sampling": {"temperature": 2.0, "max_tokens": 8}}
+    with pytest.raises(DataError, match="2 temperatures"):
+        training_turns(turns_table([{}, hot]), flat_credit(2))
+
+
+def test_invalid_turns_have_no_credit(turns_table) -> None:
+    table = turns_table(
+        [
+            {"trajectory": "g0/0", "reward": 0.0, "return": 0.0},
+            {"trajectory": "g0/1", "reward": 1.0, "return": 1.0},
+            {"trajectory": "g0/2", **LOST},
+        ]
+    )
+    credit = assign(credit_columns(table), "turn", Normalisation(scale="none"))
+    assert credit.advantage.tolist() == [-0.5, 0.5, 0.0]
+    assert credit.counted.tolist() == [True, True, False]
+
+
+def test_figures_by_hand(turns_table) -> None:
+    table = turns_table(
+        [
+            {"trajectory": "a", "num_turns": 2, "reward": 0.1, "return": 0.22},
+            {"trajectory": "a", "turn": 1, "num_turns": 2, "reward": 0.3, "return": 0.3, "verdict": CORRECT},
+            {"trajectory": "b", "reward": 0.0, "return": 0.0, "finish_reason": "length"},
+            {"trajectory": "c", **LOST},
+        ]
+    )
+    found = batch_figures(table)
+    assert found["turns"] == 4
+    assert found["invalid_turns"] == 1
+    assert found["trajectories"] == 3
+    assert found["reward_mean"] == pytest.approx(0.4 / 3)
+    assert found["correct_rate"] == pytest.approx(1 / 3)
+    assert found["solved_rate"] == pytest.approx(1 / 2)
+    assert found["speedup_mean"] == 2.0
+    assert found["turn_1/reward_mean"] == pytest.approx(0.05)
+    assert found["turn_2/correct_rate"] == 1.0
+    assert found["truncated_rate"] == 0.25
+    assert found["tokens"] == 8
+
+
+def test_a_batch_of_lost_turns_has_figures(turns_table) -> None:
+    found = batch_figures(turns_table([LOST, {**LOST, "trajectory": "b"}]))
+    assert found["invalid_turns"] == 2
+    assert "reward_mean" not in found
+
+
+def test_staleness_counts_versions(turns_table) -> None:
+    table = turns_table([{"weight_versions": [3, 4]}, {"weight_versions": [4, 5]}])
+    assert staleness(table, 5) == {"staleness_mean": 1.0, "staleness_max": 2.0}
+
+
+def test_credit_figures_count_flat_groups() -> None:
+    found = credit_figures(Credit(np.array([0.5, -0.5, 0.0]), np.array([True, True, False]), 4, 3))
+    assert found == {"groups": 4, "flat_groups": 3, "flat_group_rate": 0.75, "advantage_abs_mean": 0.5}
