@@ -42,8 +42,8 @@ class CandidateFailedError(Exception):
         self.failure = Failure(status, category, message[:MAX_TEXT])
 
 
-class TransientError(Exception):
-    """A candidate's worker was killed, starved or ran out of memory: to be tried again alone before it is blamed."""
+class _SuspectError(Exception):
+    """The candidate was killed, starved or ran out of memory, for which others may be to blame."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -67,6 +67,14 @@ class Evidence:
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
 
 
+class TransientError(Exception):
+    """A run failed for what company may explain: to be tried again alone before the candidate is blamed."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__("to be tried again alone")
+        self.evidence = evidence
+
+
 class CandidateRun:
     """One candidate against one reference session."""
 
@@ -87,7 +95,12 @@ class CandidateRun:
         self.compiling: tuple[int, Future[Compilation]] | None = None
 
     def conduct(self, count: int, rng: random.Random, compile_service: CompileService) -> Evidence:
-        """Load the candidate, run `count` trials and the ghost replay; compile meanwhile."""
+        """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
+
+        Raises:
+            TransientError: with the evidence, for a failure that others on this machine may have caused.
+        """
+        suspect = False
         try:
             self._load()
             previous: bytes | None = None
@@ -99,9 +112,13 @@ class CandidateRun:
             self._replay_without_kernels(answer, rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
+        except _SuspectError as failed:
+            self.evidence.failure, suspect = failed.failure, True
         self._start_compiling(compile_service)
         if self.compiling is not None:
             self.evidence.compilation = self.compiling[1].result()
+        if suspect:
+            raise TransientError(self.evidence)
         return self.evidence
 
     def _start_compiling(self, compile_service: CompileService) -> None:
@@ -293,7 +310,7 @@ class CandidateRun:
         loading = fields.text("stage", 20) == "load"
         status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
         if kind == "MemoryError" or "can't allocate memory" in message:
-            return TransientError(Failure(status, "unknown", f"out of memory: {text}"))
+            return _SuspectError(Failure(status, "unknown", f"out of memory: {text}"))
         return CandidateFailedError(status, category, text)
 
     def _death(self, error: WorkerDiedError) -> Exception:
@@ -308,7 +325,7 @@ class CandidateRun:
             return CandidateFailedError("runtime_error", "segmentation_fault", message)
         if signal == _SIGKILL:
             message = "The candidate's process was killed twice, the second time while alone: it takes too much memory."
-            return TransientError(Failure("runtime_error", "process_error", message))
+            return _SuspectError(Failure("runtime_error", "process_error", message))
         if signal == _SIGXCPU:
             return CandidateFailedError("timeout", "timeout", "The candidate used more CPU time than it may.")
         how = f"signal {signal}" if signal else f"exit code {code}"
@@ -319,7 +336,7 @@ class CandidateRun:
         failure = Failure("timeout", "timeout", f"The candidate did not finish within {self.config.timeout_s:g} s.")
         starved = error.cpu_seconds is None or error.cpu_seconds < 0.8 * self.config.timeout_s
         if starved:
-            return TransientError(failure)
+            return _SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
 
 

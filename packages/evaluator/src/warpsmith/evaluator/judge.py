@@ -135,7 +135,7 @@ class _Run:
         try:
             evidence = self._with_spare_attempt()
         except TransientError as error:
-            evidence = Evidence(failure=error.failure)
+            evidence = error.evidence
         evidence.flags.add("retried")
         return evidence
 

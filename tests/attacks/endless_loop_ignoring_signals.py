@@ -1,0 +1,13 @@
+# problem: add
+# permitted: timeout
+# Ignores every signal that can be ignored, at import already.
+import signal
+
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+
+while True:
+    pass
