@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from warpsmith.records.schema import credits_batch, steps_batch, turns_batch
-from warpsmith.records.writer import RunWriter
+from warpsmith.records.writer import Compression, RunWriter
 
 Row = dict[str, Any]
 EPISODES = [["correct"], ["incorrect", "correct"], ["compile_error", "compile_error"], ["incorrect"] * 3]
@@ -147,8 +147,8 @@ def a_run(steps: int = 3) -> dict[str, list[pa.RecordBatch]]:
     return batches
 
 
-def write_run(run_dir: Path, steps: int = 3) -> Path:
-    with RunWriter(run_dir) as writer:
+def write_run(run_dir: Path, steps: int = 3, compression: Compression | None = None) -> Path:
+    with RunWriter(run_dir, compression=compression) as writer:
         for table, batches in a_run(steps).items():
             for batch in batches:
                 writer.append(table, batch)

@@ -164,7 +164,7 @@ def test_ticks_are_round(low, high, expected):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (0.12345, "0.1235"), (12345.6, "12,346"), (1e-6, "1.00e-06"), (3e7, "3.00e+07")]
+    ("value", "text"), [(0, "0"), (0.12345, "0.1235"), (12345.6, "12,346"), (1e-6, "1e-06"), (3.14159e7, "3.14e+07")]
 )
 def test_numbers_are_short(value, text):
     assert charts.short_number(value) == text

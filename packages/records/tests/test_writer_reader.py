@@ -67,9 +67,10 @@ def test_any_batches_come_back_one_by_one_in_order(tmp_path_factory, sizes, comp
         assert not (run_dir / "records").exists()
 
 
-def test_a_whole_stream_is_a_plain_arrow_stream(run_dir):
-    import polars
-
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_a_whole_stream_is_a_plain_arrow_stream(tmp_path, compression):
+    run_dir = write_run(tmp_path, compression=compression)
+    polars = pytest.importorskip("polars")
     expected = RunReader(run_dir).table("turns")
     with pa.ipc.open_stream(stream_of(run_dir).read_bytes()) as stream:
         assert stream.read_all().equals(expected, check_metadata=True)

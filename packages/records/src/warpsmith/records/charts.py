@@ -88,7 +88,7 @@ def short_number(value: float) -> str:
     """Up to four significant digits, without an exponent where that stays short."""
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    return f"{value:.2e}"
+    return f"{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""The machine, the versions and the date that every benchmark's result carries."""
+
+import datetime as dt
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def describe(distributions: Sequence[str] = ()) -> dict[str, Any]:
+    """Machine, versions and date of this run.
+
+    Args:
+        distributions: names of installed distributions whose versions matter to the figures.
+    """
+    return {
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": _cpu_model(),
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_gib": round(_memory_bytes() / 2**30, 1),
+            "kernel": platform.release(),
+            "gpus": _gpus(),
+            "load_1min_at_start": os.getloadavg()[0],
+        },
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in distributions}},
+    }
+
+
+def write_result(path: Path, result: dict[str, Any]) -> None:
+    """Write a benchmark's result as indented JSON, replacing the file in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _gpus() -> list[str]:
+    """Names and drivers of the NVIDIA GPUs; none where there is no nvidia-smi."""
+    try:
+        found = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        )
+    except (FileNotFoundError, subprocess.SubprocessError):
+        return []
+    return found.stdout.strip().splitlines()
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,210 @@
+"""Turns recorded a second, beside one JSON file a turn and beside JSON lines.
+
+Each way writes the same turns to the same file system. Batches are made beforehand, because a rollout has its rows
+in either form at no cost to the writing; serialising (Arrow or JSON) is part of what is timed. Writers run as
+processes that start together; the figure is all turns over the time from the common start to the last one's end.
+
+    python benchmarks/records.py
+"""
+
+import argparse
+import json
+import multiprocessing
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from _machine import describe, write_result
+
+from warpsmith.records import RunReader, RunWriter
+from warpsmith.records.schema import turns_batch
+
+# Tokens of prompt and completion, bytes of kernel: a turn of the tiny demo model, a short and a long one of a language
+# model. Thoughts make real turns longer still.
+SHAPES = {"demo": (120, 60, 300), "short": (600, 300, 1200), "long": (4000, 2000, 6000)}
+TURNS_A_BATCH = {"demo": 1024, "short": 256, "long": 64}
+TURNS = {"demo": 200_000, "short": 60_000, "long": 8_000}
+JSON_FILES = {"demo": 8_000, "short": 4_000, "long": 600}
+WORDS = [
+    *("tl.load(", "tl.store(", "x_ptr", "y_ptr", "+", "offsets,", "mask=mask)", "=", "acc", "tl.program_id(0)"),
+    *("tl.constexpr", "n_elements", "*", "tl.arange(0,", "BLOCK)", "for", "k", "in", "range(", "):", "@triton.jit"),
+    *("def", "kernel(", "return", "tl.dot(a,", "b)", "tl.maximum(", "0.0", "1.0", "if", "\n", "\n    ", ""),
+]
+
+
+def written(chance: random.Random, length: int) -> str:
+    """About `length` characters of program text in random order: text that compresses, but not by repetition."""
+    return " ".join(chance.choices(WORDS, k=length // 8))[:length]
+
+
+def turn_row(shape: str, number: int) -> dict[str, Any]:
+    prompt, completion, kernel = SHAPES[shape]
+    chance = random.Random(number)
+    text = written(chance, kernel)
+    return {
+        "run": "benchmark",
+        "task": "kernelbench_multiturn",
+        "role": "train",
+        "problem": f"problem_{number % 97}",
+        "source": "generated",
+        "level": 1,
+        "group": f"g{number // 24}",
+        "trajectory": f"t{number // 3}",
+        "sample": number % 8,
+        "turn": number % 3,
+        "num_turns": 3,
+        "messages": [{"role": "user", "content": written(chance, 4 * prompt)}],
+        "completion": f"```python\n{text}\n```",
+        "kernel": text,
+        "prompt_ids": [chance.randrange(150_000) for _ in range(prompt)],
+        "completion_ids": [chance.randrange(150_000) for _ in range(completion)],
+        "logprobs": [-chance.expovariate(2.0) for _ in range(completion)],
+        "weight_versions": [number // 512] * completion,
+        "finish_reason": "stop",
+        "sampling": {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 4096, "seed": number},
+        "verdict": {
+            "status": "incorrect",
+            "compiled": True,
+            "correct": False,
+            "isolation_tier": "namespaces",
+            "flags": [],
+            "error_category": "unknown",
+            "error_message": "output 0: 12 % of the elements differ, the largest by 0.31",
+            "trials": 5,
+            "seconds": {"compile": 0.11, "wait": 0.002, "evaluate": 0.09},
+        },
+        "reward": 0.1,
+        "return": 0.14,
+        "valid": True,
+        "started_at": 1_754_556_481_411_804 + number,
+        "generate_s": 1.5,
+        "compile_s": 0.11,
+        "wait_s": 0.002,
+        "evaluate_s": 0.09,
+    }
+
+
+def arrow(shape: str, compression: str | None, durability: str) -> Callable[[Path, Barrier, int], float]:
+    def write(folder: Path, start: Barrier, turns: int) -> float:
+        batch = turns_batch([turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])])
+        with RunWriter(folder, compression=compression, durability=durability) as writer:  # type: ignore[arg-type]
+            start.wait()
+            for _ in range(turns // batch.num_rows):
+                writer.append("turns", batch)
+            return time.monotonic()
+
+    return write
+
+
+def json_files(shape: str) -> Callable[[Path, Barrier, int], float]:
+    def write(folder: Path, start: Barrier, turns: int) -> float:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])]
+        name = multiprocessing.current_process().pid
+        start.wait()
+        for number in range(turns):
+            path = folder / f"turn_{name}_{number}.json"
+            path.write_text(json.dumps(rows[number % len(rows)], indent=2), encoding="utf-8")
+        return time.monotonic()
+
+    return write
+
+
+def json_lines(shape: str) -> Callable[[Path, Barrier, int], float]:
+    def write(folder: Path, start: Barrier, turns: int) -> float:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])]
+        with (folder / f"{multiprocessing.current_process().pid}.jsonl").open("w", encoding="utf-8") as file:
+            start.wait()
+            for first in range(0, turns, len(rows)):
+                file.writelines(json.dumps(row) + "\n" for row in rows[: turns - first])
+                file.flush()
+        return time.monotonic()
+
+    return write
+
+
+def rate(way: Callable[[Path, Barrier, int], float], folder: Path, writers: int, turns: int) -> float:
+    """Turns a second of `writers` processes that write `turns` between them."""
+    context = multiprocessing.get_context("fork")
+    start, ends = context.Barrier(writers + 1), context.SimpleQueue()
+    processes = [context.Process(target=lambda: ends.put(way(folder, start, turns // writers))) for _ in range(writers)]
+    for process in processes:
+        process.start()
+    start.wait()
+    began = time.monotonic()
+    last = max(ends.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return turns / (last - began)
+
+
+def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
+    """Turns a second of each way for turns of one shape."""
+    ways: dict[str, tuple[Callable[[Path, Barrier, int], float], int, int]] = {}
+    for writers in (1, 2):
+        ways[f"arrow, {writers} writer(s)"] = (arrow(shape, None, "process-kill"), writers, TURNS[shape])
+        ways[f"arrow lz4, {writers} writer(s)"] = (arrow(shape, "lz4", "process-kill"), writers, TURNS[shape])
+        ways[f"json lines, {writers} writer(s)"] = (json_lines(shape), writers, JSON_FILES[shape])
+        ways[f"one json file a turn, {writers} writer(s)"] = (json_files(shape), writers, JSON_FILES[shape])
+    ways["arrow power-loss, 1 writer(s)"] = (arrow(shape, None, "power-loss"), 1, TURNS[shape] // 4)
+    found: dict[str, Any] = {}
+    for name, (way, writers, turns) in ways.items():
+        rates = []
+        for _ in range(repeats):
+            folder = Path(tempfile.mkdtemp(dir=disk))
+            rates.append(rate(way, folder, writers, turns))
+            shutil.rmtree(folder)
+        found[name] = {"turns_per_s": round(statistics.median(rates)), "of": [round(one) for one in sorted(rates)]}
+        print(f"{shape:6} {name:34} {found[name]['turns_per_s']:>9,} turns/s", flush=True)
+    return found
+
+
+def reading(shape: str, disk: Path) -> float:
+    """Turns a second read back, every digest checked."""
+    folder = Path(tempfile.mkdtemp(dir=disk))
+    rate(arrow(shape, None, "process-kill"), folder, 1, TURNS[shape] // 4)
+    began = time.monotonic()
+    rows = sum(batch.num_rows for batch in RunReader(folder).batches("turns"))
+    took = time.monotonic() - began
+    shutil.rmtree(folder)
+    return rows / took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--disk", type=Path, default=Path(tempfile.gettempdir()), help="where to write (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs of each way; the median counts (default: %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "records.json")
+    options = parser.parse_args()
+    result = describe(["warpsmith-records", "pyarrow"])
+    result["what"] = "turns recorded a second; median of the runs listed under `of`"
+    result["shapes"] = {}
+    for shape, (prompt, completion, kernel) in SHAPES.items():
+        batch = turns_batch([turn_row(shape, number) for number in range(8)])
+        result["shapes"][shape] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "kernel_bytes": kernel,
+            "arrow_bytes_per_turn": round(pa.ipc.get_record_batch_size(batch) / 8),
+            "turns_per_batch": TURNS_A_BATCH[shape],
+            "written": measure(shape, options.disk, options.repeats),
+            "read_turns_per_s": round(reading(shape, options.disk)),
+        }
+    write_result(options.out, result)
+    print(f"wrote {options.out}")
+
+
+if __name__ == "__main__":
+    main()
