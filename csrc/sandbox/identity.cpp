@@ -41,6 +41,13 @@ bool id_exists(const char* map, unsigned long id) {
   return false;
 }
 
+// A user namespace that was made without privilege has given setgroups up, and so have those inside it.
+bool setgroups_allowed() {
+  std::ifstream file("/proc/self/setgroups");
+  std::string word;
+  return file >> word && word == "allow";
+}
+
 void write_file(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) throw system_failure(kLayer, "open " + path, errno);
@@ -55,7 +62,8 @@ std::string map_line(unsigned outer) {
 }  // namespace
 
 Identity choose_identity() {
-  Identity identity{may_map_any_id(), ::geteuid(), ::getegid()};
+  const bool privileged = may_map_any_id();
+  Identity identity{privileged, privileged && setgroups_allowed(), ::geteuid(), ::getegid()};
   if (identity.privileged && id_exists("/proc/self/uid_map", kUnprivilegedId) &&
       id_exists("/proc/self/gid_map", kUnprivilegedId)) {
     identity.outer_uid = kUnprivilegedId;
@@ -67,20 +75,22 @@ Identity choose_identity() {
 void write_id_maps(pid_t pid, const Identity& identity) {
   const std::string base = "/proc/" + std::to_string(pid);
   // A caller without privilege may write a gid map only once setgroups is given up.
-  if (!identity.privileged) write_file(base + "/setgroups", "deny");
+  if (!identity.may_set_groups) write_file(base + "/setgroups", "deny");
   write_file(base + "/uid_map", map_line(identity.outer_uid));
   write_file(base + "/gid_map", map_line(identity.outer_gid));
 }
 
 void become_mapped_id(const Identity& identity) {
-  if (identity.privileged && ::setgroups(0, nullptr) != 0) throw system_failure(kLayer, "setgroups", errno);
+  if (identity.may_set_groups && ::setgroups(0, nullptr) != 0)
+    throw system_failure(kLayer, "setgroups", errno);
   if (::setresgid(kInnerId, kInnerId, kInnerId) != 0) throw system_failure(kLayer, "setresgid", errno);
   if (::setresuid(kInnerId, kInnerId, kInnerId) != 0) throw system_failure(kLayer, "setresuid", errno);
 }
 
 void leave_root(const Identity& identity) {
   if (!identity.privileged) return;
-  if (::setgroups(0, nullptr) != 0) throw system_failure(kLayer, "setgroups", errno);
+  if (identity.may_set_groups && ::setgroups(0, nullptr) != 0)
+    throw system_failure(kLayer, "setgroups", errno);
   if (::setresgid(identity.outer_gid, identity.outer_gid, identity.outer_gid) != 0)
     throw system_failure(kLayer, "setresgid", errno);
   if (::setresuid(identity.outer_uid, identity.outer_uid, identity.outer_uid) != 0)

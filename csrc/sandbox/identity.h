@@ -7,6 +7,7 @@ namespace warpsmith {
 /// Whom a worker is outside its namespaces, and whether this process may give it another id than its own.
 struct Identity {
   bool privileged = false;
+  bool may_set_groups = false;
   uid_t outer_uid = 0;
   gid_t outer_gid = 0;
 };

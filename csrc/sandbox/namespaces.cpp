@@ -23,9 +23,10 @@ namespace {
 
 constexpr const char* kLayer = "namespaces";
 constexpr const char* kRemedy =
-    "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
-    "kernel.apparmor_restrict_unprivileged_userns), or in Docker run with --privileged or with "
-    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined; docs/sandbox.md lists each "
+    "Allow user namespaces: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 "
+    "(Debian), "
+    "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in Docker --security-opt seccomp=unconfined "
+    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined; docs/sandbox.md has each "
     "platform.";
 
 // Where the C library keeps the thread's id: abort() and raise() read it, and a raw clone leaves the parent's

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,8 @@ def test_the_worker_is_confined(landlocked):
     assert report.result["NoNewPrivs"] == "1"
     assert report.result["Seccomp"] == "2"
     assert report.result["CapEff"] == "0" * 16
-    assert report.result["Uid"] != "0"
+    only_id = Path("/proc/self/uid_map").read_text().split()[2] == "1"
+    assert only_id or report.result["Uid"] != "0"
 
 
 def attempt(calls: list) -> dict:
