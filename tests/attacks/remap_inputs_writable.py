@@ -1,5 +1,6 @@
 # problem: add
-# permitted: runtime_error, incorrect
+# permitted: rejected
+# flags: no_kernel
 # Asks the kernel to make the inputs' mapping writable, and to map their file anew.
 import ctypes
 import mmap

@@ -4,7 +4,6 @@ A file's head says which problem it is for (`# problem: add`), which statuses it
 rejected`) and which flags it must carry (`# flags: torch_fallback`). `controls/` must be correct, `wrong/` never.
 """
 
-import os
 import re
 from pathlib import Path
 
@@ -32,9 +31,12 @@ def _named(paths: list[Path]) -> dict[str, list]:
 
 @pytest.fixture(scope="module")
 def evaluator():
+    """One pool for the whole corpus, started with a canary in its environment for environment_leak.py to look for."""
     config = EvaluatorConfig(slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=TIMEOUT_S)
-    with Evaluator(config) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARPSMITH_CANARY", "planted")
+        with Evaluator(config) as running:
+            yield running
 
 
 def _verdict(evaluator: Evaluator, path: Path):
@@ -68,7 +70,8 @@ def test_attack_gains_nothing(evaluator, path):
     assert _head(path, "flags") <= set(verdict.flags), verdict
 
 
-def test_a_canary_outside_stays_as_it_is(evaluator, tmp_path):
-    """What attacks look for or would leave behind on the host: nothing of it may be there after all of them."""
-    assert not list(Path("/tmp").glob("warpsmith-attack-*"))
-    assert "WARPSMITH_ATTACK" not in os.environ
+def test_attacks_leave_nothing_on_the_host(evaluator):
+    """write_host_files.py writes a file of this name wherever it can; the worker's own scratch is gone with it."""
+    assert _verdict(evaluator, HERE / "write_host_files.py").status == "rejected"
+    folders = [Path("/tmp"), Path("/dev/shm"), Path("/"), Path.home(), Path.cwd()]
+    assert not [folder for folder in folders if (folder / "warpsmith-attack-file").exists()]
