@@ -37,10 +37,10 @@ class Report:
 
 
 class Runner:
-    def __init__(self, environment: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> None:
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
         script = str(Path(__file__).with_name("contained_runner.py"))
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, script],
+            [sys.executable, script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,6 +103,32 @@ def contained(any_runner: Runner, tier: str) -> Runner:
     if tier != "namespaces":
         pytest.skip(f"this machine gives only the tier {tier}")
     return any_runner
+
+
+def has_proc() -> bool:
+    return os.path.isdir("/proc/self")
+
+
+@pytest.fixture
+def contained_with_proc(contained: Runner) -> Runner:
+    """As `contained`; skips where the kernel refuses a fresh /proc, as it does in most containers."""
+    if not contained.result_of(has_proc):
+        pytest.skip("workers have no /proc on this machine")
+    return contained
+
+
+@pytest.fixture
+def make_runner() -> Iterator[Callable[[dict[str, str]], Runner]]:
+    """Makes runners whose own process starts with more environment variables."""
+    runners: list[Runner] = []
+
+    def make(environment: dict[str, str]) -> Runner:
+        runners.append(Runner(environment))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.close()
 
 
 @pytest.fixture

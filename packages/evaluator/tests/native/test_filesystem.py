@@ -38,9 +38,9 @@ def in_initial_user_namespace() -> bool:
 
 
 @pytest.mark.skipif(not in_initial_user_namespace(), reason="there the worker owns what its own root owns")
-def test_a_worker_cannot_open_its_own_memory_as_a_file(contained):
+def test_a_worker_cannot_open_its_own_memory_as_a_file(contained_with_proc):
     paths = ["/proc/self/mem", "/proc/1/mem", "/proc/self/environ"]
-    assert contained.result_of(open_each, paths) == dict.fromkeys(paths, errno.EACCES)
+    assert contained_with_proc.result_of(open_each, paths) == dict.fromkeys(paths, errno.EACCES)
 
 
 def list_up_the_tree(prefix: str) -> list:

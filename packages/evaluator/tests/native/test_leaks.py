@@ -40,39 +40,17 @@ def search_initial_stack() -> bool:
     return needle in ctypes.string_at(low, high - low)
 
 
-def test_the_first_environment_is_gone_from_memory(tier):
-    import importlib.util
-    from pathlib import Path
-
-    import pytest
-
-    if tier != "namespaces":
-        pytest.skip(f"this machine gives only the tier {tier}")
-    spec = importlib.util.spec_from_file_location("native_conftest", Path(__file__).with_name("conftest.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    conftest = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["native_conftest"] = conftest
-    spec.loader.exec_module(conftest)
-    runner = conftest.Runner({"SECRET": "warpsmith-secret-of-the-first-environment"})
-    try:
-        assert runner.result_of(search_initial_stack) is False
-    finally:
-        runner.close()
+def test_the_first_environment_is_gone_from_memory(contained_with_proc, make_runner):
+    runner = make_runner({"SECRET": "warpsmith-secret-of-the-first-environment"})
+    assert runner.result_of(search_initial_stack) is False
 
 
 def list_processes() -> list:
     return [entry for entry in os.listdir("/proc") if entry.isdigit()]
 
 
-def test_no_other_process_is_seen(contained):
-    assert contained.result_of(list_processes) == ["1"]
-
-
-def list_interfaces() -> list:
-    return [name for _, name in socket.if_nameindex()]
+def test_no_other_process_is_seen(contained_with_proc):
+    assert contained_with_proc.result_of(list_processes) == ["1"]
 
 
 def read_interfaces() -> list:
@@ -80,8 +58,8 @@ def read_interfaces() -> list:
         return [line.split(":")[0].strip() for line in file.readlines()[2:]]
 
 
-def test_the_network_is_a_lone_loopback(contained):
-    assert contained.result_of(read_interfaces) == ["lo"]
+def test_the_network_is_a_lone_loopback(contained_with_proc):
+    assert contained_with_proc.result_of(read_interfaces) == ["lo"]
 
 
 def connect_abstract(name: str) -> int:
@@ -118,8 +96,8 @@ def show_identity() -> dict:
     }
 
 
-def test_the_identity_has_nothing_to_give(contained):
-    identity = contained.result_of(show_identity)
+def test_the_identity_has_nothing_to_give(contained_with_proc):
+    identity = contained_with_proc.result_of(show_identity)
     assert identity["uid"] == ["1000"] * 4
     assert identity["groups"] == []
     assert set(identity["capabilities"]) == {"0" * 16}
