@@ -9,7 +9,21 @@ import pytest
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.rollout.datasets import generated, kernelbook, read_problems, write_directory
 
-PROBLEM = "import torch\n\nclass Model(torch.nn.Module):\n    pass\n\ndef get_inputs():\n    return []\n\ndef get_init_inputs():\n    return []\n"
+PROBLEM = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    pass
+
+
+def get_inputs():
+    return []
+
+
+def get_init_inputs():
+    return []
+"""
 
 
 def test_what_is_written_is_read_back(tmp_path):

@@ -108,11 +108,11 @@ def test_a_saved_payload_is_a_safetensors_file(tmp_path, tensors):
 
 
 def test_shapes_come_from_every_file_and_damage_is_refused(tmp_path):
-    with pytest.raises(BadPayloadError, match="no .safetensors"):
+    with pytest.raises(BadPayloadError, match=r"no \.safetensors"):
         checkpoint_shapes(tmp_path)
     save_file({"a": torch.zeros(2)}, tmp_path / "1.safetensors")
     save_file({"b": torch.zeros(3)}, tmp_path / "2.safetensors")
     assert checkpoint_shapes(tmp_path) == {"a": (2,), "b": (3,)}
     (tmp_path / "3.safetensors").write_bytes(b"\x09")
-    with pytest.raises(BadPayloadError, match="3.safetensors"):
+    with pytest.raises(BadPayloadError, match=r"3\.safetensors"):
         checkpoint_shapes(tmp_path)

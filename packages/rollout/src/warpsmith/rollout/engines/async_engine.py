@@ -58,7 +58,7 @@ class AsyncVllmEngine:
             return await self._generate(list(prompt_ids), sampling)
         except EngineDeadError as error:
             raise EngineDiedError(f"vLLM's engine process is gone: {error}.", "Start a new engine.") from error
-        except (EngineGenerateError, ValueError) as error:
+        except (EngineGenerateError, *settings.refusals()) as error:
             cause = error.__cause__ or error
             raise EngineError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
 

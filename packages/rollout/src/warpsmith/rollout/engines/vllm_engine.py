@@ -80,6 +80,7 @@ class VllmEngine:
         self._expected, self._optional = settings.expected_shapes(self.path)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
+        self._updating: _Update | None = None
         self._numbers = itertools.count()
         self._death: BaseException | None = None
         # Guards the moment between a last look at `_death` and a new entry in the inbox.
@@ -196,18 +197,21 @@ class VllmEngine:
         if item.future.cancelled():
             return
         if isinstance(item, _Update):
+            self._updating = item
             _settle(item.future, lambda: self._load(engine, item.payload))
+            self._updating = None
             return
         name = str(next(self._numbers))
         parameters = (
             settings.scoring_params() if isinstance(item, _Scoring) else settings.sampling_params(item.sampling)
         )
+        # Known before vLLM sees it: whatever ends the thread here must reach this caller too.
+        self._waiting[name] = item
         try:
             engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters)
-        except (ValueError, TypeError) as error:
+        except settings.refusals() as error:
+            del self._waiting[name]
             _fail(item.future, EngineError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
-            return
-        self._waiting[name] = item
 
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
         # Everything at once: fused layers are corrupted by a part of what they are made of.
@@ -240,7 +244,8 @@ class VllmEngine:
         with self._gate:
             self._death = cause
         late = [item for item in self._arrivals(block=False) if not isinstance(item, _Stop)]
-        for item in [*self._waiting.values(), *late]:
+        begun = [] if self._updating is None else [self._updating]
+        for item in [*self._waiting.values(), *begun, *late]:
             _fail(item.future, _died(cause))
         self._waiting.clear()
 

@@ -100,6 +100,13 @@ def scoring_params() -> "SamplingParams":
     return SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
 
 
+def refusals() -> tuple[type[Exception], ...]:
+    """Return the errors by which vLLM refuses one request without failing as a whole."""
+    from vllm.exceptions import VLLMValidationError
+
+    return (VLLMValidationError, ValueError, TypeError)
+
+
 def check_request(prompt_ids: Sequence[int], config: EngineConfig) -> None:
     """Refuse a prompt that leaves no room for an answer.
 
