@@ -20,10 +20,10 @@ class NativeError(WarpsmithError):
 class FrameError(NativeError):
     """The peer sent bytes that are no frame: wrong magic, length, checksum, sequence or descriptor count."""
 
-class PeerClosed(NativeError):
+class PeerClosed(NativeError):  # noqa: N818  (what happened, not a mistake)
     """The peer closed the channel or died."""
 
-class DeadlineExceeded(NativeError):
+class DeadlineExceeded(NativeError):  # noqa: N818  (what happened, not a mistake)
     """The wait passed its deadline; `operation` names what was awaited."""
 
 class Frame(NamedTuple):
