@@ -1,0 +1,77 @@
+"""Problems through the real evaluator: known solutions are right, broken ones are not, and a real policy is sampled."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig
+from warpsmith.rollout.cli import app
+from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.datasets import from_generated, generated
+from warpsmith.rollout.generator import generate
+from warpsmith.rollout.judging import as_problem
+from warpsmith.rollout.sft import sft_examples
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Evaluator(EvaluatorConfig(minimum_isolation="none", slots=2)) as judge:
+        yield judge
+
+
+@pytest.mark.parametrize("split", ["train", "held_out"])
+def test_the_evaluator_finds_every_solution_correct(judge, split):
+    problems = [from_generated(p, split) for p in generate(seed=21, count=36, split=split)]
+
+    async def go():
+        return await asyncio.gather(
+            *(judge.evaluate_async(as_problem(p), p.solution, trials=3, timeout_s=60) for p in problems)
+        )
+
+    verdicts = asyncio.run(go())
+    wrong = {p.name: (v.status, v.error_message) for p, v in zip(problems, verdicts, strict=True) if not v.correct}
+    assert wrong == {}
+    assert all(v.compiled for v in verdicts)
+
+
+def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_engine):
+    broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
+    assert broken != problem.solution
+    config = RolloutConfig(
+        prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096}
+    )
+    collector = Collector(scripted_engine(broken, problem.solution), judge, chat, config, run="r")
+    rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()
+    assert [r["verdict"]["status"] for r in rows] == ["incorrect", "correct"]
+    assert [r["reward"] for r in rows] == [0.1, 0.3]
+    assert rows[0]["return"] == pytest.approx(0.1 + 0.4 * 0.3)
+    assert "incorrect 100%" in rows[1]["messages"][-1]["content"]
+
+
+def test_most_broken_attempts_of_warm_up_examples_are_not_correct(judge):
+    problems = generated(seed=22, count=20)
+    examples = sft_examples(problems, 0, "compact", second_turn_share=1.0)
+    attempts = [m[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0] for m in examples]
+
+    async def go():
+        return await asyncio.gather(
+            *(judge.evaluate_async(as_problem(p), a, trials=2) for p, a in zip(problems, attempts, strict=True))
+        )
+
+    assert sum(v.correct for v in asyncio.run(go())) <= 2
+
+
+def test_the_command_evaluates_a_checkpoint(tiny_checkpoint, tmp_path):
+    out = tmp_path / "result.json"
+    arguments = f"evaluate {tiny_checkpoint} --count 4 --samples 2 --prompt-style compact --max-tokens 60 --json"
+    arguments += f" --max-model-len 512 --dtype float32 --isolation none --out {out}"
+    done = CliRunner().invoke(app, arguments.split(), catch_exceptions=False)
+    assert done.exit_code == 0
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert found["rates"]["trajectories"] + found["invalid"] == 8
+    assert found == json.loads(out.read_text())
