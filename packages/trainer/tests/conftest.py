@@ -48,14 +48,16 @@ def turns_table() -> Callable[[list[Row]], pa.Table]:
     return lambda changes: pa.Table.from_batches([turns_batch([turn_row(**change) for change in changes])])
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A process group of one, as a run without a launcher has it."""
+@pytest.fixture(scope="session")
+def alone() -> Iterator[Any]:
+    """A process group of one, as a run without a launcher has it; DeepSpeed takes one a process only."""
     from warpsmith.trainer.config.sections import RunSection, ZeroSection
     from warpsmith.trainer.engine.ranks import join, leave
 
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
-    yield join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+            patch.delenv(name, raising=False)
+        patch.setenv("DS_ACCELERATOR", "cpu")
+        ranks = join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
+    yield ranks
     leave()

@@ -1,0 +1,97 @@
+"""The gradient of a batch is one thing, however the batch is cut and however the state is spread."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from warpsmith.trainer.launch.port import free_port
+
+WORKER = Path(__file__).with_name("gradient_worker.py")
+
+
+def worker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gradient_worker", WORKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], case: str) -> None:
+    assert found.keys() == expected.keys()
+    scale = max(value.abs().max().item() for value in expected.values())
+    assert scale > 1e-3
+    for name, value in expected.items():
+        gap = (found[name].reshape(value.shape) - value).abs().max().item()
+        assert gap <= 1e-6 * scale + 1e-7, f"{case}: {name} differs by {gap}, largest gradient {scale}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_micro_batches_and_stages_do_not_change_the_gradient(alone, tiny: Path, stage: int) -> None:
+    gradient = worker().gradient
+    expected, figures = gradient(tiny, alone, 0, 10_000)
+    for budget in (16, 60, 10_000):
+        found, other = gradient(tiny, alone, stage, budget)
+        assert_same(found, expected, f"stage {stage}, budget {budget}")
+        assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)
+        assert other["grad_norm"] == pytest.approx(figures["grad_norm"], rel=1e-5)
+        assert other["entropy"] == pytest.approx(figures["entropy"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_the_gradient_is_that_of_a_plain_loss(alone, tiny: Path) -> None:
+    """Against autograd over unbatched rows, written out once more from the DAPO equation."""
+    from warpsmith.policy.loading import load_policy
+    from warpsmith.policy.logprobs import token_logprobs
+
+    module = worker()
+    turns = module.turns()
+    model = load_policy(tiny, "float32").model
+    used = [i for i in range(7) if turns.counted[i]]
+    tokens = sum(int(turns.lengths[i]) for i in used)
+    for i in used:
+        row = turns.rows[i]
+        ids, mask = torch.from_numpy(row.ids)[None], torch.from_numpy(row.mask)[None]
+        logprobs, _ = token_logprobs(model, ids, torch.ones_like(ids), 0.8)
+        ratio = (logprobs - torch.from_numpy(turns.sampler[i])[None]).exp()
+        advantage = float(turns.advantage[i])
+        surrogate = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
+        (-(surrogate * mask).sum() / tokens).backward()
+    expected = {name: p.grad for name, p in model.named_parameters()}
+    found, _ = module.gradient(tiny, alone, 2, 60, kl=0.0)
+    assert_same(found, expected, "plain")
+
+
+@pytest.mark.slow
+def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -> None:
+    """A budget of 10,000 gives one micro-batch, so that one rank has no turn at all."""
+    cases = [f"{stage}:{budget}" for stage in (0, 1, 2, 3) for budget in (40, 10_000)]
+    out = tmp_path / "gradients.pt"
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(tiny), str(out), *cases],
+            env={
+                **os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "DS_ACCELERATOR": "cpu",
+            },
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        assert [rank.wait(280) for rank in ranks] == [0, 0]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    expected, figures = worker().gradient(tiny, alone, 0, 10_000)
+    for case, (found, other) in torch.load(out).items():
+        assert_same(found, expected, f"two ranks, {case}")
+        assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)
