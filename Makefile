@@ -13,7 +13,7 @@ install:  ## set up .venv: tested pins, every package editable (seconds when not
 	@$(PYTHON) tools/install.py
 
 demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
-	@$(RUN)/python -m warpsmith.trainer demo configs/demo.toml
+	@$(RUN)/python -m warpsmith.trainer demo
 
 test: install test-native  ## every test that this machine can run
 	$(RUN)/python -m pytest

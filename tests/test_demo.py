@@ -1,0 +1,120 @@
+"""The main job from end to end on real parts: the same path as `make demo`, smaller."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from warpsmith.records.reader import RunReader
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALLER = (
+    "--set-sft", "run.steps=40", "--set-sft", "data.problems=200", "--set-sft", "data.eval_examples=8",
+    "--set-sft", "checkpoint.every=0", "--set-sft", "data.levels=[1]",
+    "--set-grpo", "run.steps=2", "--set-grpo", "algorithm.prompts_per_step=3", "--set-grpo", "problems.levels=[1]",
+    "--set-grpo", "algorithm.samples_per_prompt=4", "--set-grpo", "problems.count=16",
+    "--set-grpo", "held_out.problems=4", "--set-grpo", "held_out.samples=2",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small demo, run by the command that `make demo` calls."""
+    out = tmp_path_factory.mktemp("demo") / "run"
+    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--out", str(out), *SMALLER]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment())
+    assert done.returncode == 0, done.stderr[-4000:]
+    return out, done.stdout + done.stderr
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"COLUMNS": "160"}
+
+
+def test_the_summary_has_what_it_promises(finished):
+    out, _ = finished
+    summary = json.loads((out / "summary.json").read_text())
+    held_out = summary["held_out"]
+    for stage in ("sft", "grpo"):
+        assert 0.0 <= held_out[stage]["correct"] <= held_out[stage]["compiled"] <= 1.0
+        assert held_out[stage]["trajectories"] == 8 - held_out[stage]["invalid"]
+        assert len(held_out[stage]["score_by_turn"]) in (1, 2, 3)
+    low, high = held_out["difference"]["ci95"]
+    assert low <= held_out["difference"]["correct"] <= high
+    assert summary["steps"] == 2
+    assert {"policy", "sft", "grpo", "grpo/collect", "grpo/train", "grpo/sync"} <= set(summary["phases"])
+    assert {"torch", "triton", "deepspeed", "ray", "warpsmith-evaluator"} <= set(summary["versions"])
+    assert summary["machine"]["cores"] >= 1
+
+
+def test_what_was_trained_on_is_what_lies_on_disk(finished):
+    out, _ = finished
+    reader = RunReader(out / "grpo")
+    turns = reader.table("turns")
+    train = turns.filter(pc.equal(turns["role"], "train"))
+    assert pc.count_distinct(train["trajectory"]).as_py() == 2 * 3 * 4
+    for row in train.to_pylist():
+        assert len(row["completion_ids"]) == len(row["logprobs"]) == len(row["weight_versions"]) > 0
+        assert set(row["weight_versions"]) <= {0, 1}
+        assert row["verdict"] is not None or not row["valid"]
+    keys = {(row["trajectory"], row["turn"]) for row in train.to_pylist()}
+    credits = reader.table("credits").to_pylist()
+    assert credits
+    assert {(row["trajectory"], row["turn"]) for row in credits} <= keys
+
+
+def test_no_verdict_was_lost_to_the_infrastructure_and_workers_were_contained(finished):
+    out, _ = finished
+    turns = RunReader(out / "grpo").table("turns").to_pylist()
+    assert all(row["valid"] for row in turns), [row["invalid_reason"] for row in turns if not row["valid"]]
+    tiers = {row["verdict"]["isolation_tier"] for row in turns if row["verdict"]["status"] not in NOTHING_RAN}
+    assert tiers <= {"namespaces"}
+    assert {row["verdict"]["timing_tier"] for row in turns} <= {"none", None}
+
+
+NOTHING_RAN = {"compile_error"}
+
+
+def test_weights_reach_the_sampler_and_the_probe_is_close(finished):
+    out, _ = finished
+    steps = RunReader(out / "grpo").table("steps").to_pylist()
+    gaps = [dict(step["metrics"])["probe_gap"] for step in steps]
+    assert all(0.0 <= gap < 1e-2 for gap in gaps)
+
+
+def test_the_console_tells_of_every_turn(finished):
+    _, printed = finished
+    assert "[Turn 1] " in printed
+    assert "Compile:" in printed
+    assert "=== Final Trajectory Summary for " in printed
+    assert "Time by phase" in printed
+
+
+def test_the_models_are_hugging_face_directories(finished):
+    out, _ = finished
+    for name in ("sft", "grpo"):
+        folder = out / name / "final_model"
+        assert {"config.json", "tokenizer.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
+
+
+def test_the_report_stands_alone(finished):
+    out, _ = finished
+    page = (out / "report.html").read_text()
+    assert "<html" in page
+    assert 'src="http' not in page
+    assert 'href="http' not in page
+
+
+def test_a_used_directory_is_refused_in_a_sentence(finished):
+    out, _ = finished
+    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "exists already" in done.stderr
+    assert "Traceback" not in done.stderr
