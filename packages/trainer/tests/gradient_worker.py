@@ -58,7 +58,9 @@ def turns() -> TrainingTurns:
     )
 
 
-def gradient(model: Path, ranks: Ranks, stage: int, budget: int, kl: float = 0.05) -> tuple[Gradients, dict[str, float]]:
+def gradient(
+    model: Path, ranks: Ranks, stage: int, budget: int, kl: float = 0.05
+) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
     zero = ZeroSection(stage=stage, micro_batch_tokens=budget)
     config = TrainerConfig(

@@ -34,6 +34,10 @@ class Interrupt:
         for number, handler in self._old.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def ask_again_from(self, moment: float) -> None:
+        """Count from `moment` (monotonic seconds) on whether another signal repeats the request or is a second one."""
+        self._first_at = moment
+
     def _received(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if not self.requested:

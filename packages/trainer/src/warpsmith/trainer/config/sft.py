@@ -51,13 +51,23 @@ class SftDataSection(Section):
         return self
 
 
+class SftOptimizerSection(OptimizerSection):
+    """`[optimizer]` of an SFT file: the same keys, other defaults."""
+
+    lr: float = Field(default=1e-5, gt=0, description="Peak learning rate.")
+    schedule: Literal["constant", "cosine", "linear"] = Field(
+        default="cosine", description="Course of the learning rate after the warm-up."
+    )
+    warmup_steps: int = Field(default=20, ge=0, description="Updates over which the learning rate rises from 0.")
+
+
 class SftConfig(Section):
     """A supervised fine-tuning run."""
 
     run: SftRunSection
     policy: PolicyConfig
     data: SftDataSection = SftDataSection()
-    optimizer: OptimizerSection = OptimizerSection(lr=1e-5, schedule="cosine", warmup_steps=20)
+    optimizer: SftOptimizerSection = SftOptimizerSection()
     zero: ZeroSection = ZeroSection()
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()

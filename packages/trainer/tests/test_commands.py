@@ -1,0 +1,88 @@
+"""The console command, the launcher and signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.launch import launcher
+
+COMMAND = [sys.executable, "-m", "warpsmith.trainer"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("command", ["", "sft", "grpo", "schema", "export"])
+def test_help_teaches_with_an_example(command: str) -> None:
+    shown = run(*command.split(), "--help")
+    assert shown.returncode == 0
+    assert "Example: " in shown.stdout
+
+
+def test_the_schema_is_printed_for_both_kinds() -> None:
+    assert "clip_high" in run("schema", "grpo").stdout
+    assert "eval_every" in run("schema", "sft").stdout
+    assert '"properties"' in run("schema", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["grpo", "absent.toml"], "no configuration file absent.toml"),
+        (["schema", "ppo"], "kinds are grpo and sft"),
+        (["export", "absent", "out"], "holds no checkpoint"),
+        (["sft", "absent.toml", "--set", "x"], "no configuration file"),
+    ],
+)
+def test_bad_input_ends_with_one_paragraph_and_code_2(arguments: list[str], expected: str) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert expected in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
+    command = launcher.launcher_command(["sft", "x.toml"], 2, 12345)
+    assert command[-3:] == ["warpsmith.trainer", "sft", "x.toml"]
+    assert "--master_port=12345" in command
+    assert launcher.without_local_rank(["--local_rank=1", "sft", "x.toml"]) == ["sft", "x.toml"]
+
+
+def test_processes_follow_the_visible_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
+    assert launcher.default_processes() == 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert launcher.default_processes() == 1
+
+
+def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupt() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested
+        assert "SIGTERM: finishing this step" in capsys.readouterr().err
+        # The same request in another form, as DeepSpeed's launcher sends it after the terminal's Ctrl-C.
+        os.kill(os.getpid(), signal.SIGINT)
+        stop.ask_again_from(time.monotonic() - 5)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
+    from warpsmith.trainer.config.sections import RunSection
+    from warpsmith.trainer.errors import ConfigError
+    from warpsmith.trainer.rundir import refuse_used
+
+    refuse_used(RunSection(dir=tmp_path / "new"))
+    (tmp_path / "old" / "records").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        refuse_used(RunSection(dir=tmp_path / "old"))
