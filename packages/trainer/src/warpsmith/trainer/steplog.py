@@ -44,7 +44,7 @@ class StepLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._wandb is not None:
-            self._wandb.finish(exit_code=0 if kind is None else 1, quiet=True)
+            self._wandb.finish(exit_code=0 if kind is None else 1)
 
     def step(
         self, step: int, *, weight_version: int, started_at: datetime, seconds: float, figures: Mapping[str, float]
