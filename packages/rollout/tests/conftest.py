@@ -1,7 +1,6 @@
 """What the tests share: one tiny model for the session, a scripted engine and a scripted judge for episode logic."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.engines.base import Completion
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.sft import sft_examples
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
