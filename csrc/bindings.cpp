@@ -179,9 +179,9 @@ void bind_channel(py::module_& module) {
 // --- buffers ---
 
 int export_buffer(PyObject* self, Py_buffer* view, int flags) {
-  const Buffer& buffer = py::cast<const Buffer&>(py::handle(self));
-  return PyBuffer_FillInfo(view, self, buffer.address(), static_cast<Py_ssize_t>(buffer.size()),
-                           buffer.writable() ? 0 : 1, flags);
+  const auto* buffer = py::cast<const Buffer*>(py::handle(self));
+  return PyBuffer_FillInfo(view, self, buffer->address(), static_cast<Py_ssize_t>(buffer->size()),
+                           buffer->writable() ? 0 : 1, flags);
 }
 
 // pybind11's own buffer support makes no difference between a view and the object's life; CPython's does.

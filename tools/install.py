@@ -111,7 +111,8 @@ def install_lock() -> None:
 
 
 def install_package(name: str) -> None:
-    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ROOT / "packages" / name)
+    strict = ["--config-settings", "cmake.define.WARPSMITH_WERROR=ON"] if name == "evaluator" else []
+    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", *strict, "--editable", ROOT / "packages" / name)
 
 
 def package_inputs(name: str) -> list[Path]:
