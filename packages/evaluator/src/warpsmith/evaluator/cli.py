@@ -61,7 +61,12 @@ def check(
     if isolation == "none":
         sys.stderr.write(NO_ISOLATION)
     config = EvaluatorConfig(
-        slots=1, ready_workers=1, minimum_isolation=isolation, trials=correctness_trials, timeout_s=timeout
+        slots=1,
+        ready_workers=1,
+        minimum_isolation=isolation,
+        strongest_isolation="none" if isolation == "none" else "namespaces",
+        trials=correctness_trials,
+        timeout_s=timeout,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
     _show(verdict, as_json)

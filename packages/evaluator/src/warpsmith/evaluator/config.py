@@ -1,11 +1,12 @@
 """Configuration of the evaluator. Importable without torch."""
 
 import os
-from typing import Literal
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
+TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 
 
 def _default_slots() -> int:
@@ -22,6 +23,9 @@ class EvaluatorConfig(BaseModel):
     reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
     minimum_isolation: IsolationTier = Field(
         default="landlock", description="Weakest containment that is accepted; a machine that gives less is refused."
+    )
+    strongest_isolation: IsolationTier = Field(
+        default="namespaces", description="Containment that is tried first; lower it only where that one misbehaves."
     )
     device: Literal["cpu"] = "cpu"
     target_arch: int = Field(default=90, ge=75, le=130, description="Chip that kernels are compiled for: 90 is sm_90.")
@@ -43,3 +47,12 @@ class EvaluatorConfig(BaseModel):
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
     )
+
+    @model_validator(mode="after")
+    def _check_tiers(self) -> Self:
+        if TIER_STRENGTH[self.strongest_isolation] < TIER_STRENGTH[self.minimum_isolation]:
+            raise ValueError(
+                f"strongest_isolation {self.strongest_isolation!r} is weaker than minimum_isolation "
+                f"{self.minimum_isolation!r}; lower the minimum too, or raise the strongest"
+            )
+        return self

@@ -85,10 +85,10 @@ def extract(source: str) -> Extracted:
 
 
 def dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
-    """Return the full dotted name of `a.b.c` with the import alias of `a` resolved; None for anything else."""
+    """Return the full dotted name of `a.b.c`, where `a` is an import that was kept or a pure builtin; None otherwise."""
     match node:
         case ast.Name(id=name):
-            return aliases.get(name, name)
+            return aliases.get(name, name if name in PURE_HELPERS else None)
         case ast.Attribute(value=value, attr=attr):
             base = dotted(value, aliases)
             return f"{base}.{attr}" if base else None

@@ -21,14 +21,13 @@ import torch
 from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileService
-from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
-from warpsmith.evaluator.sandbox import TIER_STRENGTH
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid
 from warpsmith.records.errors import WarpsmithError
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from warpsmith.evaluator._native import Bind, Policy
-from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier
+from warpsmith.evaluator.config import EvaluatorConfig
 
 Role = Literal["reference", "candidate", "compile"]
 
-TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 SINGLE_THREADED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -41,14 +40,9 @@ def policy_for(role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas:
         memory_bytes=config.memory_bytes,
         processes=config.processes,
         cpu_seconds=_cpu_seconds(role, config),
-        strongest_tier=strongest_tier(config),
+        strongest_tier=config.strongest_isolation,
         minimum_tier=config.minimum_isolation,
     )
-
-
-def strongest_tier(config: EvaluatorConfig) -> IsolationTier:
-    """Return the tier to try first: the strongest, unless the user gave containment up altogether."""
-    return "none" if config.minimum_isolation == "none" else "namespaces"
 
 
 def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:

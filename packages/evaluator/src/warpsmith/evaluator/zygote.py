@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> None:
         gc.collect()
         gc.freeze()
         protocol.send(channel, Kind.READY, {"pid": os.getpid()})
-        mounts_scratch = config.minimum_isolation != "none" and _native.achievable_tier() == "namespaces"
+        mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
         Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch).serve()
     # Triton's bindings report what they leak at an ordinary exit: noise on the user's terminal.
     os._exit(0)

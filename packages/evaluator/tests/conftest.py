@@ -1,0 +1,67 @@
+"""Real parts for the tests: sources of problems and candidates, one pool of workers, one evaluator."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.pool import Machine
+
+ADD_PROBLEM = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+def get_inputs():
+    return [torch.randn(20, 30), torch.randn(20, 30)]
+"""
+
+ADD_CANDIDATE = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask), mask=mask)
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        add_kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), BLOCK=256)
+        return out
+"""
+
+
+@pytest.fixture(scope="session")
+def config() -> EvaluatorConfig:
+    return EvaluatorConfig(slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=20)
+
+
+@pytest.fixture(scope="session")
+def evaluator(config: EvaluatorConfig) -> Iterator[Evaluator]:
+    with Evaluator(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def machine(config: EvaluatorConfig) -> Iterator[Machine]:
+    running = Machine(config)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def add_problem() -> Problem:
+    return Problem.from_source(ADD_PROBLEM, "add")
+
+
+@pytest.fixture(scope="session")
+def add_candidate() -> str:
+    return ADD_CANDIDATE

@@ -1,0 +1,85 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "warpsmith.evaluator"]
+
+
+def run(*arguments) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def files(tmp_path, add_problem, add_candidate):
+    problem, candidate = tmp_path / "1_Add.py", tmp_path / "candidate.py"
+    problem.write_text(add_problem.source)
+    candidate.write_text(add_candidate)
+    return problem, candidate
+
+
+def test_json_is_one_object_and_nothing_else(files):
+    done = run("check", *files, "--json", "--seed", 1, "--correctness-trials", 3)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert (record["status"], record["trials"], record["compiled"]) == ("correct", 3, True)
+    assert done.stderr == ""
+
+
+def test_a_verdict_of_any_kind_is_exit_code_0(files):
+    problem, candidate = files
+    candidate.write_text("class ModelNew(:\n")
+    done = run("check", problem, candidate)
+    assert done.returncode == 0
+    assert "compile_error" in done.stdout
+    assert "line 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("x = 1\n", "no Model"),
+        ("class Model(:\n", "line 1"),
+        ("class Model: pass\ndef get_inputs(): return []\n", "nn.Module"),
+    ],
+)
+def test_a_bad_problem_is_one_paragraph_and_exit_code_2(files, source, says):
+    problem, candidate = files
+    problem.write_text(source)
+    done = run("check", problem, candidate, "--json")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "\n\n" not in done.stderr.strip()
+    assert done.stdout == ""
+
+
+def test_a_missing_file_and_a_bad_option_are_exit_code_2(files, tmp_path):
+    problem, candidate = files
+    assert run("check", tmp_path / "none.py", candidate).returncode == 2
+    assert run("check", problem, tmp_path / "none.py").returncode == 2
+    assert run("check", problem, candidate, "--isolation", "hope").returncode == 2
+    assert run("check", problem, candidate, "--correctness-trials", 0).returncode == 2
+
+
+def test_no_isolation_says_what_it_gives_up(files):
+    done = run("check", *files, "--isolation", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "your own rights" in done.stderr
+    record = json.loads(done.stdout)
+    assert (record["status"], record["isolation_tier"]) == ("correct", "none")
+
+
+def test_help_teaches_with_an_example():
+    assert "Example" in run("check", "--help").stdout
+    assert "check" in run("--help").stdout
+    assert "warpsmith-evaluator" in run("--version").stdout
+
+
+def test_the_doctor_names_every_layer_and_the_tier():
+    report = json.loads(run("doctor", "--json").stdout)
+    assert report["tier"] in {"namespaces", "landlock", "none"}
+    assert {"seccomp", "landlock", "pid namespace"} <= {layer["name"] for layer in report["layers"]}
+    assert all(layer["available"] or layer["remedy"] for layer in report["layers"])
+    assert report["tier"] in run("doctor").stdout

@@ -1,0 +1,230 @@
+"""The whole evaluator through its public face, and what happens when a part of it is killed."""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, EvaluatorError, Problem
+from warpsmith.evaluator.pool import Machine, WorkerDiedError
+
+SLOW_CANDIDATE = """
+import time
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        time.sleep(60)
+"""
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                status = (entry / "stat").read_text()
+            except OSError:
+                continue
+            if int(status.rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
+    right = evaluator.evaluate(add_problem, add_candidate)
+    assert (right.status, right.compiled, right.trials, right.mismatched_fraction) == ("correct", True, 5, 0.0)
+    wrong = evaluator.evaluate(add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) - tl"))
+    assert (wrong.status, wrong.compiled, wrong.trials) == ("incorrect", True, 1)
+    assert "expected" in wrong.error_message
+    assert wrong.max_abs_error > 0.1
+    assert right.isolation_tier == wrong.isolation_tier != "none"
+
+
+def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candidate):
+    wrong = add_candidate.replace("offsets < n", "offsets < n - 1")
+    first, second = (evaluator.evaluate(add_problem, wrong, seed=3) for _ in range(2))
+    assert first.error_message == second.error_message
+    assert evaluator.evaluate(add_problem, wrong, seed=4).error_message != first.error_message
+
+
+def test_a_known_compilation_is_marked(evaluator, add_problem, add_candidate):
+    source = add_candidate + "\n# told apart by this line\n"
+    assert not evaluator.evaluate(add_problem, source).cached
+    assert evaluator.evaluate(add_problem, source).cached
+
+
+def test_many_at_once_from_threads_and_from_asyncio(evaluator, add_problem, add_candidate):
+    wrong = add_candidate.replace("mask=mask) + tl", "mask=mask) * tl")
+    sources = [add_candidate, wrong] * 4
+    with ThreadPoolExecutor(8) as threads:
+        verdicts = list(threads.map(lambda source: evaluator.evaluate(add_problem, source), sources))
+
+    async def gather():
+        return await asyncio.gather(*(evaluator.evaluate_async(add_problem, source) for source in sources))
+
+    for found in (verdicts, asyncio.run(gather())):
+        assert [verdict.status for verdict in found] == ["correct", "incorrect"] * 4
+
+
+def test_a_bad_problem_is_an_error_of_its_own(evaluator, add_candidate):
+    broken = Problem.from_source(
+        "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): raise KeyError('x')\n"
+    )
+    with pytest.raises(BadProblemError, match="KeyError"):
+        evaluator.evaluate(broken, add_candidate)
+
+
+def test_a_degenerate_problem_is_refused_or_flagged(add_candidate, evaluator):
+    source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, y): return (x + y) * 0\n"
+    problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(9), torch.randn(9)]\n")
+    with pytest.raises(BadProblemError, match="degenerate"):
+        evaluator.evaluate(problem, add_candidate)
+
+
+def test_a_deadline_ends_a_sleeper(evaluator, add_problem):
+    verdict = evaluator.evaluate(add_problem, SLOW_CANDIDATE, timeout_s=1.0)
+    assert (verdict.status, verdict.error_category) == ("timeout", "timeout")
+    assert "retried" in verdict.flags
+
+
+def test_a_closed_evaluator_says_so(add_problem, add_candidate):
+    evaluator = Evaluator()
+    evaluator.close()
+    with pytest.raises(EvaluatorError, match="closed"):
+        evaluator.evaluate(add_problem, add_candidate)
+
+
+@pytest.fixture
+def own_evaluator():
+    with Evaluator(EvaluatorConfig(slots=1, ready_workers=1)) as running:
+        yield running
+
+
+def judge_of(evaluator: Evaluator) -> int:
+    return evaluator._judge.process.pid
+
+
+@pytest.mark.slow
+def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_problem, add_candidate):
+    judge = judge_of(own_evaluator)
+    below = [pid for zygote in children(judge) for pid in (zygote, *children(zygote))]
+    assert len(below) >= 4
+    os.kill(judge, signal.SIGKILL)
+    assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
+    assert judge_of(own_evaluator) != judge
+    assert all(is_gone(pid) for pid in below)
+
+
+@pytest.mark.slow
+def test_a_judge_killed_twice_is_invalid(own_evaluator, add_problem):
+    verdicts = []
+    asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, SLOW_CANDIDATE)))
+    asked.start()
+    killed = set()
+    while len(killed) < 2:
+        judge = own_evaluator._judge
+        if judge is not None and judge.waiting and judge.process.pid not in killed:
+            killed.add(judge.process.pid)
+            os.kill(judge.process.pid, signal.SIGKILL)
+    asked.join()
+    assert [verdict.status for verdict in verdicts] == ["invalid"]
+
+
+@pytest.mark.slow
+def test_a_killed_zygote_is_started_anew(own_evaluator, add_problem, add_candidate):
+    assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
+    for zygote in children(judge_of(own_evaluator)):
+        os.kill(zygote, signal.SIGKILL)
+    assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
+
+
+@pytest.mark.slow
+def test_a_killed_client_leaves_nobody():
+    code = (
+        "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
+        "evaluator = Evaluator(EvaluatorConfig(slots=1, ready_workers=1)).__enter__()\n"
+        "print(evaluator._judge.process.pid, flush=True)\nsys.stdin.read()\n"
+    )
+    client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    judge = int(client.stdout.readline())
+    family = [judge, *children(judge)]
+    watched = [os.pidfd_open(pid) for pid in family]
+    client.kill()
+    client.communicate()
+    for fd in watched:
+        assert select.select([fd], [], [], 30)[0], "a process outlived its client by 30 s"
+        os.close(fd)
+
+
+def test_a_worker_killed_from_outside_is_not_the_candidates_fault(own_evaluator, add_problem, add_candidate):
+    source = add_candidate.replace("out = torch.empty_like(x)", "time.sleep(0.2)\n        out = torch.empty_like(x)")
+    verdicts = []
+    source = "import time\n" + source
+    assert own_evaluator.evaluate(add_problem, source).status == "correct"
+    judge = judge_of(own_evaluator)
+    asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, source)))
+    before = {pid for zygote in children(judge) for pid in children(zygote)}
+    asked.start()
+    taken = set()
+    while not taken:  # the pool refills as soon as a worker is taken
+        taken = {pid for zygote in children(judge) for pid in children(zygote)} - before
+    for pid in before:
+        with contextlib.suppress(ProcessLookupError):  # the last evaluation's own may just be gone
+            os.kill(pid, signal.SIGKILL)
+    asked.join()
+    assert verdicts[0].status == "correct", verdicts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["landlock", "none"])
+def test_weaker_tiers_judge_the_same_and_leave_no_scratch(tier, add_problem, add_candidate):
+    config = EvaluatorConfig(slots=1, ready_workers=1, strongest_isolation=tier, minimum_isolation=tier)
+    before = set(Path(tempfile.gettempdir()).glob("warpsmith-*"))
+    with Evaluator(config) as evaluator:
+        right = evaluator.evaluate(add_problem, add_candidate)
+        wrong = evaluator.evaluate(add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) - tl"))
+        late = evaluator.evaluate(add_problem, SLOW_CANDIDATE, timeout_s=1.0)
+    assert [verdict.status for verdict in (right, wrong, late)] == ["correct", "incorrect", "timeout"]
+    assert {verdict.isolation_tier for verdict in (right, wrong)} == {tier}
+    assert set(Path(tempfile.gettempdir()).glob("warpsmith-*")) <= before
+
+
+def test_tiers_that_contradict_each_other_are_refused():
+    with pytest.raises(ValidationError, match="weaker"):
+        EvaluatorConfig(strongest_isolation="none", minimum_isolation="landlock")
+
+
+def test_workers_are_ready_single_use_and_contained(machine: Machine):
+    worker = machine.take("candidate", 30)
+    assert worker.alive
+    assert worker.tier in {"namespaces", "landlock"}
+    other = machine.take("candidate", 30)
+    assert other.pid != worker.pid
+    for each in (worker, other):
+        each.close()
+        assert each.ended.result(timeout=10).signal == signal.SIGKILL
+
+
+def test_a_killed_worker_is_noticed(machine: Machine):
+    worker = machine.take("reference", 30)
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(WorkerDiedError, match="signal 9"):
+        worker.receive(10)
+    worker.close()

@@ -1,0 +1,133 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsmith.evaluator import wire
+from warpsmith.evaluator.compare import Expected, compare, form_mismatch, tolerance
+from warpsmith.evaluator.layout import contiguous
+
+
+def expected(value: torch.Tensor, exact: torch.Tensor | None = None) -> Expected:
+    return Expected(value, exact)
+
+
+def test_rounding_in_another_order_is_no_error():
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 2048), torch.randn(2048, 64)
+    reference = expected(a @ b, a.double() @ b.double())
+    blocks = sum(a[:, k : k + 32] @ b[k : k + 32] for k in range(0, 2048, 32))
+    assert compare(blocks, reference, 2048).ok
+
+
+@pytest.mark.parametrize(
+    "lossy", [lambda t: t.half().float(), lambda t: (t.view(torch.int32) & ~0x1FFF).view(torch.float32)]
+)
+def test_half_or_tf32_operands_are_an_error(lossy):
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 512), torch.randn(512, 64)
+    reference = expected(a @ b, a.double() @ b.double())
+    found = compare(lossy(a) @ lossy(b), reference, 512)
+    assert not found.ok
+    assert found.where is not None
+
+
+def test_the_worst_element_is_named_with_both_values():
+    value = torch.zeros(3, 4) + 1.0
+    got = value.clone()
+    got[1, 2] = 5.0
+    found = compare(got, expected(value), 1)
+    assert (found.mismatched, found.total, found.where) == (1, 12, (1, 2))
+    assert (found.expected, found.got, found.max_abs_error) == (1.0, 5.0, 4.0)
+    assert "index [1, 2]: expected 1, got 5" in found.message
+    assert found.mismatched_fraction == pytest.approx(1 / 12)
+
+
+@pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
+def test_special_values_must_stand_where_the_reference_has_them(special):
+    value = torch.tensor([1.0, special, 3.0])
+    assert compare(value.clone(), expected(value), 1).ok
+    assert not compare(torch.tensor([special, 2.0, 3.0]), expected(torch.tensor([1.0, 2.0, 3.0])), 1).ok
+    assert not compare(torch.tensor([1.0, 2.0, 3.0]), expected(value), 1).ok
+    assert not compare(torch.tensor([1.0, -special if special == special else 0.0, 3.0]), expected(value), 1).ok
+
+
+def test_poison_never_passes():
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        value = torch.randn(8).to(dtype)
+        assert not compare(torch.full_like(value, math.nan), expected(value), 1).ok
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.uint8, torch.bool])
+def test_integers_are_compared_exactly(dtype):
+    value = torch.tensor([0, 1, 1, 0]).to(dtype)
+    assert compare(value.clone(), expected(value), 1).ok
+    assert not compare(1 - value.to(torch.int64).to(dtype) if dtype != torch.bool else ~value, expected(value), 1).ok
+
+
+def test_a_byte_that_is_no_bool_is_wrong():
+    got = torch.tensor([0xA5, 1], dtype=torch.uint8).view(torch.bool)
+    assert not compare(got, expected(torch.tensor([True, True])), 1).ok
+
+
+def test_large_integers_are_not_rounded():
+    value = torch.tensor([(1 << 60) + 1])
+    assert not compare(value - 1, expected(value), 1).ok
+
+
+@settings(deadline=None)
+@given(st.sampled_from([torch.float16, torch.float32, torch.float64]), st.floats(-6, 6), st.integers(1, 1 << 20))
+def test_the_tolerance_scales_with_the_values(dtype, exponent, reduction):
+    torch.manual_seed(1)
+    value = (torch.randn(100, dtype=torch.float64)).to(dtype)
+    scale = 2.0 ** round(exponent)
+    one, two = tolerance(expected(value), reduction), tolerance(expected(value * scale), reduction)
+    assert one[0] == two[0]
+    assert two[1] == pytest.approx(one[1] * scale, rel=1e-2)
+
+
+def test_the_tolerance_never_shrinks_with_the_reduction():
+    value = expected(torch.randn(100))
+    relatives = [tolerance(value, 4**power)[0] for power in range(20)]
+    assert relatives == sorted(relatives)
+    assert relatives[-1] <= 1e-3
+
+
+def test_an_fp64_run_that_computes_something_else_is_not_trusted():
+    value = torch.randn(50)
+    assert compare(value.clone(), expected(value, value.double() + 1.0), 1).ok
+
+
+def test_complex_and_empty_tensors_compare():
+    value = torch.randn(5, dtype=torch.complex64)
+    assert compare(value.clone(), expected(value), 1).ok
+    assert not compare(value.conj().resolve_conj(), expected(value), 1).ok
+    assert compare(torch.empty(0), expected(torch.empty(0)), 1).ok
+
+
+SLOT = contiguous("float32", (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "says"),
+    [
+        (contiguous("float64", (2, 3)), SLOT, "dtype float64; expected float32"),
+        (contiguous("float32", (3, 2)), SLOT, "shape [3, 2]; expected [2, 3]"),
+        ((SLOT,), SLOT, "a tuple; expected a tensor"),
+        ((SLOT, SLOT), (SLOT,), "2 items; expected 1"),
+        ({"a": SLOT}, {"b": SLOT}, "keys ['a']; expected ['b']"),
+        ((SLOT, contiguous("int32", (2, 3))), (SLOT, SLOT), "the output[1] has dtype int32"),
+        (None, SLOT, "a NoneType; expected a tensor"),
+        ((SLOT, 1), (SLOT, 2), "the output[1] is 1; expected 2"),
+        ((SLOT, 1.5), (SLOT, 1.0), "expected 1.0"),
+    ],
+)
+def test_a_wrong_form_is_explained(got, wanted, says):
+    assert says in form_mismatch(got, wanted)
+
+
+@pytest.mark.parametrize("tree", [SLOT, (SLOT, 1, None), {"a": (SLOT, math.nan)}, (SLOT, 0.1 + 0.2)])
+def test_the_right_form_is_accepted(tree):
+    assert form_mismatch(wire.decode(wire.encode(tree)), tree) == ""

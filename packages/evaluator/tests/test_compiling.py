@@ -1,0 +1,86 @@
+import pytest
+
+from warpsmith.evaluator import compiling
+from warpsmith.evaluator.compile_worker import compile_source
+
+POINTER = ["tensor", "float32", True]
+LAUNCH = {
+    "kernel": "add_kernel",
+    "arguments": {"x_ptr": POINTER, "y_ptr": POINTER, "out_ptr": POINTER, "n": ["value", 600], "BLOCK": ["value", 256]},
+    "options": {"num_warps": 4},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def compiled(source, tmp_path, launch=None, arch=90):
+    return compile_source(source, [launch or LAUNCH], tmp_path, arch)
+
+
+@pytest.mark.parametrize("arch", [80, 90])
+def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candidate):
+    assert compiled(add_candidate, tmp_path, arch=arch) == {"ok": True, "category": "", "message": "", "tf32": False}
+
+
+def test_the_message_names_the_candidates_own_line(tmp_path, add_candidate):
+    broken = add_candidate.replace("offsets < n", "offsets < undefined_name")
+    found = compiled(broken, tmp_path)
+    assert not found["ok"]
+    assert "undefined_name" in found["message"]
+    assert "line 9" in found["message"]
+
+
+def test_a_block_that_is_no_power_of_two_does_not_compile(tmp_path, add_candidate):
+    launch = LAUNCH | {"arguments": LAUNCH["arguments"] | {"BLOCK": ["value", 100]}}
+    found = compiled(add_candidate, tmp_path, launch)
+    assert found["category"] == "triton_compilation_error"
+    assert "power of 2" in found["message"]
+    assert str(tmp_path) not in found["message"]
+
+
+def test_shared_memory_beyond_the_chip_is_told_apart(tmp_path):
+    source = (
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(a, b, c, N: tl.constexpr):\n"
+        "    r = tl.arange(0, N)\n    p = r[:, None] * N + r[None, :]\n"
+        "    tl.store(c + p, tl.dot(tl.load(a + p), tl.load(b + p)))\n"
+    )
+    arguments = {"a": POINTER, "b": POINTER, "c": POINTER, "N": ["value", 256]}
+    found = compiled(source, tmp_path, {"kernel": "k", "arguments": arguments, "options": {"num_warps": 8}})
+    assert found["category"] == "shared_memory_exceeded"
+    small = {"kernel": "k", "arguments": arguments | {"N": ["value", 32]}, "options": {}}
+    assert compiled(source, tmp_path, small)["tf32"]
+    exact = source.replace("tl.load(b + p))", 'tl.load(b + p), input_precision="ieee")')
+    assert not compiled(exact, tmp_path, small)["tf32"]
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        LAUNCH | {"kernel": "no_such_kernel"},
+        LAUNCH | {"arguments": {}},
+        LAUNCH | {"arguments": LAUNCH["arguments"] | {"n": ["unsupported", "dict"]}},
+        LAUNCH | {"arguments": LAUNCH["arguments"] | {"n": 3}},
+        LAUNCH | {"arguments": LAUNCH["arguments"] | {"x_ptr": ["tensor", "float99", True]}},
+    ],
+)
+def test_a_forged_launch_is_a_failed_compilation(tmp_path, launch, add_candidate):
+    assert not compiled(add_candidate, tmp_path, launch)["ok"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["triton.language.core", "triton.language.core.builtins", "triton.language.nothing", "triton.language.math.wraps"],
+)
+def test_what_a_kernel_may_not_reach_is_refused(name):
+    with pytest.raises(compiling.KernelCompilationError):
+        compiling.check_reached(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["triton.language.load", "triton.language.float32", "triton.language.math.exp", "math.pi", "triton.cdiv"]
+)
+def test_what_a_kernel_may_reach_is_let_through(name):
+    compiling.check_reached(name)

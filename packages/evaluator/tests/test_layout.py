@@ -1,0 +1,71 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.evaluator.errors import LayoutError
+from warpsmith.evaluator.layout import (
+    ALIGNMENT,
+    ITEM_BYTES,
+    TensorSlot,
+    check_in_arena,
+    check_slot,
+    contiguous,
+    is_dense,
+    pack,
+)
+
+slots = st.builds(
+    lambda dtype, shape: contiguous(dtype, tuple(shape)),
+    st.sampled_from(sorted(ITEM_BYTES)),
+    st.lists(st.integers(0, 9), max_size=4),
+)
+
+
+@given(st.lists(slots, max_size=8))
+def test_packed_slots_lie_apart_aligned_and_inside(found):
+    placed, size = pack(found, 1 << 30)
+    ends = 0
+    for slot in placed:
+        assert slot.offset % ALIGNMENT == 0
+        assert slot.offset >= ends
+        ends = slot.offset + slot.nbytes
+        assert check_in_arena(slot, size) is slot
+    assert ends <= size
+
+
+@given(slots, st.permutations(range(4)))
+def test_a_permuted_contiguous_tensor_is_dense(slot, order):
+    order = [axis for axis in order if axis < len(slot.shape)]
+    permuted = TensorSlot(
+        slot.dtype, tuple(slot.shape[axis] for axis in order), tuple(slot.stride[axis] for axis in order)
+    )
+    assert is_dense(permuted) or not permuted.numel
+
+
+@pytest.mark.parametrize(
+    ("slot", "reason"),
+    [
+        (TensorSlot("float7", (1,), (1,)), "no dtype"),
+        (TensorSlot("float32", (1,), ()), "strides"),
+        (TensorSlot("float32", (1,) * 17, (1,) * 17), "rank"),
+        (TensorSlot("float32", (-1,), (1,)), "Negative"),
+        (TensorSlot("float32", (2,), (-1,)), "Negative"),
+        (TensorSlot("float32", (1 << 40, 1 << 40), (1 << 40, 1)), "bytes"),
+        (TensorSlot("float32", (4,), (0,)), "gaps or overlap"),
+        (TensorSlot("float32", (4,), (2,)), "gaps or overlap"),
+    ],
+)
+def test_an_unsound_slot_is_refused_with_its_reason(slot, reason):
+    with pytest.raises(LayoutError, match=reason):
+        check_slot(slot, 1 << 20)
+
+
+@pytest.mark.parametrize("offset", [-4, 1, 61, 64])
+def test_a_slot_outside_its_arena_is_refused(offset):
+    with pytest.raises(LayoutError, match="does not lie"):
+        check_in_arena(TensorSlot("float32", (1,), (1,), offset), 64)
+
+
+def test_a_set_that_is_too_large_is_refused():
+    with pytest.raises(LayoutError, match="together"):
+        pack([contiguous("int8", (600,))] * 2, 1000)

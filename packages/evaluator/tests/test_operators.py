@@ -1,0 +1,89 @@
+import pytest
+import torch
+
+from warpsmith.evaluator.operators import OperatorWatch, Watched
+
+
+def watch(extra=(), read_only=(), on_dtype=lambda tensor: None):
+    addresses = {tensor.untyped_storage().data_ptr() for tensor in read_only}
+
+    def refuse(name):
+        raise PermissionError(name)
+
+    return OperatorWatch(extra, lambda tensor: tensor.untyped_storage().data_ptr() in addresses, refuse, on_dtype)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        torch.empty_like,
+        lambda x: torch.zeros(3, 4, dtype=torch.float16),
+        lambda x: x.new_full((2,), 1.0),
+        lambda x: x.t().contiguous().view(-1).reshape(4, 3),
+        lambda x: x[1:, :2].unsqueeze(0).expand(5, 2, 2).permute(2, 0, 1),
+        lambda x: x.to(torch.float64).half(),
+        lambda x: torch.empty(12).copy_(x.flatten()),
+        lambda x: x.chunk(2)[0].clone().fill_(0.0),
+        lambda x: (x.shape, x.stride(), x.numel(), x.is_contiguous(), x.data_ptr()),
+    ],
+)
+def test_what_only_allocates_moves_or_views_is_allowed(use):
+    x = torch.randn(3, 4)
+    with Watched(watch()) as operators:
+        use(x)
+    assert operators.refused == {}
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        (lambda x: x + x, "aten::add"),
+        (torch.relu, "aten::relu"),
+        (lambda x: x @ x.t(), "aten::mm"),
+        (lambda x: torch.nn.functional.softmax(x, dim=-1), "aten::_softmax"),
+        (lambda x: x.sum(), "aten::sum"),
+        (lambda x: x.mul_(2), "aten::mul_"),
+        (lambda x: torch.cat([x, x]), "aten::cat"),
+        (lambda x: x[torch.tensor([0, 1])], "aten::index"),
+        (lambda x: x.numpy(), "Tensor.numpy"),
+        (lambda x: x.tolist(), "Tensor.tolist"),
+        (torch.compile(lambda y: y * 2, backend="eager"), "aten::mul"),
+    ],
+)
+def test_what_computes_is_noted_by_name(use, name):
+    x = torch.randn(3, 4)
+    with Watched(watch()) as operators:
+        use(x)
+    assert name in operators.refused
+
+
+def test_more_may_be_allowed():
+    with Watched(watch(extra=["aten::cat"])) as operators:
+        torch.cat([torch.zeros(2), torch.zeros(2)])
+    assert operators.refused == {}
+
+
+@pytest.mark.parametrize("write", [lambda x: x.zero_(), lambda x: x.copy_(torch.ones(4)), lambda x: x[:2].fill_(1.0)])
+def test_writing_to_the_judges_memory_raises_before_it_happens(write):
+    x = torch.randn(4)
+    before = x.clone()
+    with pytest.raises(PermissionError), Watched(watch(read_only=[x])):
+        write(x)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.uint8, torch.bool])
+def test_fresh_memory_holds_no_plausible_answer(dtype):
+    with Watched(watch()):
+        fresh = torch.empty(64, dtype=dtype)
+    if dtype.is_floating_point:
+        assert bool(torch.isnan(fresh).all())
+    else:
+        assert int(fresh.to(torch.int64).abs().min()) > 0
+
+
+def test_each_result_is_shown_to_the_dtype_check():
+    seen = []
+    with Watched(watch(on_dtype=lambda tensor: seen.append(tensor.dtype))):
+        torch.zeros(2).to(torch.bfloat16)
+    assert torch.bfloat16 in seen

@@ -1,0 +1,188 @@
+"""Reference sessions on real, contained workers: inputs, answers, trials, and the audit of problems."""
+
+import random
+
+import pytest
+import torch
+
+from warpsmith.evaluator import BadProblemError, arenas
+from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.trials import LATER, Trial, plan, prepare
+
+HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
+
+
+def problem(forward: str, inputs: str, head: str = HEAD, init: str = "") -> str:
+    body = "".join(f"        {line}\n" for line in forward.split("\n"))
+    start = f"    def __init__(self):\n        super().__init__()\n        {init}\n" if init else ""
+    arguments = "x, y" if inputs.count("torch.") > 1 else "x"
+    return f"{head}{start}    def forward(self, {arguments}):\n{body}\ndef get_inputs():\n    return [{inputs}]\n"
+
+
+@pytest.fixture
+def session_of(machine):
+    opened = []
+
+    def start(source: str) -> ReferenceSession:
+        opened.append(ReferenceSession(machine, source, init_seed=7))
+        return opened[-1]
+
+    yield start
+    for session in opened:
+        session.close()
+
+
+def inputs_of(session):
+    return [arenas.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots]
+
+
+def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
+    session = session_of(problem("return x * 2 + y", "torch.randn(3, 4), torch.randn(4)"))
+    session.make_inputs(1)
+    first = inputs_of(session)
+    session.make_inputs(2)
+    assert not torch.equal(first[0], inputs_of(session)[0])
+    session.make_inputs(1)
+    assert all(torch.equal(one, two) for one, two in zip(first, inputs_of(session), strict=True))
+    answer = session.answer(0)
+    assert torch.equal(answer.expected[0].value, first[0] * 2 + first[1])
+    assert torch.equal(answer.expected[0].exact, first[0].double() * 2 + first[1].double())
+
+
+def test_strides_of_inputs_are_kept(session_of):
+    session = session_of(problem("return x.clone()", "torch.randn(3, 4).t()"))
+    session.make_inputs(1)
+    assert session.inputs.slots[0].stride == (1, 4)
+
+
+def test_a_problem_that_writes_to_its_inputs_spoils_nothing(session_of):
+    session = session_of(problem("return x.mul_(2)", "torch.randn(8)"))
+    session.make_inputs(1)
+    (before,) = inputs_of(session)
+    assert torch.equal(session.answer(0).expected[0].value, before * 2)
+    assert torch.equal(inputs_of(session)[0], before)
+    assert torch.equal(session.answer(0).expected[0].value, before * 2)
+
+
+def test_the_judges_changes_of_parameters_reach_the_model(session_of):
+    session = session_of(
+        problem("return x * self.weight", "torch.randn(4)", init="self.weight = nn.Parameter(torch.ones(4))")
+    )
+    session.make_inputs(1)
+    arenas.view(session.state_buffer, session.parameters["weight"]).fill_(3.0)
+    assert torch.equal(session.answer(0).expected[0].value, inputs_of(session)[0] * 3)
+    session.reset_state()
+    assert torch.equal(session.answer(0).expected[0].value, inputs_of(session)[0])
+
+
+def test_buffers_start_the_same_at_each_answer(session_of):
+    forward = "self.count += 1\nreturn x + self.count"
+    session = session_of(problem(forward, "torch.randn(4)", init="self.register_buffer('count', torch.zeros(1))"))
+    session.make_inputs(1)
+    for _ in range(2):
+        answer = session.answer(0)
+        assert float(answer.expected[1].value) == 1.0
+        assert list(answer.buffers) == ["count"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (problem("return x", "torch.randn(3).bfloat16()"), "bfloat16"),
+        (problem("return x", "3"), "no tensor"),
+        (problem("return x", "torch.zeros(1).expand(1 << 31)"), "bytes"),
+    ],
+)
+def test_inputs_that_cannot_be_judged_are_refused(session_of, source, reason):
+    session = session_of(source)
+    with pytest.raises(BadProblemError, match=reason):
+        session.make_inputs(1)
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('mine')", "return undefined"])
+def test_what_the_problem_raises_is_told_with_its_line(session_of, body):
+    session = session_of(problem(body, "torch.randn(3)"))
+    session.make_inputs(1)
+    with pytest.raises(ReferenceFailedError, match="line 5"):
+        session.answer(0)
+
+
+def test_a_problem_that_breaks_at_import_is_told(machine):
+    with pytest.raises(ReferenceFailedError, match="ZeroDivisionError"):
+        ReferenceSession(machine, "1 / 0", init_seed=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        (problem("return x + y", "torch.randn(9), torch.randn(9)"), ""),
+        (problem("return x.sum()", "torch.randn(9)"), ""),
+        (problem("return x * 0", "torch.randn(9)"), "all zeros"),
+        (problem("return x * 0 + 3", "torch.randn(9)"), "one constant"),
+        (problem("return torch.arange(9.0)", "torch.randn(9)"), "the output for other inputs"),
+        (problem("return x.sum().expand(9) * 1", "torch.randn(9)"), "its own output shuffled"),
+        (problem("return x", "torch.arange(9.0)"), ""),
+    ],
+)
+def test_the_audit_finds_what_a_problem_would_accept(session_of, source, finding):
+    assert audit(session_of(source)) == finding
+
+
+def test_a_random_problem_is_refused(session_of):
+    with pytest.raises(BadProblemError, match="randomness"):
+        audit(session_of(problem("return torch.nn.functional.dropout(x)", "torch.randn(90)")))
+
+
+def test_a_plan_has_the_count_and_begins_with_a_fresh_trial():
+    for count in (1, 2, 5, 9):
+        trials = plan(count, random.Random(count))
+        assert len(trials) == count
+        assert trials[0] == Trial(new_memory=True)
+    assert set(plan(7, random.Random(0))[1:]) == set(LATER)
+    assert len({tuple(plan(5, random.Random(seed))) for seed in range(20)}) > 5
+
+
+def test_a_near_trial_changes_a_part_of_each_input(session_of):
+    session = session_of(problem("return x + y", "torch.randn(800), torch.randn(800)"))
+    rng = random.Random(3)
+    prepare(session, Trial(), None, rng)
+    before, previous = inputs_of(session), bytes(memoryview(session.inputs_buffer))
+    came_about, _ = prepare(session, Trial("near"), previous, rng)
+    assert came_about.content == "near"
+    for old, new in zip(before, inputs_of(session), strict=True):
+        assert 0 < int((old != new).sum()) <= 100
+
+
+def test_a_shifted_trial_leaves_the_samples_range(session_of):
+    session = session_of(problem("return torch.relu(x)", "torch.rand(500)"))
+    came_about, answer = prepare(session, Trial("shifted"), None, random.Random(1))
+    (x,) = inputs_of(session)
+    assert came_about.remark
+    assert float(x.min()) < 0 < float(x.max())
+    assert torch.equal(answer.expected[0].value, torch.relu(x))
+
+
+def test_a_change_that_the_problem_does_not_bear_is_taken_back(session_of):
+    positive = session_of(problem("return torch.log(x)", "torch.rand(500) + 0.5"))
+    came_about, answer = prepare(positive, Trial("shifted"), None, random.Random(1))
+    assert came_about.content == "scaled"
+    assert answer.finite
+    strict = session_of(problem("assert bool((x < 1).all())\nreturn x * 2", "torch.rand(500)"))
+    came_about, _ = prepare(strict, Trial("shifted"), None, random.Random(1))
+    assert came_about.content == "fresh"
+    assert not came_about.remark
+
+
+def test_a_parameter_trial_changes_what_construction_left_constant(session_of):
+    session = session_of(problem("return self.norm(x)", "torch.randn(6, 9)", init="self.norm = nn.LayerNorm(9)"))
+    came_about, _ = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    weight = arenas.view(session.state_buffer, session.parameters["norm.weight"])
+    assert came_about.new_parameters
+    assert not bool((weight == 1).any())
+
+
+def test_without_parameters_a_parameter_trial_is_a_fresh_one(session_of):
+    session = session_of(problem("return x * 2", "torch.randn(6)"))
+    came_about, _ = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    assert came_about == Trial()

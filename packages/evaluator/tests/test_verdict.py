@@ -1,0 +1,35 @@
+import pyarrow as pa
+import pytest
+
+from warpsmith.evaluator.verdict import ERROR_CATEGORIES, STATUSES, Seconds, Verdict, invalid
+from warpsmith.records.schema import VERDICT
+
+FULL = Verdict(
+    "incorrect", True, False, flags=("tf32_dot",), error_category="unknown", error_message="2 of 4 elements are wrong",
+    max_abs_error=1.5, mismatched_fraction=0.5, trials=3, cached=True, seconds=Seconds(0.1, 0.2, 0.3),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("verdict", [FULL, invalid("lost"), Verdict("correct", True, True)])
+def test_a_record_fits_the_schema_and_comes_back(verdict):
+    record = verdict.to_record()
+    stored = pa.array([record], type=VERDICT).to_pylist()[0]
+    assert Verdict.from_record(stored) == verdict
+
+
+def test_a_record_has_every_field_of_the_schema_and_no_other():
+    assert set(FULL.to_record()) == {field.name for field in VERDICT}
+
+
+def test_correct_is_said_once():
+    with pytest.raises(ValueError, match="does not fit"):
+        Verdict("incorrect", True, correct=True)
+    with pytest.raises(ValueError, match="none of"):
+        Verdict("perfect", True, correct=False)
+
+
+def test_failures_of_the_evaluator_are_invalid():
+    assert invalid("x").status == "invalid"
+    assert not invalid("x").correct
+    assert "invalid" in STATUSES
+    assert invalid("x").error_category in ERROR_CATEGORIES
