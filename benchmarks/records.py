@@ -3,6 +3,7 @@
 Each way writes the same turns to the same file system. Batches are made beforehand, because a rollout has its rows
 in either form at no cost to the writing; serialising (Arrow or JSON) is part of what is timed. Writers run as
 processes that start together; the figure is all turns over the time from the common start to the last one's end.
+Beside it stands the figure over the writers' CPU time (user and system), which other load on the machine hardly moves.
 
     python benchmarks/records.py
 """
@@ -37,6 +38,9 @@ WORDS = [
     *("tl.constexpr", "n_elements", "*", "tl.arange(0,", "BLOCK)", "for", "k", "in", "range(", "):", "@triton.jit"),
     *("def", "kernel(", "return", "tl.dot(a,", "b)", "tl.maximum(", "0.0", "1.0", "if", "\n", "\n    ", ""),
 ]
+
+
+Way = Callable[[Path, Barrier, int], tuple[float, float]]
 
 
 def written(chance: random.Random, length: int) -> str:
@@ -91,48 +95,51 @@ def turn_row(shape: str, number: int) -> dict[str, Any]:
     }
 
 
-def arrow(shape: str, compression: str | None, durability: str) -> Callable[[Path, Barrier, int], float]:
-    def write(folder: Path, start: Barrier, turns: int) -> float:
+def arrow(shape: str, compression: str | None, durability: str) -> Way:
+    def write(folder: Path, start: Barrier, turns: int) -> tuple[float, float]:
         batch = turns_batch([turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])])
         with RunWriter(folder, compression=compression, durability=durability) as writer:  # type: ignore[arg-type]
             start.wait()
+            began = time.process_time()
             for _ in range(turns // batch.num_rows):
                 writer.append("turns", batch)
-            return time.monotonic()
+            return time.monotonic(), time.process_time() - began
 
     return write
 
 
-def json_files(shape: str) -> Callable[[Path, Barrier, int], float]:
-    def write(folder: Path, start: Barrier, turns: int) -> float:
+def json_files(shape: str) -> Way:
+    def write(folder: Path, start: Barrier, turns: int) -> tuple[float, float]:
         folder.mkdir(parents=True, exist_ok=True)
         rows = [turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])]
         name = multiprocessing.current_process().pid
         start.wait()
+        began = time.process_time()
         for number in range(turns):
             path = folder / f"turn_{name}_{number}.json"
             path.write_text(json.dumps(rows[number % len(rows)], indent=2), encoding="utf-8")
-        return time.monotonic()
+        return time.monotonic(), time.process_time() - began
 
     return write
 
 
-def json_lines(shape: str) -> Callable[[Path, Barrier, int], float]:
-    def write(folder: Path, start: Barrier, turns: int) -> float:
+def json_lines(shape: str) -> Way:
+    def write(folder: Path, start: Barrier, turns: int) -> tuple[float, float]:
         folder.mkdir(parents=True, exist_ok=True)
         rows = [turn_row(shape, number) for number in range(TURNS_A_BATCH[shape])]
         with (folder / f"{multiprocessing.current_process().pid}.jsonl").open("w", encoding="utf-8") as file:
             start.wait()
+            began = time.process_time()
             for first in range(0, turns, len(rows)):
                 file.writelines(json.dumps(row) + "\n" for row in rows[: turns - first])
                 file.flush()
-        return time.monotonic()
+        return time.monotonic(), time.process_time() - began
 
     return write
 
 
-def rate(way: Callable[[Path, Barrier, int], float], folder: Path, writers: int, turns: int) -> float:
-    """Turns a second of `writers` processes that write `turns` between them."""
+def rate(way: Way, folder: Path, writers: int, turns: int) -> tuple[float, float]:
+    """Turns a second, and turns a CPU second, of `writers` processes that write `turns` between them."""
     context = multiprocessing.get_context("fork")
     start, ends = context.Barrier(writers + 1), context.SimpleQueue()
     processes = [context.Process(target=lambda: ends.put(way(folder, start, turns // writers))) for _ in range(writers)]
@@ -140,15 +147,15 @@ def rate(way: Callable[[Path, Barrier, int], float], folder: Path, writers: int,
         process.start()
     start.wait()
     began = time.monotonic()
-    last = max(ends.get() for _ in processes)
+    found = [ends.get() for _ in processes]
     for process in processes:
         process.join()
-    return turns / (last - began)
+    return turns / (max(end for end, _ in found) - began), turns / sum(cpu for _, cpu in found)
 
 
 def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
     """Turns a second of each way for turns of one shape."""
-    ways: dict[str, tuple[Callable[[Path, Barrier, int], float], int, int]] = {}
+    ways: dict[str, tuple[Way, int, int]] = {}
     for writers in (1, 2):
         ways[f"arrow, {writers} writer(s)"] = (arrow(shape, None, "process-kill"), writers, TURNS[shape])
         ways[f"arrow lz4, {writers} writer(s)"] = (arrow(shape, "lz4", "process-kill"), writers, TURNS[shape])
@@ -157,13 +164,23 @@ def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
     ways["arrow power-loss, 1 writer(s)"] = (arrow(shape, None, "power-loss"), 1, TURNS[shape] // 4)
     found: dict[str, Any] = {}
     for name, (way, writers, turns) in ways.items():
-        rates = []
+        rates, cpu_rates = [], []
         for _ in range(repeats):
             folder = Path(tempfile.mkdtemp(dir=disk))
-            rates.append(rate(way, folder, writers, turns))
+            wall, cpu = rate(way, folder, writers, turns)
+            rates.append(wall)
+            cpu_rates.append(cpu)
             shutil.rmtree(folder)
-        found[name] = {"turns_per_s": round(statistics.median(rates)), "of": [round(one) for one in sorted(rates)]}
-        print(f"{shape:6} {name:34} {found[name]['turns_per_s']:>9,} turns/s", flush=True)
+        found[name] = {
+            "turns_per_s": round(statistics.median(rates)),
+            "of": [round(one) for one in sorted(rates)],
+            "turns_per_cpu_s": round(statistics.median(cpu_rates)),
+        }
+        print(
+            f"{shape:6} {name:34} {found[name]['turns_per_s']:>9,} turns/s "
+            f"{found[name]['turns_per_cpu_s']:>9,} turns/CPU s",
+            flush=True,
+        )
     return found
 
 

@@ -47,7 +47,7 @@ def test_verify_says_what_is_whole_torn_and_damaged(run_dir):
     stream.write_bytes(whole + b"left by a kill")
     torn = records("verify", run_dir)
     assert (torn.returncode, "torn: " in torn.stdout) == (0, True)
-    stream.write_bytes(whole[:-300] + b"\0" + whole[-299:])
+    stream.write_bytes(whole[:-300] + bytes([whole[-300] ^ 1]) + whole[-299:])
     damaged = records("verify", run_dir, "--json")
     assert damaged.returncode == 1
     assert [len(segment["damage"]) for segment in json.loads(damaged.stdout)] == [1, 0, 0]

@@ -84,12 +84,25 @@ def test_held_out_figures_are_compared(run_dir):
     assert "checkpoint" not in page_of(run_dir)
 
 
+def test_a_run_that_was_evaluated_before_training_alone_shows_that(run_dir):
+    (run_dir / "summary.json").write_text('{"held_out": {"before": {"correct": 0.25}}}')
+    assert "<td>correct</td><td>0.250</td><td>-</td>" in re.sub(r"\s*\n\s*", "", page_of(run_dir))
+
+
 def test_a_summary_without_held_out_figures_is_left_alone(run_dir):
     (run_dir / "summary.json").write_text('{"steps": 3}')
     assert "before and after" not in page_of(run_dir)
 
 
-@pytest.mark.parametrize("text", ["{", '{"held_out": 3}', '{"held_out": {"before": {}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"held_out": 3}',
+        '{"held_out": {"before": 1}}',
+        '{"held_out": {"before": {"x": 1}, "interval": {"x": [1]}}}',
+    ],
+)
 def test_a_broken_summary_is_a_typed_error(run_dir, text):
     (run_dir / "summary.json").write_text(text)
     with pytest.raises(ReportError, match=r"summary\.json"):

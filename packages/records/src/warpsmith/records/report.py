@@ -184,16 +184,17 @@ def _held_out(path: Path) -> list[HeldOut]:
         return []
     try:
         return _held_out_figures(held_out)
-    except (AttributeError, TypeError, ValueError, KeyError) as error:
+    except (AttributeError, TypeError, ValueError, IndexError) as error:
         raise ReportError(
             f"{path}: `held_out` does not have the form that the report reads.",
             "It is {before: {metric: number}, after: {metric: number}, interval: {metric: [low, high]}}; "
-            "interval may be left out.",
+            "each of the three may be left out.",
         ) from error
 
 
 def _held_out_figures(held_out: dict[str, Any]) -> list[HeldOut]:
-    before, after, interval = held_out["before"], held_out["after"], held_out.get("interval", {})
+    # A run that still trains has evaluated before and not yet after.
+    before, after, interval = (held_out.get(name, {}) for name in ("before", "after", "interval"))
     names = [name for name in {**before, **after} if _is_number(before.get(name)) or _is_number(after.get(name))]
     figures = []
     for name in names:

@@ -36,7 +36,9 @@ class RunWriter:
         durability: what a recorded batch survives. "process-kill" (the default) hands it to the operating system:
             SIGKILL, an exception or an out-of-memory kill lose nothing, a power loss may cost the last seconds.
             "power-loss" also waits for the disk, twice a batch.
-        compression: codec of the batch bodies, read by every Arrow implementation; None writes them plain.
+        compression: codec of the batch bodies, read by every Arrow implementation; None writes them plain, for
+            memory maps. LZ4 is the default because it costs less than hashing and copying the bytes that it saves
+            (benchmarks/records.py).
 
     Example:
         with RunWriter("runs/demo") as writer:
@@ -48,7 +50,7 @@ class RunWriter:
         run_dir: str | os.PathLike[str],
         *,
         durability: Durability = "process-kill",
-        compression: Compression | None = None,
+        compression: Compression | None = "lz4",
     ) -> None:
         self.run_dir = Path(run_dir)
         self._sync = durability == "power-loss"
