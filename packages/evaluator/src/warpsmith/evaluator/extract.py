@@ -85,7 +85,7 @@ def extract(source: str) -> Extracted:
 
 
 def dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
-    """Return the full dotted name of `a.b.c`, where `a` is an import that was kept or a pure builtin; None otherwise."""
+    """Return the full dotted name of `a.b.c`, where `a` is a kept import or a pure builtin; None otherwise."""
     match node:
         case ast.Name(id=name):
             return aliases.get(name, name if name in PURE_HELPERS else None)

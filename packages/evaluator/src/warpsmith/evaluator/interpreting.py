@@ -241,7 +241,7 @@ def _take_first_autotune_config() -> None:
 
 
 def run_trusted_kernel() -> None:
-    """Interpret one kernel of our own, so that what the interpreter imports and builds lazily is there before a fork."""
+    """Interpret one kernel of our own, so that what the interpreter builds lazily is there before a fork."""
     x = torch.arange(8, dtype=torch.float32)
     out = torch.empty_like(x)
     _warm_up[(1,)](x, out, 8, BLOCK=8)

@@ -22,7 +22,7 @@ from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileService
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
-from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, WireError
 from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
@@ -275,16 +275,21 @@ def main(arguments: list[str]) -> None:
     hide_memory()
     torch.set_num_threads(1)
     try:
-        judge = Judge(config)
-        for pool in judge.machine.pools.values():
-            pool.await_first()
-    except (EvaluatorError, LayoutError) as error:
+        with _running(config) as judge:
+            protocol.send(channel, Kind.READY, {})
+            Service(channel, judge).serve()
+    except EvaluatorError as error:
         refusal = {"number": 0, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
         protocol.send(channel, Kind.REFUSED, refusal)
-        return
-    protocol.send(channel, Kind.READY, {})
+
+
+@contextmanager
+def _running(config: EvaluatorConfig) -> Iterator[Judge]:
+    """Run a judge that has seen the first worker of each role: a machine that cannot make one says so at once."""
+    judge = Judge(config)
     try:
-        Service(channel, judge).serve()
+        judge.machine.await_first_workers()
+        yield judge
     finally:
         judge.close()
 

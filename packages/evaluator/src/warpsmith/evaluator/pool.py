@@ -147,6 +147,7 @@ class Zygote:
         """Start a zygote process; call `await_ready` before asking it for workers."""
         channel, fd = _native.Channel.pair()
         environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
+        environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind]
@@ -324,6 +325,11 @@ class Machine:
             zygote.await_ready(config.start_timeout_s)
         size = config.slots * config.ready_workers
         self.pools = {role: Pool(role, size, self._fork) for roles in ROLES.values() for role in roles}
+
+    def await_first_workers(self) -> None:
+        """Wait until each pool has made its first worker; raise what keeps it from that."""
+        for pool in self.pools.values():
+            pool.await_first()
 
     def take(self, role: Role, timeout_s: float) -> Worker:
         """Return a ready worker of `role`, forking anew where a zygote died meanwhile."""
