@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +38,7 @@ def main() -> int:
         stage("virtual environment", [], make_environment)
         stage("locked requirements", [LOCK], install_lock)
         for package in PACKAGES:
-            stage(f"package {package}", package_inputs(package), lambda name=package: install_package(name))
+            stage(f"package {package}", package_inputs(package), partial(install_package, package))
         stage("DeepSpeed CPU operator", [LOCK], build_deepspeed_operator)
     except MissingToolError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -112,7 +113,16 @@ def install_lock() -> None:
 
 def install_package(name: str) -> None:
     strict = ["--config-settings", "cmake.define.WARPSMITH_WERROR=ON"] if name == "evaluator" else []
-    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", *strict, "--editable", ROOT / "packages" / name)
+    uv(
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        *strict,
+        "--editable",
+        ROOT / "packages" / name,
+    )
 
 
 def package_inputs(name: str) -> list[Path]:

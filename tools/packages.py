@@ -69,11 +69,16 @@ def install_built(package: str, environment: Path) -> None:
     links = [str(DIST), *os.environ.get("PIP_FIND_LINKS", "").split()]
     backend = [] if os.environ.get("PIP_FIND_LINKS") else ["--torch-backend", "cpu"]
     requirements = ROOT / "requirements"
-    run(
-        *(UV, "pip", "install", "--quiet", "--python", environment / "bin/python", f"{wheel}[{extras}]", *backend),
-        *("--constraints", requirements / "cpu.lock", "--overrides", requirements / "overrides.txt"),
-        *(part for link in links for part in ("--find-links", link)),
-    )
+    options: list[str | Path] = [
+        "--constraints",
+        requirements / "cpu.lock",
+        "--overrides",
+        requirements / "overrides.txt",
+    ]
+    for link in links:
+        options += ["--find-links", link]
+    target: list[str | Path] = ["--python", environment / "bin/python", f"{wheel}[{extras}]"]
+    run(UV, "pip", "install", "--quiet", *target, *backend, *options)
 
 
 def unpack_sdist(package: str, folder: Path) -> Path:
