@@ -109,7 +109,35 @@ def test_a_degenerate_problem_is_refused_or_flagged(add_candidate, evaluator):
 def test_a_deadline_ends_a_sleeper(evaluator, add_problem):
     verdict = evaluator.evaluate(add_problem, SLOW_CANDIDATE, timeout_s=1.0)
     assert (verdict.status, verdict.error_category) == ("timeout", "timeout")
-    assert "retried" in verdict.flags
+    assert verdict.flags == ()
+
+
+def test_a_sleeper_in_company_is_tried_again_alone_before_it_is_blamed(evaluator, add_problem, add_candidate):
+    with ThreadPoolExecutor(2) as threads:
+        sleeper = threads.submit(evaluator.evaluate, add_problem, SLOW_CANDIDATE, timeout_s=2.0)
+        honest = [threads.submit(evaluator.evaluate, add_problem, add_candidate) for _ in range(3)]
+    assert (sleeper.result().status, sleeper.result().flags) == ("timeout", ("retried",))
+    assert {found.result().status for found in honest} == {"correct"}
+
+
+def test_a_caller_that_gives_up_disturbs_nobody(evaluator, add_problem, add_candidate):
+    async def give_up():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(evaluator.evaluate_async(add_problem, SLOW_CANDIDATE, timeout_s=1.0), 0.2)
+        return await evaluator.evaluate_async(add_problem, add_candidate)
+
+    assert asyncio.run(give_up()).status == "correct"
+
+
+@pytest.mark.parametrize(
+    ("forward", "says"),
+    [("import ctypes; return ctypes.string_at(0)", "signal 11"), ("import os; os._exit(3)", "exit code 3")],
+)
+def test_a_problem_whose_process_dies_is_a_bad_problem(evaluator, add_candidate, forward, says):
+    source = f"import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, y): {forward}\n"
+    problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(9), torch.randn(9)]\n")
+    with pytest.raises(BadProblemError, match=says):
+        evaluator.evaluate(problem, add_candidate)
 
 
 def test_a_closed_evaluator_says_so(add_problem, add_candidate):

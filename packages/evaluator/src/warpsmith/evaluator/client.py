@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator import _native, errors, protocol, wire
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -63,6 +63,7 @@ class _Judge:
 
     def ask(self, number: int, fields: dict[str, Any]) -> "Future[Verdict]":
         future: Future[Verdict] = Future()
+        future.set_running_or_notify_cancel()  # an asyncio caller that gives up must not take the answer's place away
         with self.lock:
             if self.dead:
                 raise _JudgeLostError
@@ -78,7 +79,7 @@ class _Judge:
         try:
             while True:
                 self._hear(protocol.receive(self.channel))
-        except _native.NativeError:
+        except (_native.NativeError, WireError):
             self._lost()
 
     def _hear(self, message: Message) -> None:

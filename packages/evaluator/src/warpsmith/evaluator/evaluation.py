@@ -22,6 +22,7 @@ from warpsmith.evaluator.trials import Trial
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 
 MAX_LAUNCHES: Final = 256
+MAX_LAUNCH_BYTES: Final = 64 << 10
 MAX_TEXT: Final = 4000
 
 
@@ -45,9 +46,10 @@ class CandidateFailedError(Exception):
 class _SuspectError(Exception):
     """The candidate was killed, starved or ran out of memory, for which others may be to blame."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, *, killed: bool = False) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.killed = killed
 
 
 @dataclass
@@ -68,11 +70,15 @@ class Evidence:
 
 
 class TransientError(Exception):
-    """A run failed for what company may explain: to be tried again alone before the candidate is blamed."""
+    """A run failed for what others may have caused: to be tried again alone before the candidate is blamed.
 
-    def __init__(self, evidence: Evidence) -> None:
+    `killed` tells a worker that somebody killed from one that ran out of time or memory.
+    """
+
+    def __init__(self, evidence: Evidence, *, killed: bool) -> None:
         super().__init__("to be tried again alone")
         self.evidence = evidence
+        self.killed = killed
 
 
 class CandidateRun:
@@ -100,7 +106,7 @@ class CandidateRun:
         Raises:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
-        suspect = False
+        suspect: _SuspectError | None = None
         try:
             self._load()
             previous: bytes | None = None
@@ -113,12 +119,12 @@ class CandidateRun:
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except _SuspectError as failed:
-            self.evidence.failure, suspect = failed.failure, True
+            self.evidence.failure, suspect = failed.failure, failed
         self._start_compiling(compile_service)
         if self.compiling is not None:
             self.evidence.compilation = self.compiling[1].result()
-        if suspect:
-            raise TransientError(self.evidence)
+        if suspect is not None:
+            raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
 
     def _start_compiling(self, compile_service: CompileService) -> None:
@@ -295,8 +301,12 @@ class CandidateRun:
             "arguments": fields.mapping("arguments"),
             "options": fields.mapping("options"),
         }
-        if len(self.launches) < MAX_LAUNCHES:
-            self.launches[wire.encode(launch)] = launch
+        key = wire.encode(launch)
+        if len(key) > MAX_LAUNCH_BYTES or len(self.launches) >= MAX_LAUNCHES:
+            raise WireError(
+                f"a launch of {len(key)} bytes after {len(self.launches)} others is more than anybody needs"
+            )
+        self.launches[key] = launch
 
     def _reported(self, fields: wire.Fields) -> Exception:
         """Turn what the candidate's process says went wrong into its failure."""
@@ -325,7 +335,7 @@ class CandidateRun:
             return CandidateFailedError("runtime_error", "segmentation_fault", message)
         if signal == _SIGKILL:
             message = "The candidate's process was killed twice, the second time while alone: it takes too much memory."
-            return _SuspectError(Failure("runtime_error", "process_error", message))
+            return _SuspectError(Failure("runtime_error", "process_error", message), killed=True)
         if signal == _SIGXCPU:
             return CandidateFailedError("timeout", "timeout", "The candidate used more CPU time than it may.")
         how = f"signal {signal}" if signal else f"exit code {code}"

@@ -6,11 +6,12 @@ It runs no foreign code, not even the reference. Started by the client as `pytho
 import ctypes
 import random
 import secrets
+import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
+PROBLEM_REMEDY: Final = "Mend the problem's source, make its tensors smaller, or raise reference_timeout_s."
 
 
 class Floor:
@@ -41,15 +43,19 @@ class Floor:
     def __init__(self) -> None:
         self._state = threading.Condition()
         self._running = 0
+        self._entered = 0
         self._alone = False
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def shared(self) -> Iterator[Callable[[], bool]]:
+        """Run side by side; yields a function that tells whether anybody else has run meanwhile."""
         with self._state:
             self._state.wait_for(lambda: not self._alone)
             self._running += 1
+            self._entered += 1
+            already, ticket = self._running > 1, self._entered
         try:
-            yield
+            yield lambda: already or self._entered > ticket
         finally:
             with self._state:
                 self._running -= 1
@@ -91,10 +97,12 @@ class Judge:
         try:
             evidence = _Run(self, request).in_company()
         except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
+            if is_the_problems_fault(error, config):
+                raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
             return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
         except ReferenceFailedError as error:
             raise BadProblemError(
-                f"Problem {problem.name} raised in {error.stage}: {error}.", "Mend the problem."
+                f"Problem {problem.name} raised in {error.stage}: {error}.", PROBLEM_REMEDY
             ) from error
         return verdict_of(evidence, time.monotonic() - started)
 
@@ -102,6 +110,17 @@ class Judge:
         self.compiling.close()
         self.references.close()
         self.machine.close()
+
+
+def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
+    """Whether a reference worker was lost by its own doing: it died of a fault, or used its whole deadline itself."""
+    match error:
+        case WorkerDiedError(role="reference", ended=_native.Exit() as ended):
+            return ended.signal != signal.SIGKILL
+        case WorkerTimeoutError(role="reference", cpu_seconds=float() as used):
+            return used > 0.8 * config.reference_timeout_s
+        case _:
+            return False
 
 
 @dataclass(frozen=True)
@@ -123,12 +142,14 @@ class _Run:
         self.request = request
 
     def in_company(self) -> Evidence:
-        try:
-            with self.judge.floor.shared():
+        with self.judge.floor.shared() as had_company:
+            try:
                 return self._with_spare_attempt()
-        except TransientError:
-            with self.judge.floor.alone():
-                return self._alone()
+            except TransientError as error:
+                if not error.killed and not had_company():
+                    return error.evidence
+        with self.judge.floor.alone():
+            return self._alone()
 
     def _alone(self) -> Evidence:
         try:

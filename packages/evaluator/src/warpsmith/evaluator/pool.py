@@ -30,6 +30,7 @@ class WorkerDiedError(Exception):
     def __init__(self, role: str, ended: "_native.Exit | None") -> None:
         how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
         super().__init__(f"the {role} worker ended without an answer ({how})")
+        self.role = role
         self.ended = ended
 
 
@@ -38,6 +39,7 @@ class WorkerTimeoutError(Exception):
 
     def __init__(self, role: str, cpu_seconds: float | None) -> None:
         super().__init__(f"the {role} worker gave no answer before its deadline")
+        self.role = role
         self.cpu_seconds = cpu_seconds
 
 
