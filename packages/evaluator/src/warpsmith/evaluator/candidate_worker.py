@@ -17,6 +17,8 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.operators import OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.replay import Replay
+from warpsmith.evaluator.trace import Recorder
 from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
 
 MODULE_NAME: Final = "candidate"
@@ -45,6 +47,7 @@ class Candidate:
         interpreting.install(self.monitor)
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
+        self.recorder: Recorder | None = None
 
     def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
@@ -93,16 +96,26 @@ class Candidate:
             "output": described,
             "mismatch": mismatch,
             "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
+            "trace": self._trace(output),
         }
 
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
-        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16)
+        self.recorder = Recorder(self.memory) if fields.flag("trace") else None
+        on_done = self.recorder.operator if self.recorder else None
+        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16, on_done)
         self.monitor.launches = 0
+        self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")
         torch.manual_seed(fields.integer("seed"))
         with Watched(watch):
             output = self.model(*arguments)
         return output, watch
+
+    def _trace(self, output: Any) -> dict[str, Any]:
+        if self.recorder is None:
+            return {}
+        outputs = [self.recorder.tensor(tensor) for tensor in _tensors(output)]
+        return {"events": self.recorder.events, "outputs": outputs}
 
     def _restore_buffers(self) -> None:
         own = dict(self.model.named_buffers())
@@ -187,6 +200,18 @@ def categorise(error: BaseException) -> str:
     return "unknown"
 
 
+def replay(fields: wire.Fields, fds: list[int], folder: Path) -> dict[str, Any]:
+    """Run a trace with the kernels of a source and nothing else of it; return the fields of DONE."""
+    memory = Memory()
+    for name in ("inputs", "state", "answers"):
+        memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
+    interpreting.install(interpreting.LaunchMonitor(lambda _: None, lambda tensor: False))
+    player = Replay(fields.text("source"), folder, memory.buffers)
+    player.run(fields.sequence("events"))
+    player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
+    return {}
+
+
 def serve(channel: _native.Channel, scratch: Path) -> None:
     """Load one candidate and call it until the judge closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
@@ -214,6 +239,8 @@ def _step(channel: _native.Channel, candidate: Candidate | None, message: Messag
         case Kind.LOAD, None:
             candidate = Candidate(channel, message.fields.texts("extra_operators"))
             protocol.send(channel, Kind.LOADED, candidate.load(message.fields, message.fds, path))
+        case Kind.REPLAY, None:
+            protocol.send(channel, Kind.DONE, replay(message.fields, message.fds, path.parent))
         case Kind.CALL, Candidate():
             protocol.send(channel, Kind.DONE, candidate.call(message.fields, message.fds))
         case _:

@@ -41,6 +41,11 @@ def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[An
     """
     for name in extracted.reached:
         check_reached(name)
+    return execute_kernels(extracted, folder)
+
+
+def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
+    """Execute the extracted source as it is; what it reaches must be checked by whoever believes what it does."""
     path = folder / f"{MODULE_NAME}.py"
     path.write_text(extracted.source, encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": MODULE_NAME, "__file__": str(path), JIT_NAME: triton.jit}
@@ -131,13 +136,18 @@ def _stand_in(description: Any) -> Any:
         case ["value", value]:
             return value
         case ["dtype", str(name)]:
-            return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
+            return triton_dtype(name)
         case ["tuple", list(items)]:
             return tuple(_stand_in(item) for item in items)
         case [str(kind), *_]:
             raise KernelCompilationError(f"A kernel argument of kind {kind} cannot be compiled for without a device.")
         case _:
             raise KernelCompilationError("A kernel argument is described in a way that is not understood.")
+
+
+def triton_dtype(name: str) -> tl.dtype:
+    """Return Triton's dtype by the name that it prints, `fp32` or `int64`."""
+    return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
 
 
 _DTYPE_SHORT: Final = {"int1": "i1"} | {

@@ -15,7 +15,7 @@ from warpsmith.evaluator.compilation import Compilation, CompileService
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.pool import Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.trials import Trial
@@ -85,13 +85,15 @@ class CandidateRun:
     """One candidate against one reference session."""
 
     def __init__(
-        self, session: ReferenceSession, worker: Worker, source: str, config: EvaluatorConfig, deadline: float
+        self, session: ReferenceSession, machine: Machine, worker: Worker, source: str, config: EvaluatorConfig
     ) -> None:
         self.session = session
+        self.machine = machine
         self.worker = worker
         self.source = source
         self.config = config
-        self.deadline = deadline
+        self.deadline = time.monotonic() + config.timeout_s
+        self.trace = wire.Fields({})
         self.evidence = Evidence(tier=worker.tier)
         self.launches: dict[bytes, dict[str, Any]] = {}
         self.state = _native.Buffer.create("candidate-state", session.state.size)
@@ -110,12 +112,13 @@ class CandidateRun:
         try:
             self._load()
             previous: bytes | None = None
-            for trial in trials.plan(count, rng):
-                trial, answer = trials.prepare(self.session, trial, previous, rng)  # noqa: PLW2901
+            for number, planned in enumerate(trials.plan(count, rng), start=1):
+                trial, answer = trials.prepare(self.session, planned, previous, rng)
                 previous = bytes(memoryview(self.session.inputs_buffer))
-                self._try(trial, answer, rng)
+                self._try(trial, answer, rng, traced=number == count)
                 self._start_compiling(compile_service)
             self._replay_without_kernels(answer, rng)
+            self._replay_without_host_code(rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except _SuspectError as failed:
@@ -150,10 +153,13 @@ class CandidateRun:
         if loaded.texts("unmatched"):
             self.evidence.flags.add("unmatched_parameters")
         self.buffer_names = set(loaded.texts("buffers"))
+        if tree.slot_map("buffers").keys() - self.buffer_names:
+            self.evidence.flags.add("missing_buffers")
 
-    def _try(self, trial: Trial, answer: Answer, rng: random.Random) -> None:
+    def _try(self, trial: Trial, answer: Answer, rng: random.Random, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
-        done = self._call(trial, answer, rng, ghost=False)
+        done = self._call(trial, answer, rng, traced=traced)
+        self.trace = wire.Fields(done.mapping("trace"))
         self.evidence.trials += 1
         self._check_rules(done)
         mismatch = form_mismatch(done.value("output"), answer.output)
@@ -180,7 +186,9 @@ class CandidateRun:
         if done.flag("returns_input"):
             self.evidence.flags.add("returns_input")
 
-    def _call(self, trial: Trial, answer: Answer, rng: random.Random, *, ghost: bool) -> wire.Fields:
+    def _call(
+        self, trial: Trial, answer: Answer, rng: random.Random, *, ghost: bool = False, traced: bool = False
+    ) -> wire.Fields:
         """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
         inputs, fresh_inputs = self._input_arena(trial.new_memory)
         answers, fresh_answers = self._answer_arena(answer)
@@ -196,6 +204,7 @@ class CandidateRun:
             "fresh": ["inputs"] * fresh_inputs + ["answers"] * fresh_answers,
             "seed": rng.getrandbits(48),
             "ghost": ghost,
+            "trace": traced,
         }
         fds = [inputs.fileno()] * fresh_inputs + [answers.fileno()] * fresh_answers
         return self._ask(Kind.CALL, fields, fds, Kind.DONE).fields
@@ -263,15 +272,67 @@ class CandidateRun:
                 "The output is the same when the kernels do nothing: they compute no part of it.",
             )
 
-    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+    def _replay_without_host_code(self, rng: random.Random) -> None:
+        """Replay the last trial's trace on inputs that the candidate never saw, where none of its host code runs.
+
+        Skipped only where the problem itself gives its inputs another form each time.
+        """
+        traced = self.inputs
+        self.session.make_inputs(rng.getrandbits(48))
+        if traced is None or traced[0] != self.session.inputs:
+            return
+        answer = self.session.answer(rng.getrandbits(48))
+        worker = self.machine.take("candidate", self.config.start_timeout_s)
+        try:
+            wrong = self._replayed(worker, answer)
+        except CandidateFailedError as error:
+            wrong = error.failure.message
+        finally:
+            worker.close()
+        if wrong:
+            self.evidence.flags.add("not_from_kernels")
+            message = (
+                f"The launches of forward alone, replayed on other inputs, give another output: {wrong}. "
+                "What decides the output must be computed in kernels, not in Python and not through .item()."
+            )
+            raise CandidateFailedError("rejected", "unknown", message)
+
+    def _replayed(self, worker: Worker, answer: Answer) -> str:
+        """Return what is wrong with the output of the replay, or nothing."""
+        inputs = _native.Buffer.create("replay-inputs", self.session.inputs.size)
+        memoryview(inputs)[:] = memoryview(self.session.inputs_buffer)
+        memoryview(self.state)[:] = memoryview(self.session.state_buffer)
+        placed = Placed.of(answer.output, self.config.max_tensor_bytes)
+        answers = _native.Buffer.create("replay-answers", placed.size, writable_by_peer=True)
+        arenas.poison(answers, placed.slots)
+        fields = {
+            "source": self.source,
+            "events": self.trace.sequence("events"),
+            "outputs": self.trace.sequence("outputs"),
+            "answer": placed.tree,
+            "inputs_bytes": inputs.size,
+            "state_bytes": self.state.size,
+            "answers_bytes": answers.size,
+        }
+        fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
+        self._ask(Kind.REPLAY, fields, fds, Kind.DONE, worker)
+        reduction = self.session.reduction(answer)
+        pairs = zip(placed.slots, answer.expected, strict=False)
+        found = (compare(self._copy(answers, slot), expected, reduction) for slot, expected in pairs)
+        return next((comparison.message for comparison in found if not comparison.ok), "")
+
+    def _ask(
+        self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind, worker: Worker | None = None
+    ) -> Message:
         """Send one step and return its answer, keeping the launches reported on the way.
 
         Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
         """
+        worker = worker or self.worker
         try:
-            self.worker.send(kind, fields, fds, self._left())
+            worker.send(kind, fields, fds, self._left())
             while True:
-                message = self.worker.receive(self._left())
+                message = worker.receive(self._left())
                 for fd in message.fds:
                     os.close(fd)
                 if message.kind is Kind.LAUNCH:
@@ -283,7 +344,7 @@ class CandidateRun:
                 else:
                     raise WireError(f"{message.kind.name} was sent; {answer.name} was expected.")
         except WorkerDiedError as error:
-            raise self._death(error) from error
+            raise self._death(error, worker) from error
         except WorkerTimeoutError as error:
             raise self._overrun(error) from error
         except (WireError, LayoutError, _native.NativeError) as error:
@@ -323,12 +384,12 @@ class CandidateRun:
             return _SuspectError(Failure(status, "unknown", f"out of memory: {text}"))
         return CandidateFailedError(status, category, text)
 
-    def _death(self, error: WorkerDiedError) -> Exception:
+    def _death(self, error: WorkerDiedError, worker: Worker) -> Exception:
         """Tell a candidate's own end from one that others brought about."""
         if error.ended is None:
             return error
         code, signal = error.ended
-        printed = self.worker.printed().strip()
+        printed = worker.printed().strip()
         said = f" It had printed: {printed[-500:]}" if printed else ""
         if signal in _FAULTS:
             message = f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own.{said}"

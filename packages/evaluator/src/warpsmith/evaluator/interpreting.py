@@ -61,24 +61,27 @@ class LaunchMonitor:
     def __init__(self, report: Callable[[dict[str, Any]], None], is_read_only: Callable[[torch.Tensor], bool]) -> None:
         self.launches = 0
         self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
         self._report = report
         self._is_read_only = is_read_only
         self._seen: set[str] = set()
         self._ranges: list[MemoryRange] = []
         self._kernel = ""
 
-    def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> bool:
-        """Note one launch; False if the kernel must not run."""
+    def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
+        """Note one launch; None if the kernel must not run, else what its grid is to be written to (as third item)."""
         self.launches += 1
         signature = {
             "kernel": name,
             "arguments": {key: describe_argument(value) for key, value in arguments.items()},
-            "options": {key: value for key, value in options.items() if isinstance(value, bool | int | float | str)},
+            "options": options,
         }
         self._note(signature)
         self._kernel = name
         self._ranges = [*self._memory(arguments)]
-        return not self.ghost
+        if self.ghost:
+            return None
+        return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
 
     def _note(self, signature: dict[str, Any]) -> None:
         text = repr(signature)
@@ -184,15 +187,34 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         names: Sequence[str] = self.arg_names
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
-        options = {key: value for key, value in kwargs.items() if key not in names}
-        if not monitor.launch(self.fn.__name__, arguments, options):
+        options = {
+            key: value
+            for key, value in kwargs.items()
+            if key not in names and isinstance(value, bool | int | float | str)
+        }
+        event = monitor.launch(self.fn.__name__, arguments, options)
+        if event is None:
             return None
-        return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        return original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
 
     interpreter.InterpretedFunction.run = run
     # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
     interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (list(args), dict(kwargs))
     interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+
+
+def _noted(grid: Any, event: list[Any]) -> Any:
+    """Return the grid, or a function that computes it, such that its value stands in `event` once it is known."""
+    if not callable(grid):
+        event[2] = [int(size) for size in grid]
+        return grid
+
+    def compute(meta: dict[str, Any]) -> Any:
+        sizes = grid(meta)
+        event[2] = [int(size) for size in sizes]
+        return sizes
+
+    return compute
 
 
 def _watch_memory(monitor: LaunchMonitor) -> None:

@@ -197,8 +197,7 @@ class _Run:
     def _candidate(self, session: ReferenceSession) -> Evidence:
         worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
         try:
-            deadline = time.monotonic() + self.request.config.timeout_s
-            run = CandidateRun(session, worker, self.request.source, self.request.config, deadline)
+            run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
             return run.conduct(self.request.trials, random.Random(self.request.seed), self.judge.compiling)
         finally:
             worker.close()

@@ -35,7 +35,15 @@ ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 EXPORTS: Final = frozenset({"numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_"})
 """Ways of a tensor's content into Python, where it could be computed on unseen."""
 
-_FRESH: Final = _operators("empty empty_like empty_strided empty_permuted new_empty new_empty_strided")
+ALLOCATES: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
+"""Operators (without `aten::`) that return uninitialised memory."""
+
+CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
+"""Operators whose result is new although their schema says that it is an alias."""
+
+_FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
 
@@ -47,6 +55,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_read_only: tells whether a tensor lies in memory of the judge, which nobody may write.
         on_write: called with the operator's name when such a tensor is about to be written; it should raise.
         on_dtype: called with each tensor that an operator returns; it may raise for a dtype the device has not.
+        on_done: called after each allowed operator with the operator, its name, its arguments and its result.
     """
 
     def __init__(
@@ -55,14 +64,15 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_read_only: Callable[[torch.Tensor], bool],
         on_write: Callable[[str], None],
         on_dtype: Callable[[torch.Tensor], None],
+        on_done: Callable[[Any, str, Sequence[Any], Any], None] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.allowed = ALLOWED | frozenset(extra)
         self.refused: dict[str, int] = {}
-        self.paused = False
         self._is_read_only = is_read_only
         self._on_write = on_write
         self._on_dtype = on_dtype
+        self._on_done = on_done
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -76,6 +86,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._on_dtype(result)
             if name in _FRESH:
                 fill_with_garbage(result)
+        if self._on_done is not None and name in self.allowed:
+            self._on_done(func, name, args, result)
         return result
 
     def note(self, name: str) -> None:

@@ -46,6 +46,7 @@ class Kind(IntEnum):
     CALL = 64
     LAUNCH = 65
     DONE = 66
+    REPLAY = 67
     # judge and compile worker
     COMPILE = 80
     COMPILED = 81

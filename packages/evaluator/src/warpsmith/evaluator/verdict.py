@@ -27,6 +27,7 @@ Flag = Literal[
     "torch_fallback",
     "no_kernel",
     "decoy_kernel",
+    "not_from_kernels",
     "input_mutation",
     "degenerate_problem",
     "returns_input",

@@ -1,0 +1,109 @@
+"""Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import arenas, compiling, wire
+from warpsmith.evaluator._native import Buffer
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.extract import extract
+from warpsmith.evaluator.layout import ITEM_BYTES, contiguous
+
+MAX_FRESH_BYTES: Final = 4 << 30
+
+
+class Replay:
+    """The memory and the kernels of one replay.
+
+    Args:
+        source: the candidate's source; only its kernels are taken from it, by syntax.
+        folder: where the extracted source may be written.
+        buffers: the arenas `inputs` and `state`, read-only.
+    """
+
+    def __init__(self, source: str, folder: Path, buffers: dict[str, Buffer]) -> None:
+        self._kernels = compiling.execute_kernels(extract(source), folder)
+        self._buffers = buffers
+        self._fresh: dict[int, torch.Tensor] = {}
+        self._left = MAX_FRESH_BYTES
+        self._steps: dict[str, Callable[..., None]] = {
+            "alloc": self._allocate,
+            "const": self._constant,
+            "fill": self._fill,
+            "copy": self._copy,
+            "launch": self._launch,
+        }
+
+    def run(self, events: list[Any]) -> None:
+        """Perform every event in order; WireError for one that is none."""
+        for event in events:
+            match event:
+                case [str(kind), *rest] if kind in self._steps:
+                    self._steps[kind](*rest)
+                case _:
+                    raise WireError(f"{str(event)[:80]} is no event of a trace.")
+
+    def _allocate(self, number: int, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise WireError("The trace allocates more than a replay may.")
+        self._fresh[number] = torch.full((size,), 0xFF, dtype=torch.uint8)
+
+    def _constant(self, number: int, content: bytes) -> None:
+        self._fresh[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
+
+    def _fill(self, tensor: Any, value: float) -> None:
+        self.tensor(tensor).fill_(value)
+
+    def _copy(self, to: Any, origin: Any) -> None:
+        self.tensor(to).copy_(self.tensor(origin))
+
+    def tensor(self, described: Any) -> torch.Tensor:
+        """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
+        match described:
+            case ["tensor", str(memory), int(start), str(dtype), list(shape), list(stride), int(offset)]:
+                base = self._memory(memory, start, dtype)
+                return base.as_strided(shape, stride, offset) if all(shape) else base.new_empty(shape)
+            case _:
+                raise WireError(f"{str(described)[:80]} is no tensor of a trace.")
+
+    def _memory(self, memory: str, start: int, dtype: str) -> torch.Tensor:
+        kind, size = arenas.TORCH_DTYPES[dtype], ITEM_BYTES[dtype]
+        if memory == "fresh":
+            flat = self._fresh[start]
+            return flat[: flat.numel() // size * size].view(kind)
+        buffer = self._buffers[memory]
+        return arenas.view(buffer, contiguous(dtype, ((buffer.size - start) // size,)).at(start))
+
+    def _launch(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
+        values = {name: self._argument(value) for name, value in arguments.items()}
+        self._kernels[kernel][tuple(grid)](**values, **options)
+
+    def _argument(self, described: Any) -> Any:
+        match described:
+            case ["tensor", *_]:
+                return self.tensor(described)
+            case ["value", value]:
+                return value
+            case ["dtype", str(name)]:
+                return compiling.triton_dtype(name)
+            case ["kernel", str(name)]:
+                return self._kernels[name]
+            case ["tuple", list(items)]:
+                return tuple(self._argument(item) for item in items)
+            case _:
+                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+
+    def deliver(self, outputs: list[Any], tree: wire.Value, arena: Buffer) -> None:
+        """Copy the described outputs to the judge's buffer; WireError where their form is not the expected one."""
+        slots = list(wire.slots(tree))
+        tensors = [self.tensor(output) for output in outputs]
+        if len(slots) != len(tensors):
+            raise WireError(f"The trace has {len(tensors)} outputs; {len(slots)} were expected.")
+        for slot, tensor in zip(slots, tensors, strict=True):
+            if not arenas.slot_of(tensor).same_kind(slot):
+                raise WireError(f"An output of the trace is {arenas.slot_of(tensor)}; {slot} was expected.")
+            arenas.view(arena, slot).copy_(tensor)
