@@ -1,0 +1,191 @@
+"""A forward written down as a trace is the same function of its inputs when it is replayed; nothing else is."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsmith.evaluator import _native, arenas, trace
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.layout import pack
+from warpsmith.evaluator.operators import OperatorWatch, Watched
+from warpsmith.evaluator.replay import Replay
+from warpsmith.evaluator.trace import Recorder, UntraceableError
+from warpsmith.evaluator.worker import Memory
+
+SLOTS, SIZE = pack([arenas.contiguous("float32", (4, 6)), arenas.contiguous("float32", (6,))], 1 << 20)
+
+
+def arena(seed: int) -> _native.Buffer:
+    buffer = _native.Buffer.create("test", SIZE)
+    generator = torch.Generator().manual_seed(seed)
+    for slot in SLOTS:
+        arenas.view(buffer, slot).copy_(torch.randn(slot.shape, generator=generator))
+    return buffer
+
+
+def memory_of(buffer: _native.Buffer) -> Memory:
+    memory = Memory()
+    memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
+    return memory
+
+
+def record(forward, buffer):
+    recorder = Recorder(memory_of(buffer))
+    watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, recorder.operator)
+    with Watched(watch):
+        output = forward(*(arenas.view(buffer, slot) for slot in SLOTS))
+        described = recorder.tensor(output)
+    assert watch.refused == {}
+    return recorder.events, described
+
+
+def replayed(events, described, buffer, tmp_path):
+    player = Replay("import triton\n", tmp_path, memory_of(buffer).buffers)
+    player.run(events)
+    return player.tensor(described)
+
+
+def padded(x, y):
+    out = torch.zeros(5, 6)
+    out[1:].copy_(x)
+    out[0].fill_(2.5)
+    return out
+
+
+def shuffled(x, y):
+    wide = torch.empty(6, 4, dtype=torch.float64)
+    wide.copy_(x.t())
+    return wide.to(torch.float32).t().contiguous()[1:3, ::2]
+
+
+def reusing(x, y):
+    for _ in range(20):
+        scratch = torch.full((6,), 7.0)
+        scratch.copy_(y)
+        del scratch
+    return y.clone().view(2, 3).expand(4, 2, 3)
+
+
+TABLE = torch.arange(24.0).view(4, 6)
+
+
+def from_a_table(x, y):
+    out = torch.empty_like(x)
+    out.copy_(TABLE)
+    out[2] = y
+    return out
+
+
+@pytest.mark.parametrize(
+    "forward", [padded, shuffled, reusing, from_a_table, lambda x, y: x, lambda x, y: x.new_ones(3)]
+)
+def test_a_replay_on_other_inputs_is_the_forward_on_other_inputs(forward, tmp_path):
+    first, second = arena(1), arena(2)
+    events, described = record(forward, first)
+    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    found = replayed(events, described, second, tmp_path)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+
+
+def test_what_no_event_explains_is_missing_from_a_replay(tmp_path):
+    def hidden(x, y):
+        out = torch.empty_like(x)
+        with torch.utils._python_dispatch._disable_current_modes():
+            out.copy_(x)
+        return out
+
+    buffer = arena(1)
+    events, described = record(hidden, buffer)
+    assert bool(torch.isnan(replayed(events, described, buffer, tmp_path)).all())
+
+
+def test_fresh_memory_of_a_replay_holds_no_answer(tmp_path):
+    events = [["alloc", 0, 64]]
+    found = replayed(events, ["tensor", "fresh", 0, "float32", [16], [1], 0], arena(1), tmp_path)
+    assert bool(torch.isnan(found).all())
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [["alloc", 0, -1]],
+        [["alloc", 0, 1 << 50]],
+        [["execute", "os.system"]],
+        [["launch", "k", [1], {}, {}]],
+        [["fill", ["tensor", "fresh", 9, "float32", [1], [1], 0], 1.0]],
+        [["alloc", 0, 8], ["fill", ["tensor", "fresh", 0, "float32", [3], [1], 0], 1.0]],
+        [["copy", ["tensor", "inputs", 0, "float32", [1], [1], 0]]],
+        [["fill", ["tensor", "elsewhere", 0, "float32", [1], [1], 0], 1.0]],
+        [["fill", ["tensor", "inputs", -64, "float32", [1], [1], 0], 1.0]],
+        [["fill", ["tensor", "inputs", 0, "float32", [1], [1], 1 << 40], 1.0]],
+        ["alloc"],
+        [[]],
+    ],
+)
+def test_a_forged_event_fails(events, tmp_path):
+    with pytest.raises((WireError, RuntimeError, ValueError, TypeError, KeyError)):
+        replayed(events, ["tensor", "inputs", 0, "float32", [1], [1], 0], arena(1), tmp_path)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-5, 5) | st.sampled_from(["alloc", "fill", "copy", "const", "tensor"]), max_size=5))
+)
+def test_any_list_of_events_is_performed_or_refused(events):
+    player = Replay.__new__(Replay)
+    player._buffers, player._fresh, player._left, player._kernels = memory_of(arena(1)).buffers, {}, 1 << 20, {}
+    player._steps = {"alloc": player._allocate, "fill": player._fill, "copy": player._copy}
+    try:
+        player.run(events)
+    except (WireError, RuntimeError, ValueError, TypeError, KeyError) as error:
+        assert str(error)
+
+
+def test_a_forward_without_end_is_no_trace(monkeypatch):
+    monkeypatch.setattr(trace, "MAX_EVENTS", 10)
+
+    def many(x, y):
+        for _ in range(20):
+            out = torch.zeros(3)
+        return out
+
+    with pytest.raises(UntraceableError, match="more than 10"):
+        record(many, arena(1))
+
+
+def test_a_forward_that_carries_its_answers_along_is_no_trace(monkeypatch):
+    monkeypatch.setattr(trace, "MAX_CONSTANT_BYTES", 64)
+    with pytest.raises(UntraceableError, match="made before it"):
+        record(from_a_table, arena(1))
+
+
+HOST_SCALAR = """
+import ctypes
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def fill_kernel(out_ptr, value, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.zeros((BLOCK,), dtype=tl.float32) + value, mask=offsets < n)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        values = (ctypes.c_float * x.numel()).from_buffer_copy(ctypes.string_at(x.data_ptr(), 4 * x.numel()))
+        out = torch.empty(1)
+        fill_kernel[(1,)](out, float(sum(values)), 1, BLOCK=16)
+        return out
+"""
+
+
+def test_a_single_number_cannot_be_computed_by_the_host(evaluator):
+    from warpsmith.evaluator import Problem
+
+    source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x.sum().view(1)\n"
+    problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(50)]\n", "sum")
+    verdict = evaluator.evaluate(problem, HOST_SCALAR)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",))
