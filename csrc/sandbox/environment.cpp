@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "core/failure.h"
+#include "core/text.h"
 
 namespace warpsmith {
 
@@ -21,17 +20,15 @@ constexpr int kEnvironmentStart = 50;
 }  // namespace
 
 EnvironmentArea find_environment() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
+  const std::string text = read_text("/proc/self/stat").value_or("");
   const std::size_t name_end = text.rfind(')');
   if (name_end == text.npos) return {};
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string skip;
-  for (int field = kFirstAfterName; field < kEnvironmentStart; ++field) fields >> skip;
-  std::uintptr_t start = 0, end = 0;
-  if (!(fields >> start >> end) || start == 0 || end <= start) return {};
-  return {reinterpret_cast<char*>(start), end - start};
+  const auto fields = words(std::string_view(text).substr(name_end + 1));
+  constexpr std::size_t kStart = kEnvironmentStart - kFirstAfterName;
+  if (fields.size() <= kStart + 1) return {};
+  const auto start = to_number(fields[kStart]), end = to_number(fields[kStart + 1]);
+  if (!start || !end || *start == 0 || *end <= *start) return {};
+  return {reinterpret_cast<char*>(*start), *end - *start};
 }
 
 void replace_environment(const EnvironmentArea& area, const std::map<std::string, std::string>& variables) {

@@ -9,10 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <string>
 
 #include "core/failure.h"
+#include "core/text.h"
 #include "core/unique_fd.h"
 
 namespace warpsmith {
@@ -35,19 +35,18 @@ bool may_map_any_id() {
 
 // Inside a container only some ids exist; one that does not exist cannot be mapped on.
 bool id_exists(const char* map, unsigned long id) {
-  std::ifstream file(map);
-  unsigned long first = 0, outside = 0, count = 0;
-  while (file >> first >> outside >> count)
-    if (id >= first && id - first < count) return true;
+  const std::string text = read_text(map).value_or("");
+  for (const std::string_view line : split(text, '\n')) {
+    const auto fields = words(line);
+    if (fields.size() != 3) continue;
+    const auto first = to_number(fields[0]), count = to_number(fields[2]);
+    if (first && count && id >= *first && id - *first < *count) return true;
+  }
   return false;
 }
 
 // A user namespace that was made without privilege has given setgroups up, and so have those inside it.
-bool setgroups_allowed() {
-  std::ifstream file("/proc/self/setgroups");
-  std::string word;
-  return file >> word && word == "allow";
-}
+bool setgroups_allowed() { return read_text("/proc/self/setgroups").value_or("").starts_with("allow"); }
 
 void write_file(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));

@@ -11,13 +11,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <optional>
-#include <sstream>
 
 #include "core/deadline.h"
 #include "core/failure.h"
+#include "core/text.h"
 #include "core/unique_fd.h"
 #include "protocol/buffer.h"
 #include "sandbox/capabilities.h"
@@ -100,14 +99,13 @@ std::string landlock_detail() {
 // The directory of this process in the cgroup v2 hierarchy, wherever that is mounted.
 std::string own_cgroup() {
   std::string mounted, path;
-  std::ifstream mounts("/proc/self/mounts");
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream fields(line);
-    std::string device, where, type;
-    if (fields >> device >> where >> type && type == "cgroup2") mounted = where;
+  const std::string mounts = read_text("/proc/self/mounts").value_or("");
+  for (const std::string_view line : split(mounts, '\n')) {
+    const auto fields = words(line);
+    if (fields.size() > 2 && fields[2] == "cgroup2") mounted = fields[1];
   }
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);)
+  const std::string groups = read_text("/proc/self/cgroup").value_or("");
+  for (const std::string_view line : split(groups, '\n'))
     if (line.starts_with("0::")) path = line.substr(3);
   if (mounted.empty() || path.empty())
     throw Failure(FailureKind::kNative, "cgroup", "find", ENOENT, "No cgroup v2 hierarchy is mounted.",
@@ -117,9 +115,9 @@ std::string own_cgroup() {
 
 std::string cgroup_detail(const std::string& controller) {
   const std::string directory = own_cgroup();
-  std::ifstream file(directory + "/cgroup.controllers");
+  const std::string controllers = read_text(directory + "/cgroup.controllers").value_or("");
   bool listed = false;
-  for (std::string name; file >> name;) listed = listed || name == controller;
+  for (const std::string_view name : words(controllers)) listed = listed || name == controller;
   if (!listed)
     throw Failure(FailureKind::kNative, "cgroup", controller, ENOENT,
                   "The controller '" + controller + "' is not given to " + directory + ".", kCgroupRemedy);
@@ -193,17 +191,11 @@ std::string encode(const std::vector<Layer>& layers) {
 
 std::vector<Layer> decode(const std::string& text) {
   std::vector<Layer> layers;
-  std::istringstream records(text);
-  for (std::string record; std::getline(records, record, kLayerEnd);) {
-    std::istringstream fields(record);
-    Layer layer;
-    std::string available;
-    std::getline(fields, layer.name, kFieldEnd);
-    std::getline(fields, available, kFieldEnd);
-    std::getline(fields, layer.detail, kFieldEnd);
-    std::getline(fields, layer.remedy, kFieldEnd);
-    layer.available = available == "1";
-    layers.push_back(layer);
+  for (const std::string_view record : split(text, kLayerEnd)) {
+    const auto fields = split(record, kFieldEnd);
+    if (fields.size() != 4) throw system_failure("probe", "read the layers", EPROTO);
+    layers.push_back(
+        {std::string(fields[0]), fields[1] == "1", std::string(fields[2]), std::string(fields[3])});
   }
   return layers;
 }

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 #include <string>
 
 #include "core/failure.h"
+#include "core/text.h"
 #include "sandbox/sys.h"
 
 #ifndef P_PIDFD
@@ -25,9 +25,13 @@ constexpr unsigned kWholeGroup = 1u << 2;  // PIDFD_SIGNAL_PROCESS_GROUP
 
 // The pid behind a pidfd, as this process sees it; -1 once it is reaped.
 pid_t pid_of(int pidfd) {
-  std::ifstream file("/proc/self/fdinfo/" + std::to_string(pidfd));
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("Pid:")) return static_cast<pid_t>(std::stol(line.substr(4)));
+  const std::string text = read_text("/proc/self/fdinfo/" + std::to_string(pidfd)).value_or("");
+  for (const std::string_view line : split(text, '\n')) {
+    const auto fields = words(line);
+    if (fields.size() != 2 || fields[0] != "Pid:") continue;
+    const auto pid = to_number(fields[1]);
+    return pid ? static_cast<pid_t>(*pid) : -1;
+  }
   return -1;
 }
 

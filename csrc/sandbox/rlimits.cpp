@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <string>
 
 #include "core/failure.h"
+#include "core/text.h"
 
 namespace warpsmith {
 
@@ -42,23 +42,24 @@ std::uint64_t stack_bytes() {
 // nothing to read.
 std::uint64_t tasks_beside(bool own_user_namespace) {
   if (own_user_namespace) return 0;
-  std::ifstream file("/proc/loadavg");
-  std::string skip;
-  std::uint64_t running = 0, total = 0;
-  char slash = 0;
-  if (!(file >> skip >> skip >> skip >> running >> slash >> total))
-    throw system_failure(kLayer, "read /proc/loadavg", EIO);
-  return total;
+  constexpr std::size_t kRunningOfAll = 3;
+  const std::string text = read_text("/proc/loadavg").value_or("");
+  const auto fields = words(text);
+  const auto tasks = fields.size() > kRunningOfAll ? split(fields[kRunningOfAll], '/') : fields;
+  const auto total = tasks.size() == 2 ? to_number(tasks[1]) : std::nullopt;
+  if (!total) throw system_failure(kLayer, "read /proc/loadavg", EIO);
+  return *total;
 }
 
 }  // namespace
 
 std::uint64_t mapped_data_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t size = 0, resident = 0, shared = 0, text = 0, lib = 0, data = 0;
-  if (!(file >> size >> resident >> shared >> text >> lib >> data))
-    throw system_failure(kLayer, "read /proc/self/statm", EIO);
-  return data * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t kData = 5;
+  const std::string text = read_text("/proc/self/statm").value_or("");
+  const auto fields = words(text);
+  const auto data = fields.size() > kData ? to_number(fields[kData]) : std::nullopt;
+  if (!data) throw system_failure(kLayer, "read /proc/self/statm", EIO);
+  return *data * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void set_rlimits(const Policy& policy, std::uint64_t inherited_data_bytes, bool own_user_namespace) {

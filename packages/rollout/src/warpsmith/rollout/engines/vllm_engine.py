@@ -216,6 +216,7 @@ class VllmEngine:
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
         # Everything at once: fused layers are corrupted by a part of what they are made of.
         engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
+        engine.collective_rpc(_pack_output_layer)
         # Running requests are computed anew: a cache that mixes two versions fits neither.
         if not engine.reset_prefix_cache(reset_running_requests=True):
             raise EngineError(
@@ -288,3 +289,13 @@ def _refused(path: Path, error: Exception) -> RolloutError:
     return EngineError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the engine's settings."
     )
+
+
+def _pack_output_layer(worker: Any) -> None:
+    """Pack the output layer's weights again, inside vLLM's worker.
+
+    On a CPU vLLM multiplies with a packed copy. `reload_weights` renews the copies of the layers it loads; an output
+    layer that is tied to the embedding is not among them, and would go on sampling from the weights before.
+    """
+    head = worker.get_model().lm_head
+    head.quant_method.process_weights_after_loading(head)
