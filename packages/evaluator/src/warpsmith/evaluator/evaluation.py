@@ -118,14 +118,14 @@ class CandidateRun:
                 self._try(trial, answer, rng, traced=number == count)
                 self._start_compiling(compile_service)
             self._replay_without_kernels(answer, rng)
-            self._replay_without_host_code(rng)
+            if self._compilation(compile_service).ok:
+                self._replay_without_host_code(rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except _SuspectError as failed:
             self.evidence.failure, suspect = failed.failure, failed
-        self._start_compiling(compile_service)
-        if self.compiling is not None:
-            self.evidence.compilation = self.compiling[1].result()
+        if self.launches:
+            self.evidence.compilation = self._compilation(compile_service)
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
@@ -135,6 +135,11 @@ class CandidateRun:
         known = len(self.launches)
         if known and (self.compiling is None or self.compiling[0] != known):
             self.compiling = (known, compile_service.start(self.source, list(self.launches.values())))
+
+    def _compilation(self, compile_service: CompileService) -> Compilation:
+        """Wait for the compilation of all launches; what did not launch anything does not compile."""
+        self._start_compiling(compile_service)
+        return self.compiling[1].result() if self.compiling is not None else Compilation(ok=False)
 
     def _load(self) -> None:
         session = self.session
