@@ -1,6 +1,7 @@
 """A real vLLM engine with a tiny model: its tokens, log-probs, versions, refusals, and updates while it samples."""
 
 import asyncio
+import copy
 
 import pytest
 import torch
@@ -108,6 +109,18 @@ def test_an_update_takes_effect_and_the_prefix_cache_is_dropped(restored, policy
     assert max(abs(a - b) for a, b in zip(before, after, strict=False)) > 1e-2
     # From the cache of the old weights the sampled log-probs would not be those of the new ones.
     assert first.logprobs == pytest.approx(after[len(ids) :], abs=1e-4)
+
+
+def test_every_layer_has_the_new_weights_the_tied_output_layer_too(restored, policy):
+    generator = torch.Generator().manual_seed(0)
+    state = policy.model.state_dict()
+    new = {name: t + 0.05 * torch.randn(t.shape, generator=generator) for name, t in state.items()}
+    new["lm_head.weight"] = new["model.embed_tokens.weight"]
+    model = copy.deepcopy(policy.model)
+    model.load_state_dict(new)
+    ids = list(range(3, 60))
+    asyncio.run(restored.update_weights(WeightPayload.from_state_dict(restored.weight_version + 1, new)))
+    assert asyncio.run(restored.score(ids)) == pytest.approx(reference_logprobs(model, ids), abs=1e-4)
 
 
 def test_completions_run_on_across_an_update_and_each_token_knows_its_version(restored, policy):
