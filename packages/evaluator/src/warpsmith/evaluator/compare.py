@@ -64,11 +64,14 @@ def tolerance(expected: Expected, reduction: float) -> tuple[float, float]:
         expected: the reference's result.
         reduction: how many input elements meet in one output element, 1 or more.
     """
-    name = arenas.NAMES[expected.value.dtype]
+    truth, own_error = _truth(expected)
+    return _tolerance(arenas.NAMES[expected.value.dtype], truth, own_error, reduction)
+
+
+def _tolerance(name: str, truth: torch.Tensor, own_error: float, reduction: float) -> tuple[float, float]:
     relative = RELATIVE.get(name, 0.0)
     grown = 2.0 * EPSILON.get(name, 0.0) * math.sqrt(max(reduction, 1.0))
     relative = max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
-    truth, own_error = _truth(expected)
     finite = truth[torch.isfinite(truth)]
     scale = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     return relative, max(relative * scale + REFERENCE_ERROR_FACTOR * own_error, ABSOLUTE_FLOOR)
@@ -107,8 +110,8 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         return Comparison(ok=True)
     if not (got.dtype.is_floating_point or got.is_complex()):
         return _compare_exactly(got, expected.value)
-    truth, _ = _truth(expected)
-    relative, absolute = tolerance(expected, reduction)
+    truth, own_error = _truth(expected)
+    relative, absolute = _tolerance(arenas.NAMES[expected.value.dtype], truth, own_error, reduction)
     value, result = _wide(expected.value), _wide(got)
     error = (result - truth).abs()
     agree = error <= relative * truth.abs() + absolute

@@ -4,6 +4,7 @@ Runs in the candidate's own process, so what it finds is a hint: it explains hon
 to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
 """
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -172,6 +173,21 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return ["kernel", value.fn.__name__]
         case _:
             return ["unsupported", type(value).__name__]
+
+
+def remember_language() -> None:
+    """Look Triton's builtins up once: the interpreter otherwise lists three modules anew at every launch."""
+    found: dict[Any, list[tuple[str, Any]]] = {}
+
+    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+        if package not in found:
+            found[package] = [(name, item) for name, item in inspect.getmembers(package) if tl.core.is_builtin(item)]
+        for name, item in found[package]:
+            # Inside a launch they are replaced already, and then stay so.
+            if getattr(package, name) is item:
+                interpreter._patch_attr(package, name, item, builder, scope)
+
+    interpreter._patch_builtin = patch_builtin
 
 
 def install(monitor: LaunchMonitor) -> None:

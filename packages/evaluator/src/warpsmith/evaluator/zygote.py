@@ -113,6 +113,7 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
         from warpsmith.evaluator import candidate_worker, interpreting
 
         candidate_worker.prepare()
+        interpreting.remember_language()
         interpreting.run_trusted_kernel()
     else:
         from warpsmith.evaluator import compile_worker, compiling, reference_worker
