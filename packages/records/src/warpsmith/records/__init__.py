@@ -12,10 +12,9 @@ from warpsmith.records._version import __version__
 if TYPE_CHECKING:
     from warpsmith.records.compaction import compact
     from warpsmith.records.export import export_json
+    from warpsmith.records.reader import RunReader
     from warpsmith.records.report import write_report
     from warpsmith.records.summary import summarize
-
-    from warpsmith.records.reader import RunReader
     from warpsmith.records.writer import RunWriter
 
 __all__ = ["RunReader", "RunWriter", "__version__", "compact", "export_json", "summarize", "write_report"]
