@@ -53,7 +53,7 @@ class _Judge:
             judge.stop()
             raise JudgeUnavailableError(
                 f"The judge did not start within {config.start_timeout_s:g} s: {error}",
-                "Its own message stands above, on stderr; torch and triton must import in this environment without PYTHONPATH.",
+                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
             ) from error
         except EvaluatorError:
             judge.stop()

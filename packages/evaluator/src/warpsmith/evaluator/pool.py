@@ -168,7 +168,7 @@ class Zygote:
             self.close()
             raise JudgeUnavailableError(
                 f"The {self.kind} zygote did not start within {timeout_s:g} s (exit code {self.process.poll()}).",
-                "Its own message stands above, on stderr; torch and triton must import in this environment without PYTHONPATH.",
+                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
             ) from error
         if message.kind is not Kind.READY:
             raise JudgeUnavailableError(f"The {self.kind} zygote began with {message.kind.name}; READY was expected.")
