@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator import _native, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError
+from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role
 from warpsmith.evaluator.zygote import ROLES, ZygoteKind
@@ -65,17 +65,22 @@ class Worker:
 
     def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
         """Send one message; WorkerDiedError or WorkerTimeoutError as for `receive`."""
-        self._guarded(lambda: protocol.send(self.channel, kind, fields, fds, timeout_s))
+        self._guarded(lambda: protocol.send(self.channel, kind, fields, fds, max(timeout_s, 0.0)))
 
     def receive(self, timeout_s: float) -> Message:
-        """Receive one message.
+        """Receive one message. Once `timeout_s` is used up nothing is received, not even what has arrived already.
 
         Raises:
             WorkerDiedError: the worker ended first.
             WorkerTimeoutError: the deadline passed first; the worker still runs.
-            WireError, FrameError: the worker sent what is no message.
+            WireError, FrameError: the worker sent what is no message, or descriptors, which no worker has to give.
         """
-        message: Message = self._guarded(lambda: protocol.receive(self.channel, max(timeout_s, 0.0)))
+        if timeout_s <= 0:
+            raise WorkerTimeoutError(self.role, self.cpu_seconds())
+        message: Message = self._guarded(lambda: protocol.receive(self.channel, timeout_s))
+        if message.fds:
+            protocol.close_all(message.fds)
+            raise WireError(f"The {self.role} worker sent {len(message.fds)} descriptors; none were expected.")
         return message
 
     def _guarded(self, operation: Callable[[], Any]) -> Any:

@@ -82,7 +82,20 @@ def receive(channel: "Channel", timeout_s: float | None = None) -> Message:
     """Receive one message; WireError when its kind or its fields are not of this protocol."""
     frame = channel.recv(timeout_s)
     try:
-        kind = Kind(frame.kind)
+        return Message(_kind(frame.kind), wire.Fields(wire.decode(frame.payload)), list(frame.fds))
+    except BaseException:
+        close_all(frame.fds)
+        raise
+
+
+def _kind(number: int) -> Kind:
+    try:
+        return Kind(number)
     except ValueError as error:
-        raise WireError(f"Frame kind {frame.kind} is none of this protocol's.") from error
-    return Message(kind, wire.Fields(wire.decode(frame.payload)), list(frame.fds))
+        raise WireError(f"Frame kind {number} is none of this protocol's.") from error
+
+
+def close_all(fds: Sequence[int]) -> None:
+    """Close the descriptors of a frame that nobody is going to use."""
+    for fd in fds:
+        os.close(fd)
