@@ -1,6 +1,5 @@
 """One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
 
-import os
 import random
 import time
 from concurrent.futures import Future
@@ -96,6 +95,7 @@ class CandidateRun:
         self.trace = wire.Fields({})
         self.evidence = Evidence(tier=worker.tier)
         self.launches: dict[bytes, dict[str, Any]] = {}
+        self.reports = 0
         self.state = _native.Buffer.create("candidate-state", session.state.size)
         self.inputs: tuple[Placed, _native.Buffer] | None = None
         self.answers: tuple[Placed, _native.Buffer] | None = None
@@ -338,8 +338,6 @@ class CandidateRun:
             worker.send(kind, fields, fds, self._left())
             while True:
                 message = worker.receive(self._left())
-                for fd in message.fds:
-                    os.close(fd)
                 if message.kind is Kind.LAUNCH:
                     self._keep(message)
                 elif message.kind is Kind.FAILED:
@@ -358,9 +356,11 @@ class CandidateRun:
             ) from error
 
     def _left(self) -> float:
-        return max(self.deadline - time.monotonic(), 0.001)
+        return self.deadline - time.monotonic()
 
     def _keep(self, message: Message) -> None:
+        """Keep a reported launch. An honest worker reports each signature once, so that repeats count as well."""
+        self.reports += 1
         fields = message.fields
         launch = {
             "kernel": fields.text("kernel", 200),
@@ -368,10 +368,8 @@ class CandidateRun:
             "options": fields.mapping("options"),
         }
         key = wire.encode(launch)
-        if len(key) > MAX_LAUNCH_BYTES or len(self.launches) >= MAX_LAUNCHES:
-            raise WireError(
-                f"a launch of {len(key)} bytes after {len(self.launches)} others is more than anybody needs"
-            )
+        if len(key) > MAX_LAUNCH_BYTES or self.reports > MAX_LAUNCHES:
+            raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
 
     def _reported(self, fields: wire.Fields) -> Exception:
