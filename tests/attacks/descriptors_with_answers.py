@@ -9,10 +9,9 @@ import torch.nn as nn
 
 def channel():
     frame = sys._getframe()
-    while frame:
-        if frame.f_code.co_name == "serve":
-            return frame.f_locals["channel"]
+    while frame.f_code.co_name != "serve":
         frame = frame.f_back
+    return frame.f_locals["channel"]
 
 
 class ModelNew(nn.Module):

@@ -21,10 +21,9 @@ def crc32c(data):
 
 def channel():
     frame = sys._getframe()
-    while frame:
-        if frame.f_code.co_name == "serve":
-            return frame.f_locals["channel"]
+    while frame.f_code.co_name != "serve":
         frame = frame.f_back
+    return frame.f_locals["channel"]
 
 
 class ModelNew(nn.Module):
