@@ -2,7 +2,6 @@
 
 import random
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, trials, wire
 from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
-from warpsmith.evaluator.compilation import Compilation, CompileService
+from warpsmith.evaluator.compilation import Compilation, CompileRun
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
@@ -100,7 +99,6 @@ class CandidateRun:
         self.inputs: tuple[Placed, _native.Buffer] | None = None
         self.answers: tuple[Placed, _native.Buffer] | None = None
         self.buffer_names: set[str] = set()
-        self.compiling: tuple[int, Future[Compilation]] | None = None
 
     def conduct(self, count: int, rng: random.Random, compile_service: CompileService) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
@@ -129,17 +127,6 @@ class CandidateRun:
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
-
-    def _start_compiling(self, compile_service: CompileService) -> None:
-        """Have the launches compiled that are known by now, unless just these are under way already."""
-        known = len(self.launches)
-        if known and (self.compiling is None or self.compiling[0] != known):
-            self.compiling = (known, compile_service.start(self.source, list(self.launches.values())))
-
-    def _compilation(self, compile_service: CompileService) -> Compilation:
-        """Wait for the compilation of all launches; what did not launch anything does not compile."""
-        self._start_compiling(compile_service)
-        return self.compiling[1].result() if self.compiling is not None else Compilation(ok=False)
 
     def _load(self) -> None:
         session = self.session
@@ -238,6 +225,17 @@ class CandidateRun:
             self.evidence.note(comparison)
             if not comparison.ok:
                 return f"{name}{comparison.message}"
+        return self._left_out(answer)
+
+    def _left_out(self, answer: Answer) -> str:
+        """Return which buffer the reference's forward updates and the candidate lacks beside others of its module."""
+        modules = {name.rpartition(".")[0] for name in self.buffer_names}
+        before = wire.Fields(self.session.state.tree).slot_map("buffers")
+        after = answer.expected[len(answer.expected) - len(answer.buffers) :]
+        for name, expected in zip(answer.buffers, after, strict=True):
+            known = name in before and name not in self.buffer_names and name.rpartition(".")[0] in modules
+            if known and not torch.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
+                return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 
     def _pairs(self, answer: Answer) -> list[tuple[str, torch.Tensor, Any]]:
