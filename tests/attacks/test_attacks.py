@@ -14,6 +14,7 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 HERE = Path(__file__).parent
 STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected"}
 TIMEOUT_S = 10.0
+COMPILE_TIMEOUT_S = 15.0
 
 
 def _head(path: Path, name: str) -> set[str]:
@@ -32,7 +33,9 @@ def _named(paths: list[Path]) -> dict[str, list]:
 @pytest.fixture(scope="module")
 def evaluator():
     """One pool for the whole corpus, started with a canary in its environment for environment_leak.py to look for."""
-    config = EvaluatorConfig(slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=TIMEOUT_S)
+    config = EvaluatorConfig(
+        slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=TIMEOUT_S, compile_timeout_s=COMPILE_TIMEOUT_S
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WARPSMITH_CANARY", "planted")
         with Evaluator(config) as running:

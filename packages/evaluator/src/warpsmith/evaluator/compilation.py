@@ -4,12 +4,15 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator import _native, wire
+from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
 
@@ -34,6 +37,16 @@ class CompileFailedError(Exception):
     """The compile worker was lost, not by the kernel's doing: a failure of the evaluator."""
 
 
+@dataclass
+class Job:
+    """One compilation, for everybody who asks for the same launches while it is under way or known."""
+
+    key: bytes
+    future: Future[Compilation] = field(default_factory=Future)
+    waiting: int = 1
+    worker: Worker | None = None
+
+
 class CompileService:
     """Compiles in the background. Answers are kept by source, launches, chip and Triton version."""
 
@@ -42,22 +55,33 @@ class CompileService:
         self._config = machine.config
         self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, Future[Compilation]] = OrderedDict()
+        self._known: OrderedDict[bytes, Job] = OrderedDict()
         self._threads = ThreadPoolExecutor(machine.config.slots, "compile")
 
-    def start(self, source: str, launches: list[dict[str, Any]]) -> Future[Compilation]:
+    def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
         """Return the compilation of these launches: a known one, one under way, or a new one."""
         key = self._key(source, launches)
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
-                return _marked(self._known[key])
-            future = self._threads.submit(self._compile, source, launches)
-            self._known[key] = future
+                return _joined(self._known[key])
+            job = self._known[key] = Job(key)
+            job.future = self._threads.submit(self._compile, job, source, launches)
             while len(self._known) > CACHE_ENTRIES:
                 self._known.popitem(last=False)
-        future.add_done_callback(lambda done: self._forget_failure(key, done))
-        return future
+        job.future.add_done_callback(lambda done: self._forget_failure(job, done))
+        return job
+
+    def give_up(self, job: Job) -> None:
+        """Want a compilation no longer; one that nobody else waits for ends at once, and its worker with it."""
+        with self._lock:
+            job.waiting -= 1
+            if job.waiting or job.future.done():
+                return
+            self._forget(job)
+            if job.worker is not None:
+                job.worker.kill()
+        job.future.cancel()
 
     def _key(self, source: str, launches: list[dict[str, Any]]) -> bytes:
         digest = hashlib.sha256(self._salt)
@@ -65,55 +89,111 @@ class CompileService:
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.digest()
 
-    def _forget_failure(self, key: bytes, done: Future[Compilation]) -> None:
+    def _forget_failure(self, job: Job, done: Future[Compilation]) -> None:
         """Keep no failure of ours in the cache, nor a deadline that a busy machine may have caused."""
-        if done.exception() is not None or done.result().category == "timeout":
+        if done.cancelled() or done.exception() is not None or done.result().category == "timeout":
             with self._lock:
-                self._known.pop(key, None)
+                self._forget(job)
 
-    def _compile(self, source: str, launches: list[dict[str, Any]]) -> Compilation:
+    def _forget(self, job: Job) -> None:
+        if self._known.get(job.key) is job:
+            del self._known[job.key]
+
+    def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
         started = time.monotonic()
         for _ in range(ATTEMPTS):
-            worker = self._machine.take("compile", self._config.start_timeout_s)
+            if not job.waiting:
+                break
             try:
-                found = self._ask(worker, source, launches)
+                with self._worker(job) as worker:
+                    found = self._ask(worker, source, launches, started + self._config.compile_timeout_s)
             except WorkerDiedError as error:
-                if error.ended is not None and error.ended.signal != SIGKILL:
-                    return Compilation(
-                        False, "triton_compilation_error", _crash(error), seconds=time.monotonic() - started
-                    )
-                continue
+                if error.ended is None or error.ended.signal == SIGKILL:
+                    continue
+                found = _broken(f"Triton's compiler crashed on the kernels ({error}).")
             except WorkerTimeoutError:
                 message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
                 found = Compilation(False, "timeout", message)
-            finally:
-                worker.close()
+            except (WireError, _native.NativeError) as error:
+                found = _broken(f"The compile worker and the judge did not understand each other: {error}")
             return replace(found, seconds=time.monotonic() - started)
-        raise CompileFailedError("The compile worker was killed twice.")
+        raise CompileFailedError("The compile worker was killed twice, or nobody waits for it any more.")
 
-    def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]]) -> Compilation:
-        deadline = time.monotonic() + self._config.compile_timeout_s
-        worker.send(Kind.COMPILE, {"source": source, "launches": launches}, [], self._config.compile_timeout_s)
+    @contextmanager
+    def _worker(self, job: Job) -> Iterator[Worker]:
+        """Lend a compile worker that `give_up` can end."""
+        worker = self._machine.take("compile", self._config.start_timeout_s)
+        try:
+            with self._lock:
+                job.worker = worker
+                unwanted = job.waiting == 0
+            if unwanted:
+                raise CompileFailedError("Nobody waits for this compilation any more.")
+            yield worker
+        finally:
+            with self._lock:
+                job.worker = None
+            worker.close()
+
+    def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
+        worker.send(Kind.COMPILE, {"source": source, "launches": launches}, [], deadline - time.monotonic())
         message = worker.receive(deadline - time.monotonic())
         if message.kind is not Kind.COMPILED:
-            raise CompileFailedError(f"The compile worker answered {message.kind.name}.")
+            raise WireError(f"The compile worker answered {message.kind.name}.")
         fields = message.fields
         return Compilation(
             fields.flag("ok"), fields.text("category", 60), fields.text("message", 8000), fields.flag("tf32")
         )
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Start nothing more. What is under way ends with the machine's workers."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _marked(known: Future[Compilation]) -> Future[Compilation]:
-    """Return the known compilation, marked as cached when it had been finished before."""
-    if not known.done() or known.exception() is not None:
+class CompileRun:
+    """The compilation of one candidate: one at a time, so that an evaluation waits for one deadline at most."""
+
+    def __init__(self, service: CompileService, source: str) -> None:
+        self._service = service
+        self._source = source
+        self._job: Job | None = None
+        self._launches = 0
+        self._settled = False
+
+    def start(self, launches: list[dict[str, Any]]) -> None:
+        """Begin with the first launches that are known: most candidates launch the same in every trial."""
+        if launches and self._job is None:
+            self._job, self._launches = self._service.start(self._source, launches), len(launches)
+
+    def settle(self, launches: list[dict[str, Any]]) -> None:
+        """Compile all the launches that the trials showed. What is reported later changes nothing any more."""
+        if self._settled:
+            return
+        self._settled = True
+        if len(launches) > self._launches:
+            self.close()
+        self.start(launches)
+
+    def result(self) -> Compilation:
+        """Wait for the compilation; what did not launch anything does not compile."""
+        return self._job.future.result() if self._job is not None else Compilation(ok=False)
+
+    def close(self) -> None:
+        """Give up what nobody is going to wait for."""
+        if self._job is not None:
+            self._service.give_up(self._job)
+            self._job = None
+
+
+def _joined(known: Job) -> Job:
+    """Return a known job with one more that waits; one that had been finished before is marked as cached."""
+    if not known.future.done() or known.future.exception() is not None:
+        known.waiting += 1
         return known
-    marked: Future[Compilation] = Future()
-    marked.set_result(replace(known.result(), seconds=0.0, cached=True))
+    marked = Job(known.key)
+    marked.future.set_result(replace(known.future.result(), seconds=0.0, cached=True))
     return marked
 
 
-def _crash(error: WorkerDiedError) -> str:
-    return f"Triton's compiler crashed on the kernels ({error})."
+def _broken(message: str) -> Compilation:
+    return Compilation(False, "triton_compilation_error", message)

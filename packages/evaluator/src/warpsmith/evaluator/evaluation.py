@@ -20,7 +20,7 @@ from warpsmith.evaluator.trials import Trial
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 
 MAX_LAUNCHES: Final = 256
-MAX_LAUNCH_BYTES: Final = 64 << 10
+MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TEXT: Final = 4000
 
 
@@ -100,7 +100,7 @@ class CandidateRun:
         self.answers: tuple[Placed, _native.Buffer] | None = None
         self.buffer_names: set[str] = set()
 
-    def conduct(self, count: int, rng: random.Random, compile_service: CompileService) -> Evidence:
+    def conduct(self, count: int, rng: random.Random, compiling: CompileRun) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
 
         Raises:
@@ -114,16 +114,18 @@ class CandidateRun:
                 trial, answer = trials.prepare(self.session, planned, previous, rng)
                 previous = bytes(memoryview(self.session.inputs_buffer))
                 self._try(trial, answer, rng, traced=number == count)
-                self._start_compiling(compile_service)
+                compiling.start(list(self.launches.values()))
+            compiling.settle(list(self.launches.values()))
             self._replay_without_kernels(answer, rng)
-            if self._compilation(compile_service).ok:
+            if compiling.result().ok:
                 self._replay_without_host_code(rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except _SuspectError as failed:
             self.evidence.failure, suspect = failed.failure, failed
         if self.launches:
-            self.evidence.compilation = self._compilation(compile_service)
+            compiling.settle(list(self.launches.values()))
+            self.evidence.compilation = compiling.result()
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
@@ -365,8 +367,9 @@ class CandidateRun:
             "arguments": fields.mapping("arguments"),
             "options": fields.mapping("options"),
         }
-        key = wire.encode(launch)
-        if len(key) > MAX_LAUNCH_BYTES or self.reports > MAX_LAUNCHES:
+        # As deep as the compile worker gets it: what cannot be handed on is refused here, as its sender's fault.
+        key = wire.encode([[launch]])
+        if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or self.reports > MAX_LAUNCHES:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
 

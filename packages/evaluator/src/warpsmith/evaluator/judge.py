@@ -21,7 +21,7 @@ import torch
 
 from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileService
+from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileRun, CompileService
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, WireError
 from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
@@ -196,10 +196,12 @@ class _Run:
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
         worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
+        compiling = CompileRun(self.judge.compiling, self.request.source)
         try:
             run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
-            return run.conduct(self.request.trials, random.Random(self.request.seed), self.judge.compiling)
+            return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
         finally:
+            compiling.close()
             worker.close()
 
 

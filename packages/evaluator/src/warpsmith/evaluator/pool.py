@@ -96,7 +96,7 @@ class Worker:
         try:
             return self.ended.result(timeout=0.5)
         except TimeoutError:
-            self._kill()
+            self.kill()
         return self.ended.result(timeout=FORK_TIMEOUT_S)
 
     def cpu_seconds(self) -> float | None:
@@ -116,13 +116,14 @@ class Worker:
         text = os.pread(self._output_fd, 1 << 20, 0).rstrip(b"\0")
         return text[-OUTPUT_TAIL_BYTES:].decode("utf-8", "replace")
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End the process; whoever waits for its answer learns that it died."""
         if self._pidfd >= 0 and self.alive:
             _native.kill(self._pidfd)
 
     def close(self) -> None:
         """Kill the worker and everything it started, and let go of its descriptors."""
-        self._kill()
+        self.kill()
         self.channel.close()
         for fd in (self._pidfd, self._output_fd):
             if fd >= 0:
