@@ -2,6 +2,7 @@ import pytest
 
 from warpsmith.evaluator import compiling
 from warpsmith.evaluator.compile_worker import compile_source
+from warpsmith.evaluator.extract import Extracted
 
 POINTER = ["tensor", "float32", True]
 LAUNCH = {
@@ -84,3 +85,17 @@ def test_what_a_kernel_may_not_reach_is_refused(name):
 )
 def test_what_a_kernel_may_reach_is_let_through(name):
     compiling.check_reached(name)
+
+
+def test_an_argument_of_one_is_compiled_as_any_other_integer(tmp_path, add_candidate):
+    telling = add_candidate.replace("    mask =", "    tl.static_assert(n.type == tl.int32)\n    mask =")
+    for n in (1, 3):
+        found = compiled(telling, tmp_path, LAUNCH | {"arguments": LAUNCH["arguments"] | {"n": ["value", n]}})
+        assert found["ok"], found
+
+
+def test_the_extracted_source_finds_no_other_builtins_and_modules(tmp_path):
+    for line in ("open('/dev/null')", "import os", "__import__('os')", "getattr(1, 'real')"):
+        forged = Extracted(f"import triton\n{line}\n", (), frozenset())
+        with pytest.raises((NameError, ImportError)):
+            compiling.execute_kernels(forged, tmp_path)

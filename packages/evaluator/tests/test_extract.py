@@ -69,7 +69,20 @@ def test_other_constants_are_left_out_and_missed(constant):
         ("global x", "Global"),
         ("unknown_function(x)", "global unknown_function"),
         ("y = [z for z in unknown]", "global unknown"),
-        ("y = f'{unknown}'", "global unknown"),
+        ("tl.static_assert(x == 1, f'{unknown}')", "global unknown"),
+        ("y = f'{x}'", "JoinedStr"),
+        ("match x:\n    case tl.tensor(handle=h):\n        pass", "Match"),
+        ("if isinstance(x, tl.tensor):\n    pass", "isinstance"),
+        ("y = type(x)", "global type"),
+        ("y = x.handle", "the attribute handle"),
+        ("y = tl.load(x).handle.data", "the attribute handle"),
+        ("x.dtype = tl.int1", "the attribute dtype"),
+        ("y = '{0.handle}'.format(x)", "the attribute format"),
+        ("y = tl.load(x, _semantic=None)", "the keyword _semantic"),
+        ("y = tl.load(**x)", "the keyword **"),
+        ("if x.dtype is tl.float32:\n    pass", "`is`"),
+        ("tl = x\ny = tl.load(x)", "the local name tl"),
+        ('x = "a\\\ndef k(x, BLOCK): b"', "more than one line begins with `def`"),
     ],
 )
 def test_what_could_run_python_at_compile_time_is_refused_by_name(body, what):
@@ -86,13 +99,48 @@ def test_what_could_run_python_at_compile_time_is_refused_by_name(body, what):
         (kernel("pass", arguments="x=os.getpid()"), "default"),
         (kernel("pass", arguments="x: os.getpid()"), "annotation"),
         (kernel("pass", arguments="*x"), "args"),
-        (PRELUDE + "N = 1; os.system('x')\n", "one statement"),
-        (PRELUDE + "N = (1,\n 2); os.system('x')\n", "one statement"),
+        (PRELUDE + "@triton.jit\ndef k(x) -> os.getpid():\n    pass\n", "result"),
+        (PRELUDE + "@triton.jit\ndef \\\n k(x):\n    pass\n", "one line"),
+        (
+            PRELUDE + "@triton.jit\ndef k(x=os.getpid()):\n    pass\n@triton.jit\ndef k(x):\n    pass\n",
+            "more than once",
+        ),
+        (PRELUDE + "tl = tl.constexpr(1)\n", "more than once"),
+        (PRELUDE + f"{JIT_NAME} = 1\n", "reserved"),
     ],
 )
 def test_what_would_run_at_definition_is_refused(source, what):
     with pytest.raises(ExtractionError, match=what):
         extract(source)
+
+
+@pytest.mark.parametrize("constant", ["N = 1; os.system('x')", "N = (1,\n 2); os.system('x')", "os.system('x'); N = 1"])
+def test_what_shares_a_line_with_a_constant_is_left_out(constant):
+    found = extract(kernel("tl.store(x, N)").replace("@triton.jit", f"{constant}\n@triton.jit"))
+    assert "N = " in found.source
+    assert "os" not in found.source
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch, triton, triton.language as tl",
+        "import os, triton\nimport triton.language as tl; import sys",
+        "try:\n    import triton\n    import triton.language as tl\nexcept ImportError:\n    triton = None",
+        "import triton\nimport triton\nimport triton.language as tl",
+    ],
+)
+def test_imports_are_kept_whatever_stands_beside_them(imports):
+    source = f"{imports}\n@triton.jit\ndef k(x):\n    tl.store(x, 1.0)\n"
+    found = extract(source)
+    assert found.kernels == ("k",)
+    bound = {name.asname or name.name for node in ast.parse(found.source).body[:-1] for name in node.names}
+    assert bound == {"triton", "tl"}
+    assert found.source.split("\n").index("def k(x):") == source.split("\n").index("def k(x):")
+
+
+def test_a_comparison_with_none_and_a_message_are_honest():
+    extract(kernel("if x is None:\n    tl.static_print(f'{BLOCK}')\ntl.static_assert(BLOCK > 1, f'{BLOCK} is small')"))
 
 
 def test_decorators_that_choose_launches_are_stripped():

@@ -18,7 +18,7 @@ from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_func
 
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.errors import EvaluatorError
-from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, Extracted
+from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, OPEN_BUILTINS, Extracted
 
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
@@ -48,9 +48,21 @@ def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
     """Execute the extracted source as it is; what it reaches must be checked by whoever believes what it does."""
     path = folder / f"{MODULE_NAME}.py"
     path.write_text(extracted.source, encoding="utf-8")
-    namespace: dict[str, Any] = {"__name__": MODULE_NAME, "__file__": str(path), JIT_NAME: triton.jit}
+    closed = {name: getattr(builtins, name) for name in OPEN_BUILTINS} | {"__import__": _import_allowed}
+    namespace: dict[str, Any] = {
+        "__name__": MODULE_NAME,
+        "__file__": str(path),
+        "__builtins__": closed,
+        JIT_NAME: triton.jit,
+    }
     exec(compile(extracted.source, str(path), "exec"), namespace)
     return {name: namespace[name] for name in extracted.kernels}
+
+
+def _import_allowed(name: str, *rest: Any) -> ModuleType:
+    if name not in ALLOWED_MODULES:
+        raise ImportError(f"{name} is no module that a kernel may use.")
+    return __import__(name, *rest)
 
 
 def check_reached(name: str) -> None:
@@ -120,12 +132,33 @@ def _compile(kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
-    arguments = {name: _stand_in(description) for name, description in dict(launch["arguments"]).items()}
+    fixed = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
+    arguments = {
+        name: _stand_in(description if name in fixed else _no_one(description))
+        for name, description in dict(launch["arguments"]).items()
+    }
     options = {name: value for name, value in dict(launch["options"]).items() if name in OPTION_NAMES}
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
     source = ASTSource(kernel, signature, constexprs, attributes)
     return triton.compile(source, target=target, options=parsed.__dict__)
+
+
+def _no_one(description: Any) -> Any:
+    """Return a description without an integer of 1, which the compiler makes a constant and the interpreter a tensor.
+
+    What is compiled is then the kernel for any integer, the one that was interpreted.
+    """
+    match description:
+        case ["value", int(value)] if value == 1 and not isinstance(value, bool):
+            return ["value", _ANY_INTEGER]
+        case ["tuple", list(items)]:
+            return ["tuple", [_no_one(item) for item in items]]
+        case _:
+            return description
+
+
+_ANY_INTEGER: Final = 3
 
 
 def _stand_in(description: Any) -> Any:

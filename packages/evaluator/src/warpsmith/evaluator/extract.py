@@ -1,16 +1,17 @@
 """Takes a candidate's kernels out of its source by syntax, so that they can be compiled without running its host code.
 
-What is kept: imports of `triton`, `triton.language` and `math`; module-level constants made of literals, arithmetic,
-`tl.constexpr` and a few pure helpers; functions decorated with `triton.jit`. Everything else is blanked, line by line,
-so that the compiler's messages name the lines of the candidate's own file.
+What is kept: imports of `triton`, `triton.language` and `math`, also inside a `try`; module-level constants made of
+literals, arithmetic, `tl.constexpr` and a few pure helpers; functions decorated with `triton.jit`. Everything else is
+blanked, line by line, so that the compiler's messages name the lines of the candidate's own file. A name may be bound
+once, and the text that is handed on must parse to exactly the nodes that were checked.
 
 Triton's code generator runs Python while it compiles: it calls any function that a kernel's body names, reads any
-attribute of a module that the body can reach, and offers `getattr`. So a kept function may only name what this module
-allows, and may touch no attribute that begins with an underscore.
+attribute of a module that the body can reach, and offers `getattr`. Its interpreter runs the body itself. So a kept
+function may only name what this module allows, and of a value it may touch only the attributes listed here: none that
+leads out of the language, and none that tells interpretation from compilation.
 """
 
 import ast
-import builtins
 import re
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,7 +35,25 @@ PURE_HELPERS: Final = frozenset(
 )
 JIT_NAME: Final = "warpsmith_jit"
 BODY_BUILTINS: Final = frozenset(
-    {"range", "len", "min", "max", "abs", "int", "float", "bool", "isinstance", "print", "tuple", "list"}
+    {"range", "len", "min", "max", "abs", "int", "float", "bool", "print", "tuple", "list"}
+)
+OPEN_BUILTINS: Final = BODY_BUILTINS | frozenset(name for name in PURE_HELPERS if "." not in name)
+"""All that the extracted source may find in `__builtins__`, beside the import of ALLOWED_MODULES."""
+
+_VALUE_ATTRIBUTES: Final = """
+    T abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or
+    atomic_xchg atomic_xor block_shape broadcast_to cast cdiv ceil cos cumprod cumsum dtype element_ty erf exp
+    exp2 expand_dims flip floor fp_mantissa_width gather histogram int_bitwidth is_bf16 is_block is_bool
+    is_floating is_fp16 is_fp32 is_fp64 is_fp8 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed
+    is_int_unsigned is_ptr is_uint16 is_uint32 is_uint64 is_uint8 load log log2 logical_and logical_or max min
+    numel permute primitive_bitwidth ravel reduce reshape rsqrt scalar scatter shape sigmoid sin softmax sort
+    split sqrt sqrt_rn store sum to trans type view xor_sum
+"""
+VALUE_ATTRIBUTES: Final = frozenset(_VALUE_ATTRIBUTES.split())
+"""What a kernel may read of a value: the methods and properties of Triton's tensors, dtypes and descriptors."""
+
+MESSAGE_CALLS: Final = frozenset(
+    f"triton.language.{name}_{what}" for name in ("static", "device") for what in ("assert", "print")
 )
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 
@@ -81,6 +100,7 @@ def extract(source: str) -> Extracted:
     reached: set[str] = set()
     for kernel in module.kernels.values():
         reached |= _check_kernel(kernel, module)
+        _check_text(kernel, source)
     return Extracted(_render(source, module), tuple(module.kernels), frozenset(reached))
 
 
@@ -102,27 +122,49 @@ def _take(statement: ast.stmt, module: _Module) -> None:
             _take_import(statement, module)
         case ast.ImportFrom():
             _take_import_from(statement, module)
+        case ast.Try(body=body):
+            for inner in body:
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    _take(inner, module)
         case ast.FunctionDef() if _is_jit(statement, module):
+            _bind(statement.name, statement, module)
             module.kernels[statement.name] = statement
             module.kept.append(statement)
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_constant(value, module):
+            _bind(name, statement, module)
             module.constants.add(name)
             module.kept.append(statement)
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _is_constant(value, module):
             if dotted(statement.annotation, module.aliases) == "triton.language.constexpr" or isinstance(
                 statement.annotation, ast.Name
             ):
+                _bind(name, statement, module)
                 module.constants.add(name)
                 module.kept.append(statement)
 
 
+def _bind(name: str, statement: ast.stmt, module: _Module, meaning: str | None = None) -> None:
+    """Raise if `name` is bound already: what is checked must be what is found under the name when it is used."""
+    again = meaning is not None and module.aliases.get(name) == meaning
+    taken = name in {*module.aliases, *module.constants, *module.kernels} and not again
+    if taken or name == JIT_NAME or name.startswith("__"):
+        raise ExtractionError(
+            f"the module-level name {name} is bound more than once, or is reserved.",
+            "Give every kernel, constant and import of the file a name of its own.",
+            statement.lineno,
+        )
+
+
 def _take_import(statement: ast.Import, module: _Module) -> None:
-    if all(alias.name in ALLOWED_MODULES for alias in statement.names):
-        for alias in statement.names:
-            module.aliases[alias.asname or alias.name.partition(".")[0]] = (
-                alias.name if alias.asname else alias.name.partition(".")[0]
-            )
-        module.kept.append(statement)
+    """Keep what may be imported of a statement that may import other modules beside it."""
+    allowed = [alias for alias in statement.names if alias.name in ALLOWED_MODULES]
+    for alias in allowed:
+        top = alias.name.partition(".")[0]
+        name, meaning = (alias.asname, alias.name) if alias.asname else (top, top)
+        _bind(name, statement, module, meaning)
+        module.aliases[name] = meaning
+    if allowed:
+        module.kept.append(ast.copy_location(ast.Import(names=allowed), statement))
 
 
 def _take_import_from(statement: ast.ImportFrom, module: _Module) -> None:
@@ -135,7 +177,9 @@ def _take_import_from(statement: ast.ImportFrom, module: _Module) -> None:
     if any(alias.name.startswith("_") for alias in statement.names):
         return
     for alias in statement.names:
-        module.aliases[alias.asname or alias.name] = f"{statement.module}.{alias.name}"
+        name, meaning = alias.asname or alias.name, f"{statement.module}.{alias.name}"
+        _bind(name, statement, module, meaning)
+        module.aliases[name] = meaning
     module.kept.append(statement)
 
 
@@ -192,7 +236,33 @@ def _is_language_attribute(name: str | None) -> bool:
     return name is not None and name.startswith("triton.language.") and name.count(".") == 2 and "._" not in name
 
 
+def _check_text(function: ast.FunctionDef, source: str) -> None:
+    """Raise unless the kernel's text has one line that begins with `def`, and that holds its name.
+
+    Triton finds a function in its own text by searching for `def`, which may also stand in a string.
+    """
+    lines = _lines(source)[function.lineno - 1 : function.end_lineno]
+    found = [line for line in lines if re.match(r"def\b", line.strip())]
+    if len(found) != 1 or not re.match(rf"def {re.escape(function.name)} ?\(", lines[0]):
+        raise ExtractionError(
+            f"in kernel {function.name} more than one line begins with `def`, or its name is not beside it.",
+            f"Write `def {function.name}(` on one line, and begin no line of a string or docstring with `def`.",
+            function.lineno,
+        )
+
+
+def _lines(source: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", source)
+
+
+_CHECKED_FIELDS: Final = frozenset({"name", "args", "body", "decorator_list", "returns", "type_comment"})
+
+
 def _check_kernel(function: ast.FunctionDef, module: _Module) -> set[str]:
+    if any(value for name, value in ast.iter_fields(function) if name not in _CHECKED_FIELDS):
+        raise ExtractionError(
+            f"kernel {function.name} has type parameters.", "Define it without them.", function.lineno
+        )
     for decorator in function.decorator_list:
         _check_decorator(decorator, function, module)
     for default in [*function.args.defaults, *(item for item in function.args.kw_defaults if item is not None)]:
@@ -204,6 +274,7 @@ def _check_kernel(function: ast.FunctionDef, module: _Module) -> set[str]:
             )
     for argument in _arguments(function):
         _check_annotation(argument.annotation, function, module)
+    _check_annotation(function.returns, function, module)
     body = _Body(function, module)
     for statement in function.body:
         body.visit(statement)
@@ -236,7 +307,7 @@ def _check_annotation(annotation: ast.expr | None, function: ast.FunctionDef, mo
     if name in {"int", "float", "bool"} or _is_language_attribute(name):
         return
     raise ExtractionError(
-        f"an argument of kernel {function.name} has the annotation {ast.unparse(annotation)[:80]}.",
+        f"an argument or the result of kernel {function.name} has the annotation {ast.unparse(annotation)[:80]}.",
         "Use tl.constexpr, a tl type, or no annotation.",
         annotation.lineno,
     )
@@ -250,9 +321,9 @@ class _Body(ast.NodeVisitor):
         self.module = module
         self.reached: set[str] = set()
         self.local = _local_names(function)
-        for name in self.local & set(dir(builtins)) - BODY_BUILTINS:
-            if name in _CLOSED_BUILTINS:
-                raise self.refused(function, f"the local name {name}", "Give it another name.")
+        bound = {*module.aliases, *module.kernels, *module.constants, JIT_NAME}
+        for name in sorted(self.local & (bound | _CLOSED_BUILTINS)):
+            raise self.refused(function, f"the local name {name} for two things", "Give it another name.")
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
         line = int(getattr(node, "lineno", self.function.lineno))
@@ -261,7 +332,7 @@ class _Body(ast.NodeVisitor):
         )
 
     def visit(self, node: ast.AST) -> None:
-        if isinstance(node, _FORBIDDEN_NODES):
+        if not isinstance(node, _ALLOWED_NODES):
             raise self.refused(
                 node, f"a {type(node).__name__}", "Leave it out; define helpers at module level with @triton.jit."
             )
@@ -275,10 +346,50 @@ class _Body(ast.NodeVisitor):
         name = dotted(node, self.module.aliases)
         if name is None or _root(node) not in self.module.aliases:
             self.generic_visit(node)
+            if node.attr not in VALUE_ATTRIBUTES or isinstance(node.ctx, ast.Store):
+                raise self.refused(
+                    node, f"the attribute {node.attr}", "Of a value a kernel may use the methods of Triton's tensors."
+                )
             return
         if not _is_reachable(name):
             raise self.refused(node, name, "A kernel may use triton.language, its math and extra modules, and math.")
         self.reached.add(name)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg is None or node.arg.startswith("_"):
+            raise self.refused(node, f"the keyword {node.arg or '**'}", "Pass only what Triton documents, by name.")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """Refuse to ask for identity, which compiled and interpreted values have differently, but with None."""
+        operands = [node.left, *node.comparators]
+        for operator, left, right in zip(node.ops, operands, operands[1:], strict=False):
+            with_none = any(isinstance(side, ast.Constant) and side.value is None for side in (left, right))
+            if isinstance(operator, ast.Is | ast.IsNot) and not with_none:
+                raise self.refused(node, "`is` between values", "Use ==, or compare with None.")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Let messages be formatted; a formatted value anywhere else could be read."""
+        formats = dotted(node.func, self.module.aliases) in MESSAGE_CALLS
+        self.visit(node.func)
+        for argument in [*node.args, *node.keywords]:
+            if formats and isinstance(argument, ast.JoinedStr):
+                self.visit_message(argument)
+            else:
+                self.visit(argument)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self.visit(node.test)
+        if isinstance(node.msg, ast.JoinedStr):
+            self.visit_message(node.msg)
+        elif node.msg is not None:
+            self.visit(node.msg)
+
+    def visit_message(self, node: ast.JoinedStr) -> None:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.visit(part.value)
 
     def visit_Name(self, node: ast.Name) -> None:
         name = node.id
@@ -296,23 +407,47 @@ class _Body(ast.NodeVisitor):
             )
 
 
-_FORBIDDEN_NODES: Final = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.Lambda,
-    ast.ClassDef,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Try,
-    ast.With,
-    ast.Raise,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Delete,
+_ALLOWED_NODES: Final = (
+    # statements
+    ast.Return,
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.For,
+    ast.While,
+    ast.If,
+    ast.Assert,
+    ast.Expr,
+    ast.Pass,
+    ast.Break,
+    ast.Continue,
+    # expressions
+    ast.BoolOp,
+    ast.NamedExpr,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.IfExp,
+    ast.Compare,
+    ast.Call,
+    ast.Constant,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Slice,
+    ast.Name,
+    ast.List,
+    ast.Tuple,
+    ast.ListComp,
+    # their parts
+    ast.comprehension,
+    ast.keyword,
+    ast.boolop,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.expr_context,
 )
+"""What Triton's code generator knows. Whatever else Python has would be seen by the interpreter alone."""
+
 _CLOSED_BUILTINS: Final = frozenset(
     {
         "getattr",
@@ -359,24 +494,26 @@ def _is_reachable(name: str) -> bool:
 
 
 def _render(source: str, module: _Module) -> str:
-    """Return the source with every line blanked that belongs to nothing kept; decorators become one of ours."""
-    lines = re.split(r"\r\n|\r|\n", source)
+    """Return the kept statements as text, each on its own line of the source; decorators become one of ours."""
+    lines = _lines(source)
     rendered = [""] * len(lines)
     for statement in module.kept:
+        first = statement.lineno - 1
         if isinstance(statement, ast.FunctionDef):
-            rendered[statement.lineno - 2] = f"@{JIT_NAME}"
-        for number in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
-            rendered[number] = lines[number]
+            rendered[first - 1] = f"@{JIT_NAME}"
+            rendered[first : statement.end_lineno] = lines[first : statement.end_lineno]
+        else:
+            rendered[first] += ("; " if rendered[first] else "") + ast.unparse(statement)
     text = "\n".join(rendered) + "\n"
     _check_nothing_else(text, module)
     return text
 
 
 def _check_nothing_else(text: str, module: _Module) -> None:
-    """Raise unless `text` parses to exactly the kept statements: lines shared with other code would smuggle it in."""
+    """Raise unless `text` parses to exactly the checked statements: a shared line would smuggle others in."""
     expected = [_dump(statement) for statement in module.kept]
     try:
-        found = [_dump(statement) for statement in ast.parse(text).body]
+        found = [ast.dump(statement) for statement in ast.parse(text).body]
     except SyntaxError as error:
         raise ExtractionError(
             "a kept statement shares its lines with other code.", "Put one statement on a line.", error.lineno or 1
@@ -386,9 +523,9 @@ def _check_nothing_else(text: str, module: _Module) -> None:
 
 
 def _dump(statement: ast.stmt) -> str:
+    """Return a checked statement as it must be found: a kernel carries our decorator and no other."""
     if isinstance(statement, ast.FunctionDef):
-        bare = ast.FunctionDef(
-            name=statement.name, args=statement.args, body=statement.body, decorator_list=[], returns=statement.returns
-        )
-        return ast.dump(bare)
+        found = ast.FunctionDef(**dict(ast.iter_fields(statement)))
+        found.decorator_list = [ast.Name(id=JIT_NAME, ctx=ast.Load())]
+        return ast.dump(found)
     return ast.dump(statement)
