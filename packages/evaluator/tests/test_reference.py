@@ -186,3 +186,30 @@ def test_without_parameters_a_parameter_trial_is_a_fresh_one(session_of):
     session = session_of(problem("return x * 2", "torch.randn(6)"))
     came_about, _ = prepare(session, Trial(new_parameters=True), None, random.Random(1))
     assert came_about == Trial()
+
+
+def test_a_state_trial_changes_buffers_and_keeps_what_they_stand_for(session_of):
+    init = "self.bn = nn.BatchNorm1d(9).eval(); self.register_buffer('hill', torch.tril(torch.ones(9, 9)))"
+    session = session_of(problem("return self.bn(x) @ self.hill", "torch.randn(6, 9)", init=init))
+    came_about, answer = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    buffers = {name: arenas.view(session.state_buffer, slot) for name, slot in session.varied_buffers.items()}
+    assert came_about.new_parameters
+    assert sorted(buffers) == ["bn.running_mean", "bn.running_var", "hill"]
+    assert not bool((buffers["bn.running_mean"] == 0).any())
+    variance = buffers["bn.running_var"]
+    assert 0.5 <= float(variance.min()) < float(variance.max()) <= 2
+    assert torch.equal(buffers["hill"] == 0, torch.tril(torch.ones(9, 9)) == 0)
+    after = dict(zip(answer.buffers, answer.expected[1:], strict=True))
+    assert all(torch.equal(after[name].value, buffer) for name, buffer in buffers.items())
+    session.reset_state()
+    assert bool((buffers["bn.running_var"] == 1).all())
+
+
+def test_buffers_outside_the_state_and_infinite_ones_stay(session_of):
+    infinite = "self.register_buffer('b', torch.tensor([0, -torch.inf]))"
+    init = f"self.register_buffer('a', torch.ones(4), persistent=False); {infinite}"
+    session = session_of(problem("return x + self.a", "torch.randn(4)", init=init))
+    prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    before, after = session.state.tree["buffers"], session.state_buffer
+    assert bool((arenas.view(after, before["a"]) == 1).all())
+    assert arenas.view(after, before["b"]).tolist() == [0, -float("inf")]

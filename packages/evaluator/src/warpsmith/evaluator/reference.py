@@ -96,6 +96,7 @@ class ReferenceSession:
             "parameters": fields.slot_map("parameters"),
             "buffers": fields.slot_map("buffers"),
         }
+        self._constants = frozenset(fields.texts("constants"))
         self.state = self._placed(state)
         self.state_buffer = _native.Buffer.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
@@ -122,8 +123,18 @@ class ReferenceSession:
     def parameters(self) -> dict[str, TensorSlot]:
         return wire.Fields(self.state.tree).slot_map("parameters")
 
+    @property
+    def varied_buffers(self) -> dict[str, TensorSlot]:
+        """Floating module buffers that belong to the module's state, as parameters do."""
+        slots = wire.Fields(self.state.tree).slot_map("buffers")
+        return {
+            name: slot
+            for name, slot in slots.items()
+            if name not in self._constants and slot.dtype in FLOATING and slot.numel
+        }
+
     def reset_state(self) -> None:
-        """Put parameters back to what construction gave them."""
+        """Put parameters and buffers back to what construction gave them."""
         memoryview(self.state_buffer)[:] = self._pristine
 
     def make_inputs(self, seed: int) -> None:

@@ -50,16 +50,21 @@ class Reference:
         return model
 
     def describe_state(self) -> dict[str, Any]:
-        """Return init arguments, parameters and buffers as slots; raise WireError for what cannot cross."""
+        """Return init arguments, parameters and buffers as slots, and which buffers are no part of the state.
+
+        Raises:
+            WireError: a value cannot cross a process border.
+        """
         found: list[torch.Tensor] = []
         return {
             "init": arenas.describe(self.init, found),
             "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
             "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+            "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
         }
 
     def fill_state(self, fields: wire.Fields, arena: _native.Buffer) -> None:
-        """Copy the state into the judge's arena and let the parameters live there: the judge may change them."""
+        """Copy the state into the judge's arena and let it live there: the judge may change it."""
         found: list[torch.Tensor] = []
         arenas.describe(self.init, found)
         for slot, tensor in zip(wire.slots(fields.value("init")), found, strict=True):
@@ -70,7 +75,9 @@ class Reference:
             placed.copy_(parameter.data)
             parameter.data = placed
         for name, slot in fields.slot_map("buffers").items():
-            arenas.view(arena, slot).copy_(self.initial_buffers[name])
+            placed = arenas.view(arena, slot)
+            placed.copy_(self.initial_buffers[name])
+            self.initial_buffers[name] = placed
 
     def make_inputs(self, seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
         torch.manual_seed(seed)

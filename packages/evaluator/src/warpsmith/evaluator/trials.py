@@ -18,7 +18,7 @@ from warpsmith.evaluator.reference import Answer, ReferenceFailedError, Referenc
 Content = Literal["fresh", "near", "shifted", "scaled"]
 
 HIDDEN_RANGE: Final = "inputs outside the range of get_inputs()"
-CHANGED_PARAMETERS: Final = "parameters changed after construction: derive nothing from them in the constructor"
+CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
 PART: Final = 8
 ROUNDINGS: Final = 4
 
@@ -35,7 +35,7 @@ class Trial:
     def remark(self) -> str:
         """What a writer of kernels should know about this trial, empty for an ordinary one."""
         if self.new_parameters:
-            return CHANGED_PARAMETERS
+            return CHANGED_STATE
         return HIDDEN_RANGE if self.content in {"shifted", "scaled"} else ""
 
 
@@ -66,8 +66,8 @@ def prepare(
     Returns:
         The trial as it came about, and the reference's answer.
     """
-    if trial.new_parameters and session.parameters:
-        changed = _with_new_parameters(session, rng)
+    if trial.new_parameters and (session.parameters or session.varied_buffers):
+        changed = _with_new_state(session, rng)
         if changed is not None:
             return trial, changed
         trial = Trial(trial.content, new_memory=trial.new_memory)
@@ -125,17 +125,38 @@ def _stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
     tensor.copy_((tensor.double() - middle) * factor)
 
 
-def _with_new_parameters(session: ReferenceSession, rng: random.Random) -> Answer | None:
+def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | None:
+    """Change parameters and buffers, or only one of both where the problem does not bear more."""
     before = bytes(memoryview(session.state_buffer))
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
-    for slot in session.parameters.values():
-        if slot.dtype.startswith("float") and slot.numel:
-            _perturb(arenas.view(session.state_buffer, slot), generator)
     session.make_inputs(rng.getrandbits(48))
-    answer = _bearable_answer(session, rng)
-    if answer is None:
+    parameters = [slot for slot in session.parameters.values() if slot.dtype.startswith("float") and slot.numel]
+    buffers = list(session.varied_buffers.values())
+    for chosen, others in [(parameters, buffers), (parameters, []), ([], buffers)][: 3 if buffers else 1]:
+        for slot in chosen:
+            _perturb(arenas.view(session.state_buffer, slot), generator)
+        for slot in others:
+            _vary(arenas.view(session.state_buffer, slot), generator)
+        answer = _bearable_answer(session, rng)
+        if answer is not None:
+            return answer
         memoryview(session.state_buffer)[:] = before
-    return answer
+    return None
+
+
+def _vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """Change finite numbers and keep what they may stand for: variances positive, the zeros of a mask zero.
+
+    Where none is negative, each is multiplied by a factor in [0.5, 2]. Zeros alone, and signed numbers, get noise.
+    """
+    wide = tensor.double()
+    if not bool(torch.isfinite(wide).all()):
+        return
+    if bool((wide < 0).any()) or not bool(wide.any()):
+        _perturb(tensor, generator)
+        return
+    factor = torch.exp2(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1)
+    tensor.copy_(wide * factor)
 
 
 def _perturb(parameter: torch.Tensor, generator: torch.Generator) -> None:
