@@ -213,3 +213,41 @@ def test_buffers_outside_the_state_and_infinite_ones_stay(session_of):
     before, after = session.state.tree["buffers"], session.state_buffer
     assert bool((arenas.view(after, before["a"]) == 1).all())
     assert arenas.view(after, before["b"]).tolist() == [0, -float("inf")]
+
+
+MASKED = "    return [torch.randn(6, 9), torch.ones(6, 9, dtype=torch.bool), torch.zeros(9), torch.full((6,), 9)]\n"
+
+
+def masked(forward: str) -> str:
+    lines = "".join(f"        {line}\n" for line in forward.split("\n"))
+    return f"{HEAD}    def forward(self, x, keep, bias, lengths):\n{lines}\ndef get_inputs():\n{MASKED}"
+
+
+def test_a_redrawn_trial_changes_what_no_seed_changes(session_of):
+    session = session_of(masked("return torch.where(keep, x + bias, 0) * lengths[:, None]"))
+    came_about, _ = prepare(session, Trial("redrawn", new_memory=True), None, random.Random(1))
+    _, keep, bias, lengths = inputs_of(session)
+    assert came_about.content == "redrawn"
+    assert came_about.remark
+    assert 0 < int(keep.sum()) < keep.numel()
+    assert bool((bias != 0).all())
+    assert lengths.unique().numel() > 1
+
+
+def test_a_redrawn_trial_keeps_what_the_problem_bears(session_of):
+    session = session_of(masked("assert bool((lengths == 9).all())\nreturn torch.where(keep, x + bias, 0)"))
+    came_about, answer = prepare(session, Trial("redrawn"), None, random.Random(1))
+    x, keep, bias, lengths = inputs_of(session)
+    assert came_about.content == "redrawn"
+    assert lengths.tolist() == [9] * 6
+    assert not bool(keep.all())
+    assert torch.equal(answer.expected[0].value, torch.where(keep, x + bias, 0))
+
+
+@pytest.mark.parametrize(
+    "inputs", ["torch.randn(6)", "torch.arange(6)", "torch.randn(__import__('random').randrange(2, 99))"]
+)
+def test_without_such_inputs_a_redrawn_trial_is_a_fresh_one(session_of, inputs):
+    session = session_of(problem("return x * 2", inputs))
+    came_about, _ = prepare(session, Trial("redrawn", new_memory=True), None, random.Random(1))
+    assert came_about == Trial(new_memory=True)

@@ -2,7 +2,8 @@
 
 The first trial takes a fresh input set. Later ones, in random order: the same content but for a part of it, at the same
 addresses (caches by pointer and by fingerprint); values outside the sample's range (shortcuts that only the sample
-allows); other parameters (weights derived once); a fresh set at new addresses (caches by shape).
+allows); other parameters and buffers (weights derived once); other values in what the sample never varies (masks,
+lengths, zeros), at new addresses.
 """
 
 import random
@@ -11,15 +12,18 @@ from typing import Final, Literal
 
 import torch
 
-from warpsmith.evaluator import arenas
+from warpsmith.evaluator import arenas, variation
 from warpsmith.evaluator.compare import RELATIVE
+from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.reference import Answer, ReferenceFailedError, ReferenceSession
 
-Content = Literal["fresh", "near", "shifted", "scaled"]
+Content = Literal["fresh", "near", "shifted", "scaled", "redrawn"]
 
 HIDDEN_RANGE: Final = "inputs outside the range of get_inputs()"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
+REDRAWN: Final = "other values in inputs that get_inputs() always gives the same"
 PART: Final = 8
+MAX_REDRAWN: Final = 16
 ROUNDINGS: Final = 4
 
 
@@ -36,6 +40,8 @@ class Trial:
         """What a writer of kernels should know about this trial, empty for an ordinary one."""
         if self.new_parameters:
             return CHANGED_STATE
+        if self.content == "redrawn":
+            return REDRAWN
         return HIDDEN_RANGE if self.content in {"shifted", "scaled"} else ""
 
 
@@ -43,7 +49,7 @@ LATER: Final = (
     Trial("shifted"),
     Trial("near"),
     Trial("fresh", new_parameters=True),
-    Trial("fresh", new_memory=True),
+    Trial("redrawn", new_memory=True),
     Trial("near", new_memory=True),
     Trial("fresh"),
 )
@@ -71,6 +77,11 @@ def prepare(
         if changed is not None:
             return trial, changed
         trial = Trial(trial.content, new_memory=trial.new_memory)
+    if trial.content == "redrawn":
+        redrawn = _with_redrawn_inputs(session, rng)
+        if redrawn is not None:
+            return trial, redrawn
+        trial = Trial("fresh", new_memory=trial.new_memory)
     for content in _attempts(trial.content):
         session.make_inputs(rng.getrandbits(48))
         if not _apply(session, content, previous, rng):
@@ -103,7 +114,7 @@ def _apply(session: ReferenceSession, content: Content, previous: bytes | None, 
     for slot in slots:
         tensor = arenas.view(session.inputs_buffer, slot)
         if bool(torch.isfinite(tensor).all()):
-            _stretch(tensor, centred=content == "shifted", factor=rng.uniform(1.5, 3.0))
+            variation.stretch(tensor, centred=content == "shifted", factor=rng.uniform(1.5, 3.0))
     return True
 
 
@@ -119,10 +130,39 @@ def _keep_most(session: ReferenceSession, previous: bytes, rng: random.Random) -
         memoryview(buffer)[start : start + length * item] = fresh[start : start + length * item]
 
 
-def _stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
-    """Scale a sample, around its mean where `centred`: a sample of positive numbers then has negative ones too."""
-    middle = tensor.double().mean() if centred and tensor.numel() > 1 else torch.zeros((), dtype=torch.float64)
-    tensor.copy_((tensor.double() - middle) * factor)
+def _with_redrawn_inputs(session: ReferenceSession, rng: random.Random) -> Answer | None:
+    """Change the inputs that two seeds leave the same: all of them, or one after the other what the problem bears."""
+    generator = torch.Generator().manual_seed(rng.getrandbits(48))
+    slots = _constant_inputs(session, rng)
+    buffer = session.inputs_buffer
+    before = bytes(memoryview(buffer))
+    changed = [slot for slot in slots if variation.redraw(arenas.view(buffer, slot), generator)]
+    if not changed:
+        return None
+    answer = _bearable_answer(session, rng)
+    if answer is not None or len(changed) == 1:
+        return answer
+    memoryview(buffer)[:] = before
+    for slot in changed:
+        kept = bytes(memoryview(buffer))
+        variation.redraw(arenas.view(buffer, slot), generator)
+        found = _bearable_answer(session, rng)
+        if found is None:
+            memoryview(buffer)[:] = kept
+        answer = found or answer
+    return answer
+
+
+def _constant_inputs(session: ReferenceSession, rng: random.Random) -> list[TensorSlot]:
+    """Make two input sets and return the slots of the second that hold what they held in the first."""
+    session.make_inputs(rng.getrandbits(48))
+    placed, first = session.inputs, bytes(memoryview(session.inputs_buffer))
+    session.make_inputs(rng.getrandbits(48))
+    second = bytes(memoryview(session.inputs_buffer))
+    if session.inputs != placed:
+        return []
+    spans = {slot: slice(slot.offset, slot.offset + slot.nbytes) for slot in placed.slots if slot.numel}
+    return [slot for slot, span in spans.items() if first[span] == second[span]][:MAX_REDRAWN]
 
 
 def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | None:
@@ -134,37 +174,14 @@ def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | N
     buffers = list(session.varied_buffers.values())
     for chosen, others in [(parameters, buffers), (parameters, []), ([], buffers)][: 3 if buffers else 1]:
         for slot in chosen:
-            _perturb(arenas.view(session.state_buffer, slot), generator)
+            variation.perturb(arenas.view(session.state_buffer, slot), generator)
         for slot in others:
-            _vary(arenas.view(session.state_buffer, slot), generator)
+            variation.vary(arenas.view(session.state_buffer, slot), generator)
         answer = _bearable_answer(session, rng)
         if answer is not None:
             return answer
         memoryview(session.state_buffer)[:] = before
     return None
-
-
-def _vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change finite numbers and keep what they may stand for: variances positive, the zeros of a mask zero.
-
-    Where none is negative, each is multiplied by a factor in [0.5, 2]. Zeros alone, and signed numbers, get noise.
-    """
-    wide = tensor.double()
-    if not bool(torch.isfinite(wide).all()):
-        return
-    if bool((wide < 0).any()) or not bool(wide.any()):
-        _perturb(tensor, generator)
-        return
-    factor = torch.exp2(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1)
-    tensor.copy_(wide * factor)
-
-
-def _perturb(parameter: torch.Tensor, generator: torch.Generator) -> None:
-    """Add noise of half the parameter's own spread, or of 0.1 where all its elements are equal."""
-    wide = parameter.double()
-    spread = float(wide.std()) if parameter.numel() > 1 else 0.0
-    noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    parameter.copy_(wide + noise * (0.5 * spread if spread > 0 else 0.1))
 
 
 def _bearable_answer(session: ReferenceSession, rng: random.Random) -> Answer | None:
