@@ -184,11 +184,14 @@ def test_a_judge_killed_twice_is_invalid(own_evaluator, add_problem):
 
 
 @pytest.mark.slow
-def test_a_killed_zygote_is_started_anew(own_evaluator, add_problem, add_candidate):
-    assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
-    for zygote in children(judge_of(own_evaluator)):
-        os.kill(zygote, signal.SIGKILL)
-    assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
+def test_a_killed_zygote_is_started_anew_and_leaves_no_folder(open_folder, add_problem, add_candidate):
+    with Evaluator(EvaluatorConfig(slots=1, ready_workers=1)) as evaluator:
+        assert evaluator.evaluate(add_problem, add_candidate).status == "correct"
+        for zygote in children(judge_of(evaluator)):
+            os.kill(zygote, signal.SIGKILL)
+        assert evaluator.evaluate(add_problem, add_candidate).status == "correct"
+        assert len(list(open_folder.glob("warpsmith-*"))) == 2
+    assert not list(open_folder.glob("warpsmith-*"))
 
 
 @pytest.mark.slow
@@ -207,6 +210,62 @@ def test_a_killed_client_leaves_nobody():
     for fd in watched:
         assert select.select([fd], [], [], 30)[0], "a process outlived its client by 30 s"
         os.close(fd)
+
+
+STALLING_CANDIDATE = """
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, times, TIMES: tl.constexpr):
+    if times > 0:
+        for _ in tl.static_range(TIMES):
+            times = times + 1
+    tl.store(x_ptr, times)
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out = x.new_empty(x.shape)
+        kernel[(1,)](out, 0, TIMES=100_000_000)
+        return out
+"""
+
+
+def compiles(judge: int) -> bool:
+    """Whether a worker of this judge uses the processor for longer than any honest compilation."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    for pid in [worker for zygote in children(judge) for worker in children(zygote)]:
+        with contextlib.suppress(OSError):
+            used = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+            if used > 1.5 * ticks:
+                return True
+    return False
+
+
+@pytest.mark.slow
+def test_a_client_killed_in_the_middle_of_a_compilation_leaves_nobody(add_problem, open_folder):
+    code = (
+        "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem\n"
+        "evaluator = Evaluator(EvaluatorConfig(slots=1, ready_workers=1)).__enter__()\n"
+        "print(evaluator._judge.process.pid, flush=True)\n"
+        "evaluator.evaluate(Problem.from_source(sys.argv[1], 'add'), sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", code, add_problem.source, STALLING_CANDIDATE]
+    client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    judge = int(client.stdout.readline())
+    while not compiles(judge):
+        assert client.poll() is None, "the compilation ended by itself"
+    zygotes = children(judge)
+    family = [judge, *zygotes, *(worker for zygote in zygotes for worker in children(zygote))]
+    watched = [os.pidfd_open(pid) for pid in family if not is_gone(pid)]
+    assert len(watched) >= 5
+    client.kill()
+    client.communicate()
+    for fd in watched:
+        assert select.select([fd], [], [], 10)[0], "a process outlived its client by 10 s"
+        os.close(fd)
+    assert not list(open_folder.glob("warpsmith-*"))
 
 
 def test_a_worker_killed_from_outside_is_not_the_candidates_fault(own_evaluator, add_problem, add_candidate):

@@ -4,6 +4,7 @@ It runs no foreign code, not even the reference. Started by the client as `pytho
 """
 
 import ctypes
+import os
 import random
 import secrets
 import signal
@@ -34,6 +35,7 @@ from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
+SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = "Mend the problem's source, make its tensors smaller, or raise reference_timeout_s."
 
 
@@ -107,9 +109,10 @@ class Judge:
         return verdict_of(evidence, time.monotonic() - started)
 
     def close(self) -> None:
+        """End all that runs, evaluations under way included: their workers go first."""
+        self.machine.close()
         self.compiling.close()
         self.references.close()
-        self.machine.close()
 
 
 def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
@@ -212,8 +215,10 @@ def verdict_of(evidence: Evidence, seconds: float) -> Verdict:
     status: Status = failure.status if failure else "correct"  # type: ignore[assignment]
     category = failure.category if failure else None
     message = failure.message if failure else None
-    if evidence.compilation is not None and not compilation.ok and status not in {"rejected", "timeout"}:
-        status, category, message = "compile_error", compilation.category, compilation.message
+    if (evidence.compilation is not None or not failure) and not compilation.ok and status not in SETTLED:
+        status, category, message = "compile_error", compilation.category or "unknown", compilation.message
+    if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
+        status, category, message = "rejected", "unknown", "The launches of forward were not replayed."
     flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 else set())
     if status == "incorrect" and compilation.tf32:
         message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'
@@ -242,15 +247,14 @@ class Service:
         self._lock = threading.Lock()
 
     def serve(self) -> None:
-        """Answer until the client closes the channel."""
-        with ThreadPoolExecutor(self._judge.config.slots, "slot") as slots:
+        """Answer until the client closes the channel or dies; what is under way then has nobody to be answered to."""
+        slots = ThreadPoolExecutor(self._judge.config.slots, "slot")
+        try:
             while True:
-                try:
-                    message = protocol.receive(self._channel)
-                except _native.PeerClosed:
-                    slots.shutdown(wait=False, cancel_futures=True)
-                    return
+                message = protocol.receive(self._channel)
                 slots.submit(self._answer, message.fields, time.monotonic())
+        except _native.PeerClosed:
+            slots.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, fields: wire.Fields, arrived: float) -> None:
         number = fields.integer("number")
@@ -303,6 +307,8 @@ def main(arguments: list[str]) -> None:
     except EvaluatorError as error:
         refusal = {"number": 0, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
         protocol.send(channel, Kind.REFUSED, refusal)
+    # Threads of evaluations that nobody waits for would otherwise hold up the end.
+    os._exit(0)
 
 
 @contextmanager

@@ -1,16 +1,19 @@
 """The judge's side of zygotes and workers: starting them, keeping some ready, noticing their deaths."""
 
+import contextlib
 import os
 import queue
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from warpsmith.evaluator import _native, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -144,6 +147,7 @@ class Zygote:
     kind: ZygoteKind
     process: subprocess.Popen[bytes]
     channel: _native.Channel
+    folder: Path
     lock: threading.Lock = field(default_factory=threading.Lock)
     pending: dict[int, _Pending] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
@@ -158,13 +162,15 @@ class Zygote:
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
-        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind]
+        # Made here, so that it is removed also after a zygote that could not do so itself.
+        folder = Path(tempfile.mkdtemp(prefix="warpsmith-"))
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind, str(folder)]
         try:
             process = subprocess.Popen(command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL)
         finally:
             os.close(fd)
         protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
-        return Zygote(kind, process, channel)
+        return Zygote(kind, process, channel, folder)
 
     def await_ready(self, timeout_s: float) -> None:
         """Wait until the zygote has warmed up; JudgeUnavailableError if it does not."""
@@ -253,6 +259,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _isolation_error(layer: str, message: str) -> IsolationUnavailableError:
@@ -278,7 +285,7 @@ class Pool:
         """Return a ready worker; the caller owns it and closes it.
 
         Raises:
-            IsolationUnavailableError, JudgeUnavailableError: no worker can be made.
+            IsolationUnavailableError, JudgeUnavailableError: no worker can be made, or the pool is closed.
             WorkerTimeoutError: none was ready in time.
         """
         deadline = time.monotonic() + timeout_s
@@ -288,6 +295,8 @@ class Pool:
             except queue.Empty:
                 raise WorkerTimeoutError(self.role, None) from None
             self._wanted.release()
+            if self._closed.is_set():
+                self._turn_away(item)
             if isinstance(item, BaseException):
                 raise item
             if item.alive:
@@ -311,14 +320,27 @@ class Pool:
             except BaseException as error:  # noqa: BLE001  (the taker raises it; the pool itself must go on)
                 self._ready.put(error)
 
+    def _turn_away(self, item: Worker | BaseException) -> NoReturn:
+        if isinstance(item, Worker):
+            item.close()
+        self._ready.put(_closed())
+        raise _closed()
+
     def close(self) -> None:
+        """Close the ready workers. Whoever waits in `take` is turned away at once, one after the other."""
         self._closed.set()
         self._wanted.release()
         self._thread.join(timeout=FORK_TIMEOUT_S)
-        while not self._ready.empty():
-            item = self._ready.get()
-            if isinstance(item, Worker):
-                item.close()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                item = self._ready.get_nowait()
+                if isinstance(item, Worker):
+                    item.close()
+        self._ready.put(_closed())
+
+
+def _closed() -> JudgeUnavailableError:
+    return JudgeUnavailableError("The pool of workers is closed.", "Nothing more can be evaluated; start a new judge.")
 
 
 class Machine:
@@ -328,6 +350,7 @@ class Machine:
         self.config = config
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
+        self._closing = threading.Event()
         self._zygotes = {kind: Zygote.start(kind, config) for kind in ROLES}
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s)
@@ -355,14 +378,19 @@ class Machine:
         return zygote.fork(role, number)
 
     def _living(self, kind: ZygoteKind) -> Zygote:
-        if self._zygotes[kind].dead:
+        if self._zygotes[kind].dead and not self._closing.is_set():
             self._zygotes[kind].close()
             self._zygotes[kind] = Zygote.start(kind, self.config)
             self._zygotes[kind].await_ready(self.config.start_timeout_s)
+        if self._closing.is_set():
+            self._zygotes[kind].close()
+            raise _closed()
         return self._zygotes[kind]
 
     def close(self) -> None:
-        for pool in self.pools.values():
-            pool.close()
+        """End every zygote and with it every worker, busy or not: whoever waits for one hears of it at once."""
+        self._closing.set()
         for zygote in self._zygotes.values():
             zygote.close()
+        for pool in self.pools.values():
+            pool.close()

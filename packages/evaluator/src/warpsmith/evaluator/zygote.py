@@ -1,6 +1,6 @@
 """The zygote: a trusted process of one thread that has imported torch and Triton, and forks contained workers.
 
-It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.zygote FD KIND`, with KIND
+It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.zygote FD KIND FOLDER`, with KIND
 `plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its environment).
 """
 
@@ -136,16 +136,19 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(f"unknown kind of zygote: {kind}")
     channel = _native.Channel(fd)
     config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
-    with tempfile.TemporaryDirectory(prefix="warpsmith-") as folder:
-        root = Path(folder)
-        root.chmod(0o711)
-        os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
+    root = Path(arguments[2])
+    root.chmod(0o711)
+    os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
+    try:
         warm_up(kind, config.target_arch, root)
         gc.collect()
         gc.freeze()
         protocol.send(channel, Kind.READY, {"pid": os.getpid()})
         mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
         Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch).serve()
+    finally:
+        # The judge removes it as well, unless it was killed.
+        shutil.rmtree(root, ignore_errors=True)
     # Triton's bindings report what they leak at an ordinary exit: noise on the user's terminal.
     os._exit(0)
 
