@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import _native, arenas, trace
-from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator import Evaluator, Problem, _native, arenas, trace
+from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
 from warpsmith.evaluator.replay import Replay
@@ -183,9 +183,54 @@ class ModelNew(nn.Module):
 
 
 def test_a_single_number_cannot_be_computed_by_the_host(evaluator):
-    from warpsmith.evaluator import Problem
-
     source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x.sum().view(1)\n"
     problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(50)]\n", "sum")
     verdict = evaluator.evaluate(problem, HOST_SCALAR)
     assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",))
+
+
+DEFAULTED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def fill_kernel(out_ptr, VALUE: tl.constexpr = 0.0):
+    tl.store(out_ptr, VALUE)
+"""
+
+
+def test_an_option_of_a_forged_launch_is_no_argument(tmp_path, monkeypatch):
+    monkeypatch.setattr("triton.jit", _Recording)
+    player = Replay(DEFAULTED, tmp_path, memory_of(arena(1)).buffers)
+    out = ["tensor", "fresh", 0, "float32", [1], [1], 0]
+    player.run([["alloc", 0, 4], ["launch", "fill_kernel", [1], {"out_ptr": out}, {"VALUE": 7.0}]])
+    assert list(player._kernels["fill_kernel"].launched) == ["out_ptr"]
+
+
+class _Recording:
+    """Stands where Triton's decorator stands, and keeps the arguments of the last launch."""
+
+    def __init__(self, function):
+        self.launched = {}
+
+    def __getitem__(self, grid):
+        return lambda **arguments: self.launched.update(arguments)
+
+
+OTHER_SHAPES = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y): return x + y
+def get_inputs():
+    rows = int(torch.randint(1, 1 << 20, ()))
+    return [torch.randn(rows % 1000 + 1, 3 + rows % 7), torch.randn(rows % 1000 + 1, 3 + rows % 7)]
+"""
+
+
+def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(config, add_candidate):
+    problem = Problem.from_source(OTHER_SHAPES, "other shapes")
+    with Evaluator(config) as strict, pytest.raises(BadProblemError, match="allow_unreplayed"):
+        strict.evaluate(problem, add_candidate, trials=2)
+    with Evaluator(config.model_copy(update={"allow_unreplayed": True})) as lenient:
+        verdict = lenient.evaluate(problem, add_candidate, trials=2)
+    assert (verdict.status, verdict.flags) == ("correct", ("not_replayed",))

@@ -44,6 +44,11 @@ class EvaluatorConfig(BaseModel):
         default=False,
         description="Flag a problem that a constant passes (`degenerate_problem`) instead of refusing it.",
     )
+    allow_unreplayed: bool = Field(
+        default=False,
+        description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
+        "launches cannot be replayed on other inputs, instead of refusing the problem.",
+    )
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
     )

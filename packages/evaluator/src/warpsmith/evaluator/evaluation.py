@@ -11,17 +11,19 @@ from warpsmith.evaluator import _native, arenas, trials, wire
 from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
 from warpsmith.evaluator.compilation import Compilation, CompileRun
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import LayoutError, WireError
+from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.trials import Trial
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TEXT: Final = 4000
+FORM_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Evidence:
     max_abs_error: float | None = None
     mismatched_fraction: float | None = None
     compilation: Compilation | None = None
+    replayed: bool = False
     tier: str = "none"
 
     def note(self, comparison: Comparison) -> None:
@@ -92,6 +95,7 @@ class CandidateRun:
         self.config = config
         self.deadline = time.monotonic() + config.timeout_s
         self.trace = wire.Fields({})
+        self.traced_inputs: Placed | None = None
         self.evidence = Evidence(tier=worker.tier)
         self.launches: dict[bytes, dict[str, Any]] = {}
         self.reports = 0
@@ -116,7 +120,7 @@ class CandidateRun:
                 self._try(trial, answer, rng, traced=number == count)
                 compiling.start(list(self.launches.values()))
             compiling.settle(list(self.launches.values()))
-            self._replay_without_kernels(answer, rng)
+            self._replay_without_kernels(rng)
             if compiling.result().ok:
                 self._replay_without_host_code(rng)
         except CandidateFailedError as failed:
@@ -153,9 +157,10 @@ class CandidateRun:
     def _try(self, trial: Trial, answer: Answer, rng: random.Random, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
         done = self._call(trial, answer, rng, traced=traced)
-        self.trace = wire.Fields(done.mapping("trace"))
         self.evidence.trials += 1
         self._check_rules(done)
+        if traced:
+            self._take_trace(wire.Fields(done.mapping("trace")))
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
             raise CandidateFailedError("incorrect", "unknown", f"{mismatch[0].upper()}{mismatch[1:]}.")
@@ -174,11 +179,28 @@ class CandidateRun:
                 f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
                 "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
             )
-        if done.integer("launches") < 1:
-            self.evidence.flags.add("no_kernel")
-            raise CandidateFailedError("rejected", "unknown", "forward launched no Triton kernel.")
+        if done.integer("launches") < 1 or not self.launches:
+            raise self._no_kernel()
         if done.flag("returns_input"):
             self.evidence.flags.add("returns_input")
+
+    def _no_kernel(self) -> CandidateFailedError:
+        self.evidence.flags.add("no_kernel")
+        return CandidateFailedError("rejected", "unknown", "forward launched no Triton kernel.")
+
+    def _take_trace(self, trace: wire.Fields) -> None:
+        """Keep a trace with the form of its inputs. What it launches is compiled, whatever else was reported."""
+        self.trace, self.traced_inputs = trace, self.session.inputs
+        try:
+            launches = launches_of(trace.sequence("events"))
+            for launch in launches:
+                self._keep_launch(launch)
+        except WireError as error:
+            raise CandidateFailedError(
+                "runtime_error", "process_error", f"The candidate's process sent what is no trace: {error}"
+            ) from error
+        if not launches:
+            raise self._no_kernel()
 
     def _call(
         self, trial: Trial, answer: Answer, rng: random.Random, *, ghost: bool = False, traced: bool = False
@@ -260,8 +282,13 @@ class CandidateRun:
     def _copy(buffer: _native.Buffer, slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
-    def _replay_without_kernels(self, answer: Answer, rng: random.Random) -> None:
-        """Run once more with every kernel a no-op: an output that is right even so does not come from the kernels."""
+    def _replay_without_kernels(self, rng: random.Random) -> None:
+        """Run once more with every kernel a no-op: an output that is right even so does not come from the kernels.
+
+        The inputs are new, since memory that a candidate keeps from call to call may hold the last answer.
+        """
+        self.session.make_inputs(rng.getrandbits(48))
+        answer = self.session.answer(rng.getrandbits(48))
         errors = self.evidence.max_abs_error, self.evidence.mismatched_fraction
         try:
             done = self._call(Trial(), answer, rng, ghost=True)
@@ -280,11 +307,10 @@ class CandidateRun:
     def _replay_without_host_code(self, rng: random.Random) -> None:
         """Replay the last trial's trace on inputs that the candidate never saw, where none of its host code runs.
 
-        Skipped only where the problem itself gives its inputs another form each time.
+        Raises:
+            BadProblemError: the problem gives its inputs another form each time, and no policy lets that pass.
         """
-        traced = self.inputs
-        self.session.make_inputs(rng.getrandbits(48))
-        if traced is None or traced[0] != self.session.inputs:
+        if not self._inputs_like_the_traced(rng):
             return
         answer = self.session.answer(rng.getrandbits(48))
         worker = self.machine.take("candidate", self.config.start_timeout_s)
@@ -301,6 +327,23 @@ class CandidateRun:
                 "What decides the output must be computed in kernels, not in Python and not through .item()."
             )
             raise CandidateFailedError("rejected", "unknown", message)
+        self.evidence.replayed = True
+
+    def _inputs_like_the_traced(self, rng: random.Random) -> bool:
+        """Make new inputs of the form that the traced ones had; False where that fails and the policy bears it."""
+        for _ in range(FORM_ATTEMPTS):
+            self.session.make_inputs(rng.getrandbits(48))
+            if self.session.inputs == self.traced_inputs:
+                return True
+        if not self.config.allow_unreplayed:
+            raise BadProblemError(
+                "get_inputs() gives other shapes or dtypes at each call, so that no launch can be replayed on inputs "
+                "that the candidate never saw.",
+                "Fix the shapes of the problem's inputs, or set allow_unreplayed to have such verdicts flagged "
+                "`not_replayed`.",
+            )
+        self.evidence.flags.add("not_replayed")
+        return False
 
     def _replayed(self, worker: Worker, answer: Answer) -> str:
         """Return what is wrong with the output of the replay, or nothing."""
@@ -367,9 +410,15 @@ class CandidateRun:
             "arguments": fields.mapping("arguments"),
             "options": fields.mapping("options"),
         }
+        self._keep_launch(launch)
+
+    def _keep_launch(self, launch: dict[str, Any]) -> None:
         # As deep as the compile worker gets it: what cannot be handed on is refused here, as its sender's fault.
         key = wire.encode([[launch]])
-        if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or self.reports > MAX_LAUNCHES:
+        if key in self.launches and self.reports <= MAX_LAUNCHES:
+            return
+        too_many = max(self.reports, len(self.launches) + 1) > MAX_LAUNCHES
+        if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or too_many:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
 

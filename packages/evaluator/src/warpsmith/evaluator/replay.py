@@ -80,7 +80,8 @@ class Replay:
 
     def _launch(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
         values = {name: self._argument(value) for name, value in arguments.items()}
-        self._kernels[kernel][tuple(grid)](**values, **options)
+        # The interpreter takes no options. As arguments they could differ from the ones that were compiled.
+        self._kernels[kernel][tuple(grid)](**values)
 
     def _argument(self, described: Any) -> Any:
         match described:

@@ -28,6 +28,7 @@ Flag = Literal[
     "no_kernel",
     "decoy_kernel",
     "not_from_kernels",
+    "not_replayed",
     "input_mutation",
     "degenerate_problem",
     "returns_input",

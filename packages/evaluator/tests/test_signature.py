@@ -1,0 +1,74 @@
+"""What a trace launches is described as the interpreter reports it, and a forged launch is refused."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.evaluator import _native, arenas
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.interpreting import describe_argument
+from warpsmith.evaluator.signature import launches_of
+from warpsmith.evaluator.trace import Recorder
+from warpsmith.evaluator.worker import Memory
+
+
+def recorded(arguments, options):
+    memory = Memory()
+    memory.buffers = {name: _native.Buffer.create(name, 4096) for name in ("inputs", "state")}
+    view = arenas.view(memory.buffers["inputs"], arenas.contiguous("float32", (16, 16)))
+    recorder = Recorder(memory)
+    arguments = arguments | {"x": view, "y": view.flatten()[1:], "z": torch.zeros(8, dtype=torch.int64)[2:]}
+    recorder.launch("k", arguments, options)
+    return arguments, recorder.events
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"), st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.tuples(st.integers())
+    ),
+    st.dictionaries(st.sampled_from(["num_warps", "other"]), st.integers(1, 8)),
+)
+def test_a_traced_launch_has_the_signature_that_was_reported(arguments, options):
+    arguments, events = recorded(arguments, options)
+    (found,) = launches_of(events)
+    expected = {name: describe_argument(value) for name, value in arguments.items()}
+    assert repr(found) == repr({"kernel": "k", "arguments": expected, "options": options})
+    assert [found["arguments"][name][2] for name in "xyz"] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ["launch"],
+        ["launch", "k", [1], {}],
+        ["launch", "k", [1], {}, {}, {}],
+        ["launch", 1, [1], {}, {}],
+        ["launch", "k", [1], {"x": 1}, {}],
+        ["launch", "k", [1], {"x": ["value", [1]]}, {}],
+        ["launch", "k", [1], {"x": ["value", 1, 2]}, {}],
+        ["launch", "k", [1], {"x": ["tensor", "inputs", 0, "float99", [1], [1], 0]}, {}],
+        ["launch", "k", [1], {"x": ["tuple", [["descriptor", "float32", [1]]]]}, {}],
+    ],
+)
+def test_a_forged_launch_is_refused(event):
+    with pytest.raises(WireError, match="trace"):
+        launches_of([["alloc", 0, 64], event])
+
+
+@given(
+    st.lists(
+        st.recursive(
+            st.none() | st.integers() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner) | st.tuples(st.just("launch"), st.text(max_size=2), inner, inner, inner).map(list)
+            ),
+        )
+    )
+)
+def test_any_trace_is_read_or_refused(events):
+    try:
+        found = launches_of(events)
+    except WireError:
+        return
+    assert len(found) == sum(isinstance(event, list) and event[:1] == ["launch"] for event in events)
