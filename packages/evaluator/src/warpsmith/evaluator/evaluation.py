@@ -2,6 +2,8 @@
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,6 +52,17 @@ class _SuspectError(Exception):
         super().__init__(failure.message)
         self.failure = failure
         self.killed = killed
+
+
+@contextmanager
+def _claims() -> Iterator[None]:
+    """Read what a candidate's process claims: fields that are missing or malformed are the candidate's failure."""
+    try:
+        yield
+    except WireError as error:
+        raise CandidateFailedError(
+            "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
+        ) from error
 
 
 @dataclass
@@ -134,6 +147,7 @@ class CandidateRun:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
 
+    @_claims()
     def _load(self) -> None:
         session = self.session
         memoryview(self.state)[:] = memoryview(session.state_buffer)
@@ -154,6 +168,7 @@ class CandidateRun:
         if tree.slot_map("buffers").keys() - self.buffer_names:
             self.evidence.flags.add("missing_buffers")
 
+    @_claims()
     def _try(self, trial: Trial, answer: Answer, rng: random.Random, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
         done = self._call(trial, answer, rng, traced=traced)
@@ -293,7 +308,7 @@ class CandidateRun:
         try:
             done = self._call(Trial(), answer, rng, ghost=True)
             right = not form_mismatch(done.value("output"), answer.output) and not self._judge(answer)
-        except CandidateFailedError:
+        except (CandidateFailedError, WireError):
             right = False
         self.evidence.max_abs_error, self.evidence.mismatched_fraction = errors
         if right:
@@ -345,6 +360,7 @@ class CandidateRun:
         self.evidence.flags.add("not_replayed")
         return False
 
+    @_claims()
     def _replayed(self, worker: Worker, answer: Answer) -> str:
         """Return what is wrong with the output of the replay, or nothing."""
         inputs = _native.Buffer.create("replay-inputs", self.session.inputs.size)
