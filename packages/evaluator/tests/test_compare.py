@@ -22,6 +22,64 @@ def test_rounding_in_another_order_is_no_error():
     assert compare(blocks, reference, 2048).ok
 
 
+def softplus_plainly(x):
+    return torch.log(1 + torch.exp(x))
+
+
+def rows_by_blocks(x):
+    return sum(x[:, start : start + 16] @ x.t()[start : start + 16] for start in range(0, x.shape[1], 16))
+
+
+def variance_in_one_pass(x):
+    return (x * x).mean(dim=1) - x.mean(dim=1) ** 2
+
+
+REWRITES = {
+    "another order of summation": (lambda x: x @ x.t(), rows_by_blocks),
+    "softplus": (torch.nn.functional.softplus, softplus_plainly),
+    "a variance in one pass": (lambda x: x.var(dim=1, unbiased=False), variance_in_one_pass),
+    "relu after a sum": (lambda x: torch.relu(x @ x.t()), lambda x: torch.relu(rows_by_blocks(x))),
+    "softmax": (lambda x: torch.softmax(x * 9, 1), lambda x: torch.exp(x * 9) / torch.exp(x * 9).sum(1, keepdim=True)),
+    "a heavy tail": (lambda x: torch.exp(torch.exp(x)), lambda x: torch.pow(2, torch.exp(x) * 1.4426950408889634)),
+}
+
+
+@pytest.mark.parametrize("name", REWRITES)
+@pytest.mark.parametrize("known", [True, False])
+def test_honest_rewrites_agree(name, known):
+    torch.manual_seed(0)
+    x = torch.randn(64, 256)
+    reference, rewrite = REWRITES[name]
+    wanted = expected(reference(x), reference(x.double()) if known else None)
+    assert compare(rewrite(x), wanted, 256).ok
+
+
+def test_rows_of_many_magnitudes_agree_where_the_references_own_error_is_known():
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 256) * 10.0 ** torch.arange(64)[:, None].remainder(5), torch.randn(256, 64)
+    blocks = sum(a[:, start : start + 16] @ b[start : start + 16] for start in range(0, 256, 16))
+    assert compare(blocks, expected(a @ b, a.double() @ b.double()), 256).ok
+
+
+def test_half_precision_agrees_with_single_where_terms_cancel():
+    torch.manual_seed(0)
+    a, b, c = (torch.randn(5000).half() for _ in range(3))
+    reference = expected(a * b + c, a.double() * b.double() + c.double())
+    assert compare((a.float() * b.float() + c.float()).half(), reference, 1).ok
+
+
+@given(st.integers(2, 200), st.floats(0.0, 20.0), st.booleans(), st.integers(0, 1 << 30))
+@settings(deadline=None)
+def test_most_elements_can_never_be_wrong_by_all_they_are(count, tail, known, seed):
+    exact = torch.exp(tail * torch.randn(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+    exact = exact.clamp(1e-9, 1e30)
+    wanted = expected(exact.float(), exact if known else None)
+    largest = torch.where(exact > exact.median(), exact, 0).float()
+    found = compare(largest, wanted, 1)
+    assert not found.ok
+    assert found.mismatched >= count // 4
+
+
 @pytest.mark.parametrize(
     "lossy", [lambda t: t.half().float(), lambda t: (t.view(torch.int32) & ~0x1FFF).view(torch.float32)]
 )

@@ -33,6 +33,9 @@ def session_of(machine):
         session.close()
 
 
+CANCELS = "return torch.cat([x * 1e9, (x + 1e7) - 1e7 - x, (x + 1e7) - 1e7 - x])"
+
+
 def inputs_of(session):
     return [arenas.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots]
 
@@ -123,6 +126,10 @@ def test_a_problem_that_breaks_at_import_is_told(machine):
         (problem("return torch.arange(9.0)", "torch.randn(9)"), "the output for other inputs"),
         (problem("return x.sum().expand(9) * 1", "torch.randn(9)"), "its own output shuffled"),
         (problem("return x", "torch.arange(9.0)"), ""),
+        (problem("return x > 0", "torch.randn(99)"), ""),
+        (problem("return torch.exp(torch.exp(x))", "torch.randn(999)"), ""),
+        (problem("return torch.softmax(x * 100, 0)", "torch.randn(999)"), ""),
+        (problem(CANCELS, "torch.randn(10)"), "zeros for the smaller half of its output"),
     ],
 )
 def test_the_audit_finds_what_a_problem_would_accept(session_of, source, finding):

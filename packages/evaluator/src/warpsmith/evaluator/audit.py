@@ -1,4 +1,4 @@
-"""Whether a problem can tell right from wrong: what a constant, a stale or a shuffled output would get from it."""
+"""Whether a problem can tell right from wrong: what a constant, stale, shuffled or partial output would get from it."""
 
 import random
 import secrets
@@ -7,8 +7,8 @@ from typing import Final
 
 import torch
 
-from warpsmith.evaluator import trials
-from warpsmith.evaluator.compare import Expected, compare
+from warpsmith.evaluator import arenas, trials
+from warpsmith.evaluator.compare import Expected, compare, floor
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import Answer, ReferenceSession
 
@@ -33,11 +33,20 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
     return second.value.flatten()[order].reshape(second.value.shape)
 
 
+def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
+    sizes = second.value.abs().double() if second.value.dtype != torch.bool else second.value.double()
+    counted = sizes[torch.isfinite(sizes) & (sizes > floor(arenas.NAMES[second.value.dtype]))]
+    if not counted.numel():
+        return second.value
+    return torch.where(sizes <= counted.median(), torch.zeros_like(second.value), second.value)
+
+
 CHEATS: Final[dict[str, Cheat]] = {
     "all zeros": _zeros,
     "one constant": _constant,
     "the output for other inputs": _stale,
     "its own output shuffled": _shuffled,
+    "zeros for the smaller half of its output": _large_only,
 }
 
 

@@ -25,6 +25,7 @@ EPSILON: Final[dict[str, float]] = {"float64": 2.0**-52, "float32": 2.0**-23, "f
 MAX_RELATIVE: Final = {"float32": 1e-3, "float64": 1e-6}
 REFERENCE_ERROR_FACTOR: Final = 4.0
 ABSOLUTE_FLOOR: Final = 1e-12
+SCALE_QUANTILE: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def tolerance(expected: Expected, reduction: float) -> tuple[float, float]:
     """Return (relative, absolute) tolerance of one expected tensor.
 
     The relative part depends on the dtype and grows with the square root of the reduction length, as rounding errors
-    of a sum do. The absolute part is that share of the tensor's root mean square, plus four times the reference's own
-    distance from its fp64 run: a result near zero by cancellation may be off by what its terms may be off.
+    of a sum do. The absolute part is that share of the tensor's scale, plus four times the reference's own distance
+    from its fp64 run where the relative part does not cover it: a result near zero by cancellation may be off by what
+    its terms may be off.
 
     Args:
         expected: the reference's result.
@@ -72,13 +74,36 @@ def _tolerance(name: str, truth: torch.Tensor, own_error: float, reduction: floa
     relative = RELATIVE.get(name, 0.0)
     grown = 2.0 * EPSILON.get(name, 0.0) * math.sqrt(max(reduction, 1.0))
     relative = max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
+    return relative, max(relative * _scale(truth) + REFERENCE_ERROR_FACTOR * own_error, floor(name))
+
+
+def _scale(truth: torch.Tensor) -> float:
+    """Return the magnitude that a quarter of the elements other than zero stay below, at most the root mean square.
+
+    Under a heavy tail the root mean square belongs to few elements, and a share of it is more than most others are.
+    """
     finite = truth[torch.isfinite(truth)]
-    scale = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-    return relative, max(relative * scale + REFERENCE_ERROR_FACTOR * own_error, ABSOLUTE_FLOOR)
+    sizes = finite[finite != 0].abs()
+    if not sizes.numel():
+        return 0.0
+    low = float(sizes.kthvalue(max(math.ceil(SCALE_QUANTILE * sizes.numel()), 1)).values)
+    return min(low, float(finite.square().mean().sqrt()))
+
+
+def floor(name: str) -> float:
+    """Return the smallest absolute tolerance of a dtype: 1e-12, or two of its smallest steps where those are larger."""
+    if name not in RELATIVE:
+        return ABSOLUTE_FLOOR
+    limits = torch.finfo(arenas.TORCH_DTYPES[name])
+    return max(ABSOLUTE_FLOOR, 2 * limits.tiny * limits.eps)
 
 
 def _truth(expected: Expected) -> tuple[torch.Tensor, float]:
-    """Return the best known values as float64, and the reference's largest distance from its own fp64 run."""
+    """Return the best known values as float64, and the reference's own error where no relative tolerance covers it.
+
+    The error is the largest distance of the reference from its fp64 run, over the elements of which four times that
+    distance is more than their own relative tolerance. So the error of a large element is no excuse for a small one.
+    """
     value = _wide(expected.value)
     if expected.exact is None:
         return value, 0.0
@@ -93,7 +118,8 @@ def _truth(expected: Expected) -> tuple[torch.Tensor, float]:
     if own_error > 100 * relative * max(scale, ABSOLUTE_FLOOR):
         # So far apart the two runs did not compute the same thing (a cast or a constant of its own dtype inside).
         return value, 0.0
-    return torch.where(both, exact, value), own_error
+    uncovered = distance[REFERENCE_ERROR_FACTOR * distance > relative * exact[both].abs()]
+    return torch.where(both, exact, value), float(uncovered.max()) if uncovered.numel() else 0.0
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
