@@ -72,8 +72,9 @@ def test_other_constants_are_left_out_and_missed(constant):
         ("tl.static_assert(x == 1, f'{unknown}')", "global unknown"),
         ("y = f'{x}'", "JoinedStr"),
         ("match x:\n    case tl.tensor(handle=h):\n        pass", "Match"),
-        ("if isinstance(x, tl.tensor):\n    pass", "isinstance"),
+        ("if isinstance(x, BLOCK):\n    pass", "isinstance"),
         ("y = type(x)", "global type"),
+        ("y = tl.tensor(x, x)", "triton.language.tensor"),
         ("y = x.handle", "the attribute handle"),
         ("y = tl.load(x).handle.data", "the attribute handle"),
         ("x.dtype = tl.int1", "the attribute dtype"),
@@ -141,6 +142,11 @@ def test_imports_are_kept_whatever_stands_beside_them(imports):
 
 def test_a_comparison_with_none_and_a_message_are_honest():
     extract(kernel("if x is None:\n    tl.static_print(f'{BLOCK}')\ntl.static_assert(BLOCK > 1, f'{BLOCK} is small')"))
+
+
+def test_an_argument_may_have_the_name_of_a_constant():
+    source = kernel("N = BLOCK + 1\ntl.store(x, N)").replace("@triton.jit", "N = 64\nBLOCK = 128\n@triton.jit")
+    assert extract(source).kernels == ("k",)
 
 
 def test_decorators_that_choose_launches_are_stripped():

@@ -55,6 +55,12 @@ VALUE_ATTRIBUTES: Final = frozenset(_VALUE_ATTRIBUTES.split())
 MESSAGE_CALLS: Final = frozenset(
     f"triton.language.{name}_{what}" for name in ("static", "device") for what in ("assert", "print")
 )
+CLOSED_MEMBERS: Final = frozenset(
+    f"triton.language.{name}"
+    for name in ("tensor", "tensor_descriptor", "str_to_ty", "aggregate_replace", "constexpr_type", "condition")
+)
+"""Parts of the compiler that `triton.language` shows: a kernel could ask them what it is run by."""
+
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 
 
@@ -321,8 +327,7 @@ class _Body(ast.NodeVisitor):
         self.module = module
         self.reached: set[str] = set()
         self.local = _local_names(function)
-        bound = {*module.aliases, *module.kernels, *module.constants, JIT_NAME}
-        for name in sorted(self.local & (bound | _CLOSED_BUILTINS)):
+        for name in sorted(self.local & {*module.aliases, JIT_NAME, *_CLOSED_BUILTINS}):
             raise self.refused(function, f"the local name {name} for two things", "Give it another name.")
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
@@ -487,7 +492,7 @@ def _is_reachable(name: str) -> bool:
     """Whether a dotted name is a member (not a module) of what a kernel may reach."""
     if name in PURE_HELPERS or _is_math(name):
         return True
-    if name in ALLOWED_MODULES:
+    if name in ALLOWED_MODULES | CLOSED_MEMBERS:
         return False
     parts = name.split(".")
     return parts[:2] == ["triton", "language"] and not any(part.startswith("_") for part in parts)
