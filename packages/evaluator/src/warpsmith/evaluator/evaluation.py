@@ -26,6 +26,7 @@ MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TEXT: Final = 4000
 FORM_ATTEMPTS: Final = 8
+STARVED_SHARE: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class CandidateRun:
         self.worker = worker
         self.source = source
         self.config = config
-        self.deadline = time.monotonic() + config.timeout_s
+        self.seconds_left = config.timeout_s
+        self.deadline = 0.0
         self.trace = wire.Fields({})
         self.traced_inputs: Placed | None = None
         self.evidence = Evidence(tier=worker.tier)
@@ -393,6 +395,7 @@ class CandidateRun:
         Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
         """
         worker = worker or self.worker
+        self.deadline = time.monotonic() + self.seconds_left
         try:
             worker.send(kind, fields, fds, self._left())
             while True:
@@ -413,6 +416,9 @@ class CandidateRun:
             raise CandidateFailedError(
                 "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
             ) from error
+        finally:
+            # The reference's time and the judge's own are not the candidate's.
+            self.seconds_left = self._left()
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -474,8 +480,8 @@ class CandidateRun:
 
     def _overrun(self, error: WorkerTimeoutError) -> Exception:
         failure = Failure("timeout", "timeout", f"The candidate did not finish within {self.config.timeout_s:g} s.")
-        starved = error.cpu_seconds is None or error.cpu_seconds < 0.8 * self.config.timeout_s
-        if starved:
+        # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
+        if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * self.config.timeout_s:
             return _SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
 

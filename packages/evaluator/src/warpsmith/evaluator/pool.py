@@ -38,12 +38,17 @@ class WorkerDiedError(Exception):
 
 
 class WorkerTimeoutError(Exception):
-    """A worker gave no answer before the deadline. `cpu_seconds` is what it had used by then, None if unknown."""
+    """A worker gave no answer before the deadline.
 
-    def __init__(self, role: str, cpu_seconds: float | None) -> None:
+    `cpu_seconds` is the CPU time that it had used by then; `starved_seconds` is how long since it was taken it had
+    work to do and no processor, its own threads not to blame. Both are None if unknown.
+    """
+
+    def __init__(self, role: str, cpu_seconds: float | None = None, starved_seconds: float | None = None) -> None:
         super().__init__(f"the {role} worker gave no answer before its deadline")
         self.role = role
         self.cpu_seconds = cpu_seconds
+        self.starved_seconds = starved_seconds
 
 
 class Worker:
@@ -58,6 +63,7 @@ class Worker:
         self.ended: Future[_native.Exit | None] = Future()
         self._pidfd = -1
         self._output_fd = -1
+        self._delay_when_taken: float | None = None
 
     def born(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
         self.pid, self.tier, self._pidfd, self._output_fd = pid, tier, pidfd, output_fd
@@ -79,7 +85,7 @@ class Worker:
             WireError, FrameError: the worker sent what is no message, or descriptors, which no worker has to give.
         """
         if timeout_s <= 0:
-            raise WorkerTimeoutError(self.role, self.cpu_seconds())
+            raise self._overrun()
         message: Message = self._guarded(lambda: protocol.receive(self.channel, timeout_s))
         if message.fds:
             protocol.close_all(message.fds)
@@ -92,7 +98,12 @@ class Worker:
         except _native.PeerClosed as error:
             raise WorkerDiedError(self.role, self._await_end()) from error
         except _native.DeadlineExceeded as error:
-            raise WorkerTimeoutError(self.role, self.cpu_seconds()) from error
+            raise self._overrun() from error
+
+    def _overrun(self) -> WorkerTimeoutError:
+        starved, before = self._run_delay(), self._delay_when_taken
+        since = None if starved is None or before is None else max(starved - before, 0.0)
+        return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
 
     def _await_end(self) -> "_native.Exit | None":
         # A worker may close its channel and live on: it is ended here, so that there is an end to report.
@@ -111,6 +122,25 @@ class Worker:
         # The program's name, which may hold anything, ends with the last bracket; times follow as fields 14 to 17.
         ticks = sum(int(value) for value in status.rpartition(")")[2].split()[11:15])
         return ticks / os.sysconf("SC_CLK_TCK")
+
+    def taken(self) -> None:
+        """Count the time without a processor from now on: what the worker's start lacked is not its user's loss."""
+        self._delay_when_taken = self._run_delay()
+
+    def _run_delay(self) -> float | None:
+        """Return for how long the worker's first thread was ready to run and others had the processors.
+
+        What the other threads of the process ran meanwhile is taken off, so that a worker cannot starve itself. None
+        where the kernel does not account for it (no CONFIG_SCHED_INFO) or the worker is gone.
+        """
+        try:
+            ran, delayed, _ = map(int, Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            return None
+        used = self.cpu_seconds()
+        if not ran or used is None:
+            return None
+        return max(delayed / 1e9 - max(used - ran / 1e9, 0.0), 0.0)
 
     def printed(self) -> str:
         """Return the end of what the worker wrote to stdout and stderr; its file is padded with zero bytes."""
@@ -293,13 +323,14 @@ class Pool:
             try:
                 item = self._ready.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
-                raise WorkerTimeoutError(self.role, None) from None
+                raise WorkerTimeoutError(self.role) from None
             self._wanted.release()
             if self._closed.is_set():
                 self._turn_away(item)
             if isinstance(item, BaseException):
                 raise item
             if item.alive:
+                item.taken()
                 return item
             item.close()
 
