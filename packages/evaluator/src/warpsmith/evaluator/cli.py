@@ -93,8 +93,16 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     if verdict.max_abs_error is not None:
         console.print(f"largest absolute error: {verdict.max_abs_error:.6g}")
     if verdict.error_message:
-        console.print(verdict.error_message, markup=False, highlight=False)
+        console.print(_printable(verdict.error_message, console.encoding), markup=False, highlight=False)
     console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")
+
+
+def _printable(text: str, encoding: str) -> str:
+    """Escape what foreign code may have put in a message: terminal sequences, and what `encoding` cannot say."""
+    shown = "".join(
+        part if part.isprintable() or part in "\n\t" else part.encode("unicode_escape").decode() for part in text
+    )
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @app.command()
