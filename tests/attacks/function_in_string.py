@@ -10,8 +10,8 @@ import triton.language as tl
 
 @triton.jit
 def sum_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
-    text = """
-def sum_kernel(x_ptr, out_ptr, columns, BLOCK):
+    _text = """
+def sum_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     column = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * columns + column, mask=column < columns, other=0.0)
     total = tl.sum(x, axis=0)
