@@ -121,23 +121,26 @@ def test_a_sleeper_in_company_is_blamed_at_once(evaluator, add_problem, add_cand
 
 
 @pytest.fixture
-def one_crowded_processor():
-    """Everything that is started meanwhile shares one processor with six others that never rest."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    crowd = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(6)]
-    yield
+def crowded_processor():
+    """A processor with three others on it that never rest."""
+    processor = min(os.sched_getaffinity(0))
+    crowd = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(3)]
+    for process in crowd:
+        os.sched_setaffinity(process.pid, {processor})
+    yield processor
     for process in crowd:
         process.kill()
         process.wait()
-    os.sched_setaffinity(0, before)
 
 
 @pytest.mark.slow
-def test_a_candidate_that_got_no_processor_in_company_is_tried_again_alone(add_problem, one_crowded_processor):
+def test_a_candidate_that_got_no_processor_in_company_is_tried_again_alone(add_problem, crowded_processor):
     busy = SLOW_CANDIDATE.replace("time.sleep(60)", "while True: pass")
     with Evaluator(EvaluatorConfig(slots=2, ready_workers=1)) as evaluator, ThreadPoolExecutor(2) as threads:
-        found = [threads.submit(evaluator.evaluate, add_problem, source, timeout_s=5.0) for source in (busy, busy)]
+        for zygote in children(judge_of(evaluator)):
+            for pid in (zygote, *children(zygote)):
+                os.sched_setaffinity(pid, {crowded_processor})
+        found = [threads.submit(evaluator.evaluate, add_problem, source, timeout_s=3.0) for source in (busy, busy)]
     assert {verdict.result().status for verdict in found} == {"timeout"}
     assert {verdict.result().flags for verdict in found} == {("retried",)}
 
