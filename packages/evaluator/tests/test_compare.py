@@ -36,6 +36,10 @@ def variance_in_one_pass(x):
 
 REWRITES = {
     "another order of summation": (lambda x: x @ x.t(), rows_by_blocks),
+    "softplus of a wide range": (
+        lambda x: torch.nn.functional.softplus(x * 20),
+        lambda x: torch.where(x > 1, x * 20, softplus_plainly(x * 20)),
+    ),
     "softplus": (torch.nn.functional.softplus, softplus_plainly),
     "a variance in one pass": (lambda x: x.var(dim=1, unbiased=False), variance_in_one_pass),
     "relu after a sum": (lambda x: torch.relu(x @ x.t()), lambda x: torch.relu(rows_by_blocks(x))),
@@ -72,7 +76,7 @@ def test_half_precision_agrees_with_single_where_terms_cancel():
 @settings(deadline=None)
 def test_most_elements_can_never_be_wrong_by_all_they_are(count, tail, known, seed):
     exact = torch.exp(tail * torch.randn(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
-    exact = exact.clamp(1e-9, 1e30)
+    exact = exact.clamp(1e-5, 1e30)
     wanted = expected(exact.float(), exact if known else None)
     largest = torch.where(exact > exact.median(), exact, 0).float()
     found = compare(largest, wanted, 1)
@@ -143,7 +147,8 @@ def test_the_tolerance_scales_with_the_values(dtype, exponent, reduction):
     scale = 2.0 ** round(exponent)
     one, two = tolerance(expected(value), reduction), tolerance(expected(value * scale), reduction)
     assert one[0] == two[0]
-    assert two[1] == pytest.approx(one[1] * scale, rel=1e-2)
+    assert two[1] >= 0.99 * one[1] * min(scale, 1.0)
+    assert two[1] <= 1.01 * two[0] * float((value * scale).double().square().mean().sqrt())
 
 
 def test_the_tolerance_never_shrinks_with_the_reduction():

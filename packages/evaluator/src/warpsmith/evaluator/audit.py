@@ -8,7 +8,7 @@ from typing import Final
 import torch
 
 from warpsmith.evaluator import arenas, trials
-from warpsmith.evaluator.compare import Expected, compare, floor
+from warpsmith.evaluator.compare import Expected, compare, floor, near_one
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import Answer, ReferenceSession
 
@@ -35,7 +35,9 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
 
 def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
     sizes = second.value.abs().double() if second.value.dtype != torch.bool else second.value.double()
-    counted = sizes[torch.isfinite(sizes) & (sizes > floor(arenas.NAMES[second.value.dtype]))]
+    name = arenas.NAMES[second.value.dtype]
+    least = min(near_one(name), float(sizes.max()) / 2) if sizes.numel() else 0.0
+    counted = sizes[torch.isfinite(sizes) & (sizes > max(least, floor(name)))]
     if not counted.numel():
         return second.value
     return torch.where(sizes <= counted.median(), torch.zeros_like(second.value), second.value)

@@ -74,20 +74,26 @@ def _tolerance(name: str, truth: torch.Tensor, own_error: float, reduction: floa
     relative = RELATIVE.get(name, 0.0)
     grown = 2.0 * EPSILON.get(name, 0.0) * math.sqrt(max(reduction, 1.0))
     relative = max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
-    return relative, max(relative * _scale(truth) + REFERENCE_ERROR_FACTOR * own_error, floor(name))
+    return relative, max(_absolute(name, truth, relative) + REFERENCE_ERROR_FACTOR * own_error, floor(name))
 
 
-def _scale(truth: torch.Tensor) -> float:
-    """Return the magnitude that a quarter of the elements other than zero stay below, at most the root mean square.
+def _absolute(name: str, truth: torch.Tensor, relative: float) -> float:
+    """Return that share of the magnitude that a quarter of the elements other than zero stay below.
 
-    Under a heavy tail the root mean square belongs to few elements, and a share of it is more than most others are.
+    Under a heavy tail the root mean square belongs to few elements, and a share of it is more than most others are. It
+    is the most that is returned, and four roundings of a number near one, as in log(1 + exp(x)), the least below it.
     """
     finite = truth[torch.isfinite(truth)]
     sizes = finite[finite != 0].abs()
     if not sizes.numel():
         return 0.0
     low = float(sizes.kthvalue(max(math.ceil(SCALE_QUANTILE * sizes.numel()), 1)).values)
-    return min(low, float(finite.square().mean().sqrt()))
+    return min(max(relative * low, near_one(name)), relative * float(finite.square().mean().sqrt()))
+
+
+def near_one(name: str) -> float:
+    """Return four roundings of a number near one."""
+    return 4 * torch.finfo(arenas.TORCH_DTYPES[name]).eps if name in RELATIVE else 0.0
 
 
 def floor(name: str) -> float:
