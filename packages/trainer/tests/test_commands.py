@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch import launcher
+from warpsmith.trainer.launch.port import checked_port, free_port
 
 COMMAND = [sys.executable, "-m", "warpsmith.trainer"]
 
@@ -19,7 +21,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("command", ["", "sft", "grpo", "schema", "export"])
+@pytest.mark.parametrize("command", ["", "sft", "grpo", "demo", "schema", "export"])
 def test_help_teaches_with_an_example(command: str) -> None:
     shown = run(*command.split(), "--help")
     assert shown.returncode == 0
@@ -86,3 +88,19 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
     (tmp_path / "old" / "records").mkdir(parents=True)
     with pytest.raises(ConfigError, match="holds a run already"):
         refuse_used(RunSection(dir=tmp_path / "old"))
+
+
+def test_a_port_that_is_taken_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "sft.toml"
+    config.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tmp_path / "policy"}"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        shown = run("sft", str(config), "--master-port", str(taken.getsockname()[1]))
+    assert shown.returncode == 2
+    assert "--master-port" in shown.stderr
+    assert "Traceback" not in shown.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_free_port_is_taken_as_it_is() -> None:
+    port = free_port()
+    assert checked_port(port) == port

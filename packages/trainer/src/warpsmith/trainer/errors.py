@@ -21,6 +21,10 @@ class LaunchError(WarpsmithError):
     exit_code = 1
 
 
+class PortError(UsageError):
+    """No TCP port for the process group, or the one that was named is taken."""
+
+
 class SyncError(WarpsmithError):
     """New weights did not reach an engine, or reached it wrongly."""
 

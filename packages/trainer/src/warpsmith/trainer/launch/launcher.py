@@ -14,7 +14,7 @@ from types import FrameType
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from warpsmith.trainer.errors import LaunchError
-from warpsmith.trainer.launch.port import free_port
+from warpsmith.trainer.launch.port import checked_port, free_port
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
@@ -32,9 +32,11 @@ def launch(arguments: Sequence[str], processes: int, master_port: int | None = N
     them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks once only.
 
     Raises:
-        LaunchError: there is no free port, or the launcher does not start.
+        PortError: there is no free port, or the one named is taken.
+        LaunchError: the launcher does not start.
     """
-    command = launcher_command(arguments, processes, master_port or free_port())
+    port = free_port() if master_port is None else checked_port(master_port)
+    command = launcher_command(arguments, processes, port)
     try:
         process = subprocess.Popen(
             command,
