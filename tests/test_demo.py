@@ -85,7 +85,7 @@ def test_weights_reach_the_sampler_and_the_probe_is_close(finished):
     out, _ = finished
     steps = RunReader(out / "grpo").table("steps").to_pylist()
     gaps = [dict(step["metrics"])["probe_gap"] for step in steps]
-    assert all(0.0 <= gap < 1e-2 for gap in gaps)
+    assert all(0.0 <= gap < 1e-3 for gap in gaps)
 
 
 def test_the_console_tells_of_every_turn(finished):
