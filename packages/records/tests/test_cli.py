@@ -95,7 +95,7 @@ def test_bad_input_ends_with_2_and_no_traceback(run_dir, tmp_path, arguments):
 
 def test_schema_prints_every_table_with_types():
     found = records("schema", env={"COLUMNS": "200", "PATH": "/usr/bin:/bin"}).stdout
-    assert "schema version 1" in found
+    assert "schema version 2" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

@@ -1,14 +1,15 @@
 import datetime as dt
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_rows import credit_row, step_row, turn_row, verdict
+from made_rows import credit_row, step_row, trajectory_rows, turn_row, verdict
 
-from warpsmith.records import schema
+from warpsmith.records import RunReader, compact, schema
 from warpsmith.records.schema import (
     CREDITS,
     KEYS,
@@ -29,7 +30,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"1"
+        assert table.metadata[b"warpsmith.schema_version"] == b"2"
 
 
 def test_keys_are_columns_that_have_no_nulls():
@@ -66,6 +67,7 @@ def test_an_invalid_turn_needs_no_verdict_and_no_reward():
         ("turn", True, "got bool"),
         ("turn", 1, "at least 0 and below num_turns"),
         ("turn", -1, "at least 0 and below num_turns"),
+        ("after_step", -1, "at least 0 or null"),
         ("run", None, "null"),
         ("messages", [{"role": "user"}], "null"),
         ("messages", [None], "null"),
@@ -201,3 +203,15 @@ heavy = {"pandas", "typer", "rich", "jinja2", "duckdb", "torch"} & set(sys.modul
 sys.exit(f"imported: {heavy}" if heavy else 0)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_run_of_version_1_reads_as_today_and_its_unknowns_are_null(tmp_path):
+    """The files were written by version 1 itself."""
+    reader = RunReader(Path(__file__).parent / "data" / "version-1")
+    turns = reader.table("turns")
+    assert turns.schema.equals(TURNS, check_metadata=True)
+    old = trajectory_rows("old", ["incorrect", "correct"])
+    assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
+    assert [reader.table(name).num_rows for name in ("credits", "steps")] == [2, 1]
+    assert all(report.damage == () for report in reader.verify())
+    assert compact(reader.run_dir, tmp_path / "out").rows == {"turns": 2, "credits": 2, "steps": 1}

@@ -287,14 +287,15 @@ def test_an_entry_repeated_or_out_of_place_is_refused(run_dir):
         RunReader(run_dir).table("turns")
 
 
-@pytest.mark.parametrize("field", ["FORMAT_VERSION", "SCHEMA_VERSION"])
-def test_a_newer_file_is_refused_with_what_to_install(tmp_path, monkeypatch, field):
+@pytest.mark.parametrize(("field", "current"), [("FORMAT_VERSION", 1), ("SCHEMA_VERSION", 2)])
+def test_a_newer_file_is_refused_with_what_to_install(tmp_path, monkeypatch, field, current):
     from warpsmith.records import schema, segments
 
     with monkeypatch.context() as patch:
-        patch.setattr(segments if field == "FORMAT_VERSION" else schema, field, 2)
+        patch.setattr(segments if field == "FORMAT_VERSION" else schema, field, current + 1)
         write_run(tmp_path)
-    with pytest.raises(NewerFormatError, match=r"version 2; this installation reads up to 1.*newer warpsmith-records"):
+    says = rf"version {current + 1}; this installation reads up to {current}.*newer warpsmith-records"
+    with pytest.raises(NewerFormatError, match=says):
         RunReader(tmp_path).table("turns")
 
 

@@ -74,9 +74,12 @@ def gradient(
         load_policy(model, "float32").model, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32"
     )
     reference = Reference(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
-    made, figures = PolicyUpdate(engine, reference, ranks, config).run(turns(), 0)
-    assert made == 1
-    return engine.gradients, dict(figures)
+    done = PolicyUpdate(engine, reference, ranks, config).run(turns(), 0)
+    assert done.made == 1
+    ratios = {
+        f"ratio_mean/{row}": float(value) for row, value in enumerate(done.rows["ratio_mean"]) if np.isfinite(value)
+    }
+    return engine.gradients, {**done.figures, **ratios}
 
 
 def main() -> None:

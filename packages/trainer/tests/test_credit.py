@@ -42,6 +42,7 @@ def test_turn_credit_compares_the_same_turn_of_a_group() -> None:
     credit = assign(TWO_BY_TWO, "turn", PLAIN)
     assert credit.advantage == pytest.approx([0.09, 0.35, -0.09, -0.35])
     assert (credit.groups, credit.flat_groups) == (2, 0)
+    assert credit.members.tolist() == [2, 2, 2, 2]
 
 
 def test_trajectory_credit_gives_every_turn_the_first_return() -> None:
@@ -56,7 +57,9 @@ def test_final_credit_gives_every_turn_the_last_score() -> None:
 
 def test_a_trajectory_counts_once_whatever_its_length() -> None:
     uneven = turns([(0, 0, 0, 0.0), (0, 0, 1, 0.0), (0, 0, 2, 0.0), (0, 1, 0, 1.0)])
-    assert assign(uneven, "trajectory", PLAIN).advantage == pytest.approx([-0.5, -0.5, -0.5, 0.5])
+    credit = assign(uneven, "trajectory", PLAIN)
+    assert credit.advantage == pytest.approx([-0.5, -0.5, -0.5, 0.5])
+    assert credit.members.tolist() == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,7 @@ def test_invalid_turns_leave_the_baseline() -> None:
     credit = assign(with_invalid, "turn", PLAIN)
     assert credit.advantage == pytest.approx([-0.5, 0.5, 0.0])
     assert credit.counted.tolist() == [True, True, False]
+    assert credit.members.tolist() == [2, 2, 0]
 
 
 def test_an_invalid_last_turn_makes_earlier_returns_unknown() -> None:

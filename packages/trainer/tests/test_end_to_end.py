@@ -175,6 +175,14 @@ def test_grpo_writes_turns_credits_and_steps(grpo_run: tuple[Path, Path, str]) -
         (row["trajectory"], row["turn"]) for row in train if row["valid"]
     }
     assert [(row["step"], row["weight_version"]) for row in steps] == [(1, 1), (2, 2)]
+    assert {(row["role"], row["group"].split("/")[-2], row["after_step"]) for row in turns} == {
+        ("held_out", "before", 0), ("train", "step-1", 0), ("train", "step-2", 1), ("held_out", "after", 2)
+    }  # fmt: skip
+    latest = reader.table("credits", latest=True).to_pylist()
+    assert [row["ratio_mean"] for row in latest] == pytest.approx([1.0] * len(latest), abs=1e-2)
+    assert all(row["ratio_max"] >= row["ratio_mean"] and row["clipped_fraction"] == 0 for row in latest)
+    assert all(row["kl_mean"] >= 0 for row in latest)
+    assert {(row["staleness"], row["group_size"] > 0) for row in latest} == {(0, True)}
     metrics = dict(steps[-1]["metrics"])
     assert abs(metrics["sampler_gap"]) < 1e-3
     assert metrics["probe_gap"] < 1e-3

@@ -33,6 +33,15 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
         assert gap <= 1e-6 * scale + 1e-7, f"{case}: {name} differs by {gap}, largest gradient {scale}"
 
 
+def assert_same_ratios(found: dict[str, float], expected: dict[str, float]) -> None:
+    """The ratio of every turn that counts is known on rank 0, whichever rank trained on it."""
+    names = [f"ratio_mean/{row}" for row in range(6)]
+    assert [name for name in found if name.startswith("ratio_mean/")] == names
+    assert [found[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)
+    by_tokens = sum(expected[name] * tokens for name, tokens in zip(names, (6, 8, 9, 18, 7, 5), strict=True)) / 53
+    assert expected["ratio_mean"] == pytest.approx(by_tokens, rel=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_micro_batches_and_stages_do_not_change_the_gradient(alone, tiny: Path, stage: int) -> None:
@@ -44,6 +53,7 @@ def test_micro_batches_and_stages_do_not_change_the_gradient(alone, tiny: Path, 
         assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)
         assert other["grad_norm"] == pytest.approx(figures["grad_norm"], rel=1e-5)
         assert other["entropy"] == pytest.approx(figures["entropy"], rel=1e-5)
+        assert_same_ratios(other, figures)
 
 
 @pytest.mark.slow
@@ -94,4 +104,5 @@ def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -
     expected, figures = worker().gradient(tiny, alone, 0, 10_000)
     for case, (found, other) in torch.load(out).items():
         assert_same(found, expected, f"two ranks, {case}")
+        assert_same_ratios(other, figures)
         assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)

@@ -12,7 +12,7 @@ from warpsmith.trainer.objective import clip, correction
 from warpsmith.trainer.objective.aggregate import row_weights
 from warpsmith.trainer.objective.divergence import divergence
 from warpsmith.trainer.objective.loss import MicroBatch, policy_loss
-from warpsmith.trainer.objective.metrics import SUMS, figures, token_sums
+from warpsmith.trainer.objective.metrics import SUMS, figures, row_figures, row_sums, token_sums
 from warpsmith.trainer.objective.presets import PRESETS
 from warpsmith.trainer.objective.ratio import log_ratio
 from warpsmith.trainer.objective.spec import ObjectiveSpec
@@ -222,6 +222,25 @@ def test_the_sampler_figures_are_perfect_where_the_two_agree() -> None:
     values = batch(3, 4)
     found = figures(token_sums(MicroBatch(**{**values, "sampler_BT": values["logprobs_BT"]}), ObjectiveSpec()))
     assert (found["sampler_kl"], found["sampler_ess"], found["sampler_gap"]) == (0.0, pytest.approx(1.0), 0.0)
+
+
+def test_the_ratios_of_a_row_are_those_of_its_own_tokens() -> None:
+    values, spec = batch(3, 5), ObjectiveSpec()
+    sums = torch.zeros(4, 5, dtype=torch.float64)
+    for row, place in enumerate((2, 0, 3)):
+        sums[[place]] += row_sums(MicroBatch(**{k: v[[row]] for k, v in values.items()}), spec)
+    found = row_figures(sums, reference=True)
+    for row, place in enumerate((2, 0, 3)):
+        used = values["mask_BT"][row] > 0
+        ratios = (values["logprobs_BT"] - values["sampler_BT"])[row][used].exp()
+        assert found["ratio_mean"][place] == pytest.approx(ratios.mean().item(), rel=1e-5)
+        assert found["ratio_max"][place] == pytest.approx(ratios.max().item(), rel=1e-5)
+    parts = torch.cat([row_sums(MicroBatch(**{k: v[[i]] for k, v in values.items()}), spec) for i in range(3)])
+    whole = row_sums(MicroBatch(**values), spec)
+    assert torch.allclose(whole, parts)
+    assert whole[:, 3].sum() == token_sums(MicroBatch(**values), spec)[SUMS.index("clipped")]
+    assert all(np.isnan(column[1]) for column in found.values())
+    assert np.isnan(row_figures(sums, reference=False)["kl_mean"]).all()
 
 
 def test_no_tokens_give_no_figures() -> None:

@@ -13,7 +13,7 @@ LOST = {"valid": False, "invalid_reason": "evaluation: gone", "reward": None, "r
 
 
 def flat_credit(n: int) -> Credit:
-    return Credit(np.ones(n), np.ones(n, bool), 1, 0)
+    return Credit(np.ones(n), np.ones(n, bool), 1, 0, np.ones(n, np.int64))
 
 
 def test_rows_carry_the_sampled_tokens_with_the_mask_on_the_completion(turns_table) -> None:
@@ -107,5 +107,5 @@ def test_staleness_counts_versions(turns_table) -> None:
 
 
 def test_credit_figures_count_flat_groups() -> None:
-    found = credit_figures(Credit(np.array([0.5, -0.5, 0.0]), np.array([True, True, False]), 4, 3))
+    found = credit_figures(Credit(np.array([0.5, -0.5, 0.0]), np.array([True, True, False]), 4, 3, np.array([2, 2, 0])))
     assert found == {"groups": 4, "flat_groups": 3, "flat_group_rate": 0.75, "advantage_abs_mean": 0.5}

@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -120,6 +120,7 @@ TURNS: Final = _schema(
         _required("sample", pa.int32()),
         _required("turn", pa.int32()),
         _required("num_turns", pa.int32()),
+        pa.field("after_step", pa.int64()),
         # text
         _required("messages", _list_of(MESSAGE)),
         _required("completion", pa.string()),
@@ -232,6 +233,10 @@ def _turn_out_of_range(batch: pa.RecordBatch) -> pa.Array:
     return pc.or_(pc.less(turn, 0), pc.greater_equal(turn, batch.column("num_turns")))
 
 
+def _negative(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.fill_null(pc.less(batch.column(name), 0), False)
+
+
 def _valid_without_reward(batch: pa.RecordBatch) -> pa.Array:
     return pc.and_(batch.column("valid"), pc.is_null(batch.column("reward")))
 
@@ -250,6 +255,7 @@ RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
                 _lengths_differ("completion_ids", "weight_versions"),
             ),
             Rule("turn", "be at least 0 and below num_turns", _turn_out_of_range),
+            Rule("after_step", "be at least 0 or null", _negative("after_step")),
             Rule("reward", "be given where valid is true", _valid_without_reward),
             Rule("reward", "be finite or null", _not_finite("reward")),
             Rule("return", "be finite or null", _not_finite("return")),
@@ -323,8 +329,16 @@ def _with_metric_pairs(row: Row) -> Row:
 
 Migration = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType({})
-"""(table, version) -> the function that turns a batch of that version into one of the next. Empty at version 1."""
+
+def _without_after_step(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Version 1 of `turns` did not say after which step a turn was sampled: null."""
+    column = TURNS.field("after_step")
+    place = batch.schema.get_field_index("num_turns") + 1
+    return batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
+
+
+MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType({("turns", 1): _without_after_step})
+"""(table, version) -> the function that turns a batch of that version into one of the next."""
 
 
 def migrate(

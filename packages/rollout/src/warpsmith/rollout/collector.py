@@ -58,6 +58,7 @@ class Collector:
         label: str,
         seed: int | None = None,
         role: str = "train",
+        after_step: int | None = None,
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
 
@@ -70,6 +71,7 @@ class Collector:
             label: names the collection, for example the step; group names begin with it, so it must be new in the run.
             seed: seed of the sampling; with it the same weights give the same completions (exactly so in fp32).
             role: `train` or `held_out`, for the records.
+            after_step: training steps finished so far, for the records; None outside of a training run.
 
         Raises:
             UsageError: no problem or no sample.
@@ -80,18 +82,25 @@ class Collector:
 
         from warpsmith.records.schema import turns_batch
 
-        rows = await self.collect_rows(problems, samples, label=label, seed=seed, role=role)
+        rows = await self.collect_rows(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
         return pa.Table.from_batches([turns_batch(rows)])
 
     async def collect_rows(
-        self, problems: Sequence[ProblemRow], samples: int, *, label: str, seed: int | None = None, role: str = "train"
+        self,
+        problems: Sequence[ProblemRow],
+        samples: int,
+        *,
+        label: str,
+        seed: int | None = None,
+        role: str = "train",
+        after_step: int | None = None,
     ) -> list[Row]:
         """Return the same turns as rows."""
         if not problems or samples < 1:
             raise UsageError(
                 f"{len(problems)} problems with {samples} samples each give no episode.", "Give at least one of each."
             )
-        around = replace(self._around, seed=seed, role=role)
+        around = replace(self._around, seed=seed, role=role, after_step=after_step)
         room = asyncio.Semaphore(around.config.concurrency)
         episodes = [
             self._episode(around, problem, f"{label}/{index}", sample, room)

@@ -57,6 +57,7 @@ class Surroundings:
         config: everything else.
         run: the run's name, for the records.
         role: what the turns are for: `train` or `held_out`.
+        after_step: training steps finished so far, for the records; None outside of a training run.
         seed: seed of the sampling, or None for none.
         on_turn: told each turn's row as soon as it is known; `return` is not yet.
     """
@@ -68,6 +69,7 @@ class Surroundings:
     config: RolloutConfig
     run: str
     role: str = "train"
+    after_step: int | None = None
     seed: int | None = None
     on_turn: Callable[[Row], None] | None = None
 
@@ -248,6 +250,7 @@ def _row(episode: _Episode, index: int) -> Row:
         "sample": episode.sample,
         "turn": index,
         "num_turns": len(episode.turns),
+        "after_step": around.after_step,
         **_content(episode.turns[index]),
         **_outcome(episode.turns[index]),
     }

@@ -3,13 +3,13 @@
 import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from warpsmith.policy.loading import Policy
@@ -19,6 +19,7 @@ from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.credit import assign
 from warpsmith.trainer.credit.types import Credit
+from warpsmith.trainer.creditrows import CreditedBatch
 from warpsmith.trainer.engine.ranks import Ranks, join, leave
 from warpsmith.trainer.engine.reference import Reference
 from warpsmith.trainer.engine.zero import ZeroEngine
@@ -32,7 +33,7 @@ from warpsmith.trainer.stepfigures import batch_figures, credit_figures, stalene
 from warpsmith.trainer.steplog import StepLog
 from warpsmith.trainer.sync import payload_of, trainer_logprobs
 from warpsmith.trainer.turns import credit_columns, training_turns
-from warpsmith.trainer.update import PolicyUpdate
+from warpsmith.trainer.update import PolicyUpdate, Updated
 
 _SEED_STRIDE = 1_000_003
 
@@ -98,22 +99,24 @@ class _Grpo:
         collected = time.monotonic()
         batch = pa.ipc.open_stream(table).read_all()
         credit = assign(credit_columns(batch), self.config.algorithm.estimator, self.config.algorithm.normalisation)
-        self._write_credits(batch, credit, step, progress.weight_version)
-        updates, trained = self._train(batch, credit, progress)
+        credited = CreditedBatch(batch, credit, self.config.algorithm.estimator, step, progress.weight_version)
+        self._write_credits(credited.rows())
+        trained = self._train(batch, credit, progress)
         trained_at = time.monotonic()
-        version = progress.weight_version + (1 if updates else 0)
-        gap = self._sync(version) if updates else 0.0
+        self._write_credits(credited.rows_with(trained.rows))
+        version = progress.weight_version + (1 if trained.made else 0)
+        gap = self._sync(version) if trained.made else 0.0
         synced_at = time.monotonic()
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
         figures = {
             **batch_figures(batch), **credit_figures(credit), **staleness(batch, progress.weight_version),
-            **trained, **phases, "probe_gap": gap,
+            **trained.figures, **phases, "probe_gap": gap,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         return replace(
             progress,
             step=step,
-            update=progress.update + updates,
+            update=progress.update + trained.made,
             cursor=progress.cursor + self.config.algorithm.prompts_per_step,
             weight_version=version,
             seconds=self.control.seconds,
@@ -130,18 +133,19 @@ class _Grpo:
             label=f"step-{step}",
             seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
             role="train",
+            after_step=step - 1,
         )
         return _as_stream(table.select(_TRAINING_COLUMNS))
 
-    def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> tuple[int, Mapping[str, float]]:
+    def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
         algorithm = self.config.algorithm
         turns = training_turns(
             batch, credit, updates=algorithm.updates_per_step, mask_truncated=algorithm.mask_truncated
         )
         began = time.monotonic()
-        updates, figures = self.update.run(turns, progress.update)
-        tokens = sum(len(row) for row in turns.rows)
-        return updates, {**figures, "train_tokens_per_s": tokens / (time.monotonic() - began)}
+        done = self.update.run(turns, progress.update)
+        speed = sum(len(row) for row in turns.rows) / (time.monotonic() - began)
+        return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 
     def _sync(self, version: int) -> float:
         """Bring the weights to the engines and prove that they arrived; return the probe's gap on rank 0."""
@@ -158,17 +162,22 @@ class _Grpo:
         """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
         if not self.config.held_out.problems:
             return
-        figures = self.ranks.shared(lambda: self._held_out_figures(when))
+        figures = self.ranks.shared(lambda: self._held_out_figures(when, progress.step))
         if self.ranks.drives:
             _add_to_summary(self.config.run.dir / "summary.json", when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 
-    def _held_out_figures(self, when: str) -> dict[str, float]:
+    def _held_out_figures(self, when: str, step: int) -> dict[str, float]:
         session = self._driving()
         section = self.config.held_out
         table = session.collect(
-            session.held_out, section.samples, label=f"held-out/{when}", seed=section.seed, role="held_out"
+            session.held_out,
+            section.samples,
+            label=f"held-out/{when}",
+            seed=section.seed,
+            role="held_out",
+            after_step=step,
         )
         return batch_figures(table)
 
@@ -202,22 +211,8 @@ class _Grpo:
             raise AssertionError("only rank 0 samples")
         return self.session
 
-    def _write_credits(self, batch: pa.Table, credit: Credit, step: int, version: int) -> None:
-        if self.session is None:
-            return
-        rows = [
-            {
-                "run": self.config.run.title,
-                "trajectory": batch["trajectory"][i].as_py(),
-                "turn": batch["turn"][i].as_py(),
-                "estimator": self.config.algorithm.estimator,
-                "advantage": float(credit.advantage[i]),
-                "step": step,
-                "weight_version": version,
-            }
-            for i in np.flatnonzero(credit.counted)
-        ]
-        if rows:
+    def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self.session is not None and rows:
             self.session.writer.append("credits", credits_batch(rows))
 
     def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
@@ -233,8 +228,8 @@ class _Grpo:
 
 
 _TRAINING_COLUMNS = [
-    "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs", "weight_versions", "finish_reason",
-    "sampling", "verdict", "reward", "return", "valid",
+    "run", "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs", "weight_versions",
+    "finish_reason", "sampling", "verdict", "reward", "return", "valid",
 ]  # fmt: skip
 
 _HELD_OUT_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")

@@ -93,10 +93,19 @@ class RolloutSession:
         return chat.prompt_ids(prompt)[:limit]
 
     def collect(
-        self, problems: Sequence[ProblemRow], samples: int, *, label: str, seed: int | None, role: str
+        self,
+        problems: Sequence[ProblemRow],
+        samples: int,
+        *,
+        label: str,
+        seed: int | None,
+        role: str,
+        after_step: int,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records."""
-        table = self._loop.run(self._collector.collect(problems, samples, label=label, seed=seed, role=role))
+        table = self._loop.run(
+            self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
+        )
         self.writer.append("turns", table)
         return table
 

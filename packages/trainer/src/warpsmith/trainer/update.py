@@ -18,7 +18,8 @@ from warpsmith.trainer.engine.rows import Floats, PaddedRows, pad, pad_rows
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.objective.aggregate import row_weights
 from warpsmith.trainer.objective.loss import MicroBatch, policy_loss
-from warpsmith.trainer.objective.metrics import SUMS, figures, token_sums
+from warpsmith.trainer.objective.metrics import ROW_SUMS, SUMS, figures, row_figures, row_sums, token_sums
+from warpsmith.trainer.objective.spec import ObjectiveSpec
 from warpsmith.trainer.turns import TrainingTurns
 
 
@@ -28,6 +29,37 @@ class Plan:
 
     mine: Sequence[Sequence[int]]
     weights_N: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What the updates of a batch came to.
+
+    Attributes:
+        made: how many updates were made; one without a gradient is none.
+        figures: over the whole batch: loss, grad_norm, learning_rate and `objective.metrics.figures`.
+        rows: of each of the N turns, `objective.metrics.row_figures`; NaN for a turn that was not passed through the
+            policy, because it did not count or its advantage is 0.
+    """
+
+    made: int
+    figures: Mapping[str, float]
+    rows: Mapping[str, NDArray[np.float64]]
+
+
+class _Sums:
+    """What the micro-batches of a batch of N turns add up to, on this rank."""
+
+    def __init__(self, turns: int) -> None:
+        self.batch = torch.zeros(len(SUMS) + 1, dtype=torch.float64)
+        self.rows_NF = torch.zeros((turns, len(ROW_SUMS)), dtype=torch.float64)
+
+    def add(self, batch: MicroBatch, spec: ObjectiveSpec, numbers: Sequence[int], loss: Tensor) -> None:
+        """Add a micro-batch that holds the turns `numbers`; without turns its one row is padding."""
+        self.batch[:-1] += token_sums(batch, spec).cpu()
+        self.batch[-1] += float(loss.detach())
+        if numbers:
+            self.rows_NF[list(numbers)] += row_sums(batch, spec).cpu()
 
 
 class PolicyUpdate:
@@ -50,36 +82,31 @@ class PolicyUpdate:
         self.budget = config.zero.micro_batch_tokens
         self.total_updates = config.run.steps * config.algorithm.updates_per_step
 
-    def run(
-        self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None
-    ) -> tuple[int, Mapping[str, float]]:
+    def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
 
         Args:
             turns: the batch, the same on every rank.
             done: updates of the run so far.
             progress: called with (micro-batches done, of how many) of an update.
-
-        Returns:
-            How many updates were made (one without a gradient is none), and figures: loss, grad_norm,
-            learning_rate and those of `warpsmith.trainer.objective.metrics`, over the whole batch.
         """
         self.engine.train()
         old = self._recomputed(turns) if self.algorithm.old_logprobs == "recompute" else list(turns.sampler)
-        sums = torch.zeros(len(SUMS) + 1, dtype=torch.float64)
+        sums = _Sums(len(turns.rows))
         made, norms, rate = 0, [], 0.0
         for number in range(self.algorithm.updates_per_step):
             plan = self._plan(turns, turns.counted & (turns.update == number))
             if plan is None:
                 continue
             rate = learning_rate(self.optimizer, done + made, self.total_updates)
-            sums += self._accumulate(turns, plan, old, progress)
+            self._accumulate(turns, plan, old, sums, progress)
             norms.append(self.engine.step(rate))
             made += 1
-        totals = self.ranks.total(sums)
+        totals = self.ranks.total(sums.batch)
+        rows = row_figures(self.ranks.total(sums.rows_NF), reference=self.reference is not None)
         found = dict(figures(totals[:-1]))
         found |= {"loss": float(totals[-1]) / max(made, 1), "learning_rate": rate, "updates": float(made)}
-        return made, found | ({"grad_norm": float(np.mean(norms))} if norms else {})
+        return Updated(made, found | ({"grad_norm": float(np.mean(norms))} if norms else {}), rows)
 
     def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
         """Return this rank's share of an update, or None where no row has a gradient."""
@@ -96,19 +123,21 @@ class PolicyUpdate:
         return Plan(deal(named, self.ranks.world)[self.ranks.rank], weights)
 
     def _accumulate(
-        self, turns: TrainingTurns, plan: Plan, old: Sequence[Floats], progress: Callable[[int, int], None] | None
-    ) -> Tensor:
-        """Add up the gradient of this rank's micro-batches; return SUMS and the loss."""
-        sums = torch.zeros(len(SUMS) + 1, dtype=torch.float64)
+        self,
+        turns: TrainingTurns,
+        plan: Plan,
+        old: Sequence[Floats],
+        sums: _Sums,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        """Add up the gradient and the sums of this rank's micro-batches."""
         for done, numbers in enumerate(plan.mine, start=1):
             batch = self._micro_batch(turns, plan, old, numbers)
             loss = policy_loss(batch, self.spec)
             self.engine.accumulate(loss, last=done == len(plan.mine))
-            sums[:-1] += token_sums(batch, self.spec).cpu()
-            sums[-1] += float(loss.detach())
+            sums.add(batch, self.spec, numbers, loss)
             if progress is not None:
                 progress(done, len(plan.mine))
-        return sums
 
     def _micro_batch(
         self, turns: TrainingTurns, plan: Plan, old: Sequence[Floats], numbers: Sequence[int]

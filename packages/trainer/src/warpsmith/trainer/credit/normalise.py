@@ -39,19 +39,21 @@ def normalise(samples: Samples, how: Normalisation) -> Credit:
     """
     counted = np.isfinite(samples.value)
     advantage = np.zeros(len(samples.value))
+    members = np.zeros(len(samples.value), np.int64)
     groups = np.unique(samples.group[counted])
     flat = 0
     for group in groups:
         rows = np.flatnonzero(counted & (samples.group == group))
         _, first, unit_of_row = np.unique(samples.unit[rows], return_index=True, return_inverse=True)
         values = samples.value[rows[first]]
+        members[rows] = len(values)
         if _has_no_spread(values):
             flat += 1
             continue
         advantage[rows] = _centred(values, how)[unit_of_row]
     if how.scale == "batch":
         advantage = _scaled_by_batch(advantage, samples, counted, how.deviation)
-    return Credit(advantage=advantage, counted=counted, groups=len(groups), flat_groups=flat)
+    return Credit(advantage=advantage, counted=counted, groups=len(groups), flat_groups=flat, members=members)
 
 
 def _has_no_spread(values: Values) -> bool:

@@ -58,9 +58,11 @@ class Credit:
         counted: true for turns whose value is known.
         groups: baseline groups with at least one known value.
         flat_groups: those of one member or of no spread; their advantages are 0.
+        members: known values behind each turn's baseline, its own among them; 0 where `counted` is false.
     """
 
     advantage: Values
     counted: Flags
     groups: int
     flat_groups: int
+    members: Keys

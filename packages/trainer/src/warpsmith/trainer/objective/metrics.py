@@ -1,8 +1,13 @@
-"""Figures of an update as sums, so that micro-batches and ranks add up to the figures of the whole batch."""
+"""Figures of an update as sums, so that micro-batches and ranks add up to the figures of the whole batch.
+
+`token_sums` are over all tokens of a micro-batch, `row_sums` one row each.
+"""
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from warpsmith.trainer.objective import clip
@@ -16,6 +21,12 @@ SUMS = (
     "sampler_k3", "sampler_weight", "sampler_weight_squared", "sampler_gap",
 )  # fmt: skip
 
+ROW_SUMS = ("tokens", "ratio", "ratio_max", "clipped", "kl_reference")
+"""All add up over micro-batches and ranks because each row is in one of them alone; `ratio_max` is a largest value."""
+
+# Of a log-ratio: beyond it the exponential says nothing more, and might overflow.
+_LOG_RATIO_LIMIT = 20.0
+
 
 def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     """Return the sums named by SUMS over the completion tokens of rows that count, fp64, without gradient."""
@@ -23,7 +34,7 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
         used_BT = (batch.mask_BT > 0) & (batch.weight_B1 > 0)
         ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
         gap_BT = batch.logprobs_BT - batch.sampler_BT
-        weight_BT = gap_BT.clamp(-20, 20).exp()
+        weight_BT = _sampler_ratio(batch)
         kl_BT = torch.zeros_like(gap_BT)
         if batch.reference_BT is not None:
             kl_BT = divergence(batch.logprobs_BT, batch.reference_BT, "k3")
@@ -41,6 +52,52 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
             gap_BT.abs(),
         )
         return torch.stack([column_BT[used_BT].double().sum() for column_BT in columns])
+
+
+def row_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
+    """Return ROW_SUMS of each row's completion tokens, (B, len(ROW_SUMS)) in fp64, without gradient.
+
+    The ratio is trainer to sampler, token by token; `clipped` counts where the clip takes the gradient away, as in
+    `token_sums`.
+    """
+    with torch.no_grad():
+        used_BT = batch.mask_BT > 0
+        ratio_BT = _sampler_ratio(batch)
+        spec_ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
+        kl_BT = torch.zeros_like(ratio_BT)
+        if batch.reference_BT is not None:
+            kl_BT = divergence(batch.logprobs_BT, batch.reference_BT, "k3")
+        clipped_BT = clip.outside(spec_ratio_BT, batch.advantage_B1, spec.clip_low, spec.clip_high)
+
+        def total(column_BT: Tensor) -> Tensor:
+            return torch.where(used_BT, column_BT, torch.zeros_like(column_BT)).double().sum(-1)
+
+        largest_B = torch.where(used_BT, ratio_BT, torch.zeros_like(ratio_BT)).double().amax(-1)
+        return torch.stack(
+            [total(torch.ones_like(ratio_BT)), total(ratio_BT), largest_B, total(clipped_BT), total(kl_BT)], dim=-1
+        )
+
+
+def row_figures(sums: Tensor, *, reference: bool) -> Mapping[str, NDArray[np.float64]]:
+    """Return the ratio columns of `credits` from summed ROW_SUMS of N rows, each (N,); NaN where nothing was computed.
+
+    Args:
+        sums: (N, len(ROW_SUMS)); rows that no micro-batch held are 0.
+        reference: whether there was a reference policy; without one `kl_mean` is NaN.
+    """
+    total = dict(zip(ROW_SUMS, sums.numpy().T, strict=True))
+    tokens = np.where(total["tokens"] > 0, total["tokens"], np.nan)
+    return {
+        "ratio_mean": total["ratio"] / tokens,
+        "ratio_max": np.where(np.isnan(tokens), np.nan, total["ratio_max"]),
+        "clipped_fraction": total["clipped"] / tokens,
+        "kl_mean": total["kl_reference"] / tokens if reference else np.full(len(tokens), np.nan),
+    }
+
+
+def _sampler_ratio(batch: MicroBatch) -> Tensor:
+    """Return the importance weight trainer / sampler of each token, (B, T)."""
+    return (batch.logprobs_BT - batch.sampler_BT).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
 
 
 def figures(sums: Tensor) -> Mapping[str, float]:
