@@ -1,8 +1,9 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.reward import RewardConfig
@@ -42,6 +43,64 @@ class EngineConfig(_Section):
     update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")
 
 
+class EvaluationConfig(_Section):
+    """Where candidates are judged: beside the sampler, in actors of a Ray cluster, or on evaluation servers."""
+
+    where: Literal["process", "ray", "server"] = Field(
+        default="process", description="An evaluator of this process, `actors` in Ray, or `servers`."
+    )
+    actors: int = Field(default=1, ge=1, le=1024, description="Ray: evaluators, spread over the nodes.")
+    cores: int = Field(
+        default=1, ge=1, le=1024, description="Ray: cores that each actor reserves, and evaluations at once in it."
+    )
+    max_restarts: int = Field(default=3, ge=0, description="Ray: restarts of one actor before it is given up.")
+    start_timeout_s: float = Field(default=180.0, gt=0, description="Ray: deadline of placing and starting the actors.")
+    servers: tuple[str, ...] = Field(default=(), description="Server: addresses, for example `http://10.0.0.7:18188`.")
+    token_env: str = Field(
+        default="WARPSMITH_EVALUATOR_TOKEN",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Server: environment variable that holds the token; the token itself stands in no file.",
+    )
+    deadline_s: float = Field(
+        default=120.0, gt=0, description="Ray, server: deadline of one verdict, its retries included."
+    )
+    retries: int = Field(
+        default=2, ge=0, le=10, description="Ray, server: times a lost or `invalid` evaluation is asked elsewhere."
+    )
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Take `a,b` from a command line for a list of two."""
+        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("servers")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for server in value:
+            if not _is_address(server):
+                raise ValueError(f"{server!r} is no address of a server; write it as http://10.0.0.7:18188")
+        return tuple(server.rstrip("/") for server in value)
+
+    @model_validator(mode="after")
+    def _servers_where_needed(self) -> Self:
+        if self.where == "server" and not self.servers:
+            raise ValueError('where = "server" needs servers = ["http://HOST:18188"]')
+        if self.where != "server" and self.servers:
+            raise ValueError(f'servers are given, but where is "{self.where}"; set where = "server"')
+        return self
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        )
+    except ValueError:
+        return False
+
+
 class RolloutConfig(_Section):
     """What is asked, how it is sampled, judged and scored, and when an episode ends."""
 
@@ -62,6 +121,9 @@ class RolloutConfig(_Section):
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
+    evaluation: EvaluationConfig = Field(
+        default_factory=EvaluationConfig, description="Where candidates are judged; `[evaluator]` says how."
+    )
 
     @property
     def prompt_budget(self) -> int:
@@ -74,5 +136,14 @@ class RolloutConfig(_Section):
             raise ValueError(
                 f"prompt_tokens ({self.prompt_tokens}) and sampling.max_tokens ({self.sampling.max_tokens}) do not fit "
                 f"engine.max_model_len ({self.engine.max_model_len}): lower one of them, or raise the last"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _verdicts_come_in_time(self) -> Self:
+        if self.evaluation.where != "process" and self.evaluation.deadline_s > self.evaluate_timeout_s:
+            raise ValueError(
+                f"evaluation.deadline_s ({self.evaluation.deadline_s:g}) is more than evaluate_timeout_s "
+                f"({self.evaluate_timeout_s:g}), after which nobody waits for a verdict: lower it, or raise the other"
             )
         return self

@@ -27,6 +27,14 @@ class EngineDiedError(EngineError):
     """The sampler's process or thread is gone."""
 
 
+class ActorLostError(RolloutError):
+    """A Ray actor died, or cannot be reached."""
+
+
+class ActorFailedError(RolloutError):
+    """A Ray actor raised an error that is none of ours."""
+
+
 class DeadlinePassedError(RolloutError):
     """A wait reached its deadline; the message names what was awaited."""
 

@@ -1,7 +1,9 @@
 """One sampling session of a command: engine, evaluator and collector, opened and closed together."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -9,6 +11,7 @@ from warpsmith.rollout.collector import Collector, Rows
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.episodes import Row
+from warpsmith.rollout.judges import open_judge
 
 
 def sample_turns(
@@ -23,8 +26,10 @@ def sample_turns(
     role: str,
     on_trajectory: Callable[[Rows], None],
 ) -> list[Row]:
-    """Return the turns of `samples` episodes for each problem, sampled by a checkpoint in this process."""
-    from warpsmith.evaluator import Evaluator
+    """Return the turns of `samples` episodes for each problem, sampled by a checkpoint in this process.
+
+    Evaluators in Ray are placed on the cluster that `RAY_ADDRESS` names, or on a local one that ends with the session.
+    """
     from warpsmith.policy.loading import load_chat
     from warpsmith.rollout.engines.start import start_engine
 
@@ -38,5 +43,17 @@ def sample_turns(
         finally:
             await engine.close()
 
-    with Evaluator(evaluator_config) as judge:
+    with _cluster(config), open_judge(config.evaluation, evaluator_config) as judge:
         return asyncio.run(collected())
+
+
+@contextmanager
+def _cluster(config: RolloutConfig) -> Iterator[None]:
+    """Be connected to Ray where the evaluators are actors."""
+    if config.evaluation.where != "ray":
+        yield
+        return
+    from warpsmith.rollout.engines.cluster import ray_session
+
+    with ray_session(os.environ.get("RAY_ADDRESS")):
+        yield

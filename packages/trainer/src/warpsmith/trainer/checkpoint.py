@@ -143,8 +143,8 @@ def read_state(path: Path) -> dict[str, Any]:
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
-    "held_out", "sync", "evaluator", "zero.micro_batch_tokens", "zero.bucket_elements", "zero.timeout_minutes",
-    "policy.gradient_checkpointing", "data.eval_every",
+    "held_out", "sync", "evaluator", "rollout.evaluation", "zero.micro_batch_tokens", "zero.bucket_elements",
+    "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from warpsmith.evaluator import Evaluator
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout import console
@@ -19,6 +18,7 @@ from warpsmith.rollout.engines.actor import RemoteEngine
 from warpsmith.rollout.engines.cluster import ray_session
 from warpsmith.rollout.engines.pool import EnginePool
 from warpsmith.rollout.engines.weights import checkpoint_shapes
+from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.trainer import sync
 from warpsmith.trainer.config.grpo import TrainerConfig
@@ -65,7 +65,7 @@ class RolloutSession:
                 ]
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
-            self._evaluator = stack.enter_context(Evaluator(self.config.evaluator))
+            self._judge = stack.enter_context(open_judge(rollout.evaluation, self.config.evaluator))
             self._stack = stack.pop_all()
         return self
 
@@ -82,7 +82,7 @@ class RolloutSession:
         """
         self._loop.run(self._pool.ready())
         self._collector = Collector(
-            self._pool, self._evaluator, chat, self.config.rollout,
+            self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
         )  # fmt: skip
 

@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from warpsmith.records.errors import WarpsmithError
+from warpsmith.rollout.actors import answered
 from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.start import start_engine
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError
+from warpsmith.rollout.errors import ActorFailedError, ActorLostError, EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -150,34 +149,16 @@ class RemoteEngine:
         ray.kill(self._actor)
 
     async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
-        import ray
-        from ray.exceptions import RayActorError, RayError, RayTaskError
-
         try:
-            return await within(seconds, reference, f"{self.name} {what}")
-        except (asyncio.CancelledError, DeadlinePassedError):
-            # Nobody waits any more: the actor drops the request instead of sampling it to the end.
-            ray.cancel(reference)
-            raise
-        except RayActorError as error:
-            raise EngineDiedError(
-                f"The actor of {self.name} died: {_first_line(error)}", "It can be restarted."
-            ) from error
-        except RayTaskError as error:
-            # Our own errors arrive inside Ray's; the caller is to see them as they were raised.
-            if isinstance(error.cause, WarpsmithError):
-                raise error.cause from None
-            raise EngineError(f"{self.name} failed: {_first_line(error.cause)}", "See the actor's log.") from error
-        except RayError as error:
-            raise EngineDiedError(f"{self.name} cannot be reached: {_first_line(error)}", "See Ray's log.") from error
+            return await answered(reference, seconds, self.name, what)
+        except ActorLostError as error:
+            raise EngineDiedError(error.message, error.remedy) from error
+        except ActorFailedError as error:
+            raise EngineError(error.message, error.remedy) from error
 
 
 def _default_options(config: EngineConfig) -> dict[str, Any]:
     return {"num_cpus": 1, "num_gpus": config.tensor_parallel_size if config.device == "cuda" else 0}
-
-
-def _first_line(error: object) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 async def started(engines: Sequence[RemoteEngine]) -> None:

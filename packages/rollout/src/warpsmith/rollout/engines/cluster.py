@@ -41,11 +41,17 @@ def ray_session(
             address=address or "local", log_to_driver=False, logging_level="ERROR", **(local if address is None else {})
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        # A connection that failed half way would be in the way of the next one.
+        ray.shutdown()
         where = address or "a local instance"
-        raise EngineError(
-            f"Ray cannot be started on {where}: {error}.", "Check the address and free memory."
-        ) from error
+        raise EngineError(f"Ray cannot be started on {where}: {error}.", _remedy(error)) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _remedy(error: Exception) -> str:
+    if "ersion mismatch" in str(error):
+        return "All nodes of a cluster need the same Ray and the same Python: install requirements/cpu.lock on each."
+    return "Check the address and free memory."

@@ -1,0 +1,38 @@
+"""Opens the judge that a configuration names: in this process, in Ray actors, or on evaluation servers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.judging import Judge
+
+
+@contextmanager
+def open_judge(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator[Judge]:
+    """Yield a judge that is ready, and end what it started afterwards.
+
+    Args:
+        config: where candidates are judged. For `ray` this process must be connected to a cluster.
+        evaluator: how they are judged. A server has settings of its own; of these it must meet `minimum_isolation`.
+
+    Raises:
+        EvaluatorError: the evaluator cannot start, no server can be reached, or one contains workers too weakly.
+        UsageError: the cluster has fewer cores than the actors ask for.
+    """
+    match config.where:
+        case "process":
+            from warpsmith.evaluator import Evaluator
+
+            with Evaluator(evaluator) as local:
+                yield local
+        case "ray":
+            from warpsmith.rollout.ray_judge import RayJudge
+
+            with RayJudge(config, evaluator) as spread:
+                yield spread
+        case "server":
+            from warpsmith.rollout.server_judge import ServerJudge
+
+            with ServerJudge(config, evaluator) as remote:
+                yield remote

@@ -1,0 +1,268 @@
+"""Evaluators in Ray actors, spread over the nodes of a cluster, behind the one face of a judge."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
+from warpsmith.rollout.actors import answered
+from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+_LOG = logging.getLogger(__name__)
+
+_CALLS_AT_ONCE = 4096
+"""Requests that wait in one actor; its evaluator runs as many as it has slots, and one more call must get through."""
+
+
+class EvaluatorActor:
+    """The class that runs inside an actor: one evaluator with its judge."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        from warpsmith.evaluator import Evaluator
+
+        self._evaluator = Evaluator(EvaluatorConfig(**config))
+
+    async def start(self) -> str:
+        """Start the judge and return the id of the node; errors as for `Evaluator`."""
+        import ray
+
+        await asyncio.to_thread(self._evaluator.__enter__)
+        return str(ray.get_runtime_context().get_node_id())
+
+    async def evaluate(
+        self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
+    ) -> dict[str, Any]:
+        """Return the record of the verdict; see `Evaluator.evaluate`."""
+        verdict = await self._evaluator.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
+        return verdict.to_record()
+
+
+@dataclass(eq=False)
+class _Member:
+    """One actor's place: whoever holds it, and what became of those before."""
+
+    number: int
+    actor: "ActorHandle"
+    node: str = ""
+    running: int = 0
+    restarts: int = 0
+    revival: "asyncio.Task[None] | None" = None
+    given_up: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"evaluator actor {self.number}{f' on node {self.node[:8]}' if self.node else ''}"
+
+    @property
+    def serves(self) -> bool:
+        return self.revival is None and self.given_up is None
+
+
+class RayJudge:
+    """Judges in `actors` Ray actors. A context manager; then use it within one event loop.
+
+    The least loaded actor takes the next request. An actor that dies is replaced, at most `max_restarts` times, and
+    what it was asked is asked again elsewhere, as is what ended as `invalid`. A request that is lost more often than
+    `retries` times ends as `invalid`: never as a score.
+
+    Args:
+        config: number, size and deadlines of the actors.
+        evaluator: settings of each actor's evaluator; it has `cores` slots unless these say otherwise.
+    """
+
+    def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
+        self.config = config
+        self.lost = 0
+        slots = evaluator.slots if "slots" in evaluator.model_fields_set else config.cores
+        self._settings = evaluator.model_copy(update={"slots": slots}).model_dump()
+        self._members: list[_Member] = []
+
+    def __enter__(self) -> Self:
+        """Place and start all actors.
+
+        Raises:
+            UsageError: the cluster has too few cores.
+            EvaluatorError: an evaluator cannot start on its node, or was not placed in time.
+        """
+        _check_room(self.config)
+        for number in range(self.config.actors):
+            self._members.append(_Member(number, self._new_actor()))
+        try:
+            self._await_start()
+        except BaseException:
+            self._kill_all()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kill_all()
+
+    async def evaluate_async(
+        self, problem: Problem, candidate: str, *, trials: int | None = None, timeout_s: float | None = None
+    ) -> Verdict:
+        """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
+
+        Raises:
+            BadProblemError: the problem itself cannot be judged.
+            DeadlinePassedError: no verdict came within `deadline_s`.
+            JudgeUnavailableError: every actor died more often than it may.
+        """
+        try:
+            async with asyncio.timeout(self.config.deadline_s):
+                return await self._judged(problem, candidate, trials, timeout_s)
+        except TimeoutError:
+            raise DeadlinePassedError(
+                f"Waited {self.config.deadline_s:g} s for a verdict of the evaluator actors on a kernel for "
+                f"{problem.name}; it did not come.",
+                "Raise evaluation.deadline_s, or give more actors or cores.",
+            ) from None
+
+    async def _judged(self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None) -> Verdict:
+        causes: list[str] = []
+        avoided: _Member | None = None
+        for _ in range(self.config.retries + 1):
+            member = await self._next(avoided)
+            actor, avoided = member.actor, member
+            member.running += 1
+            try:
+                verdict = await self._asked(member, problem, candidate, trials, timeout_s)
+            except ActorLostError as error:
+                self.lost += 1
+                causes.append(error.message)
+                self._replace(member, actor, error.message)
+                continue
+            finally:
+                member.running -= 1
+            if verdict.status != "invalid":
+                return verdict
+            causes.append(f"{member.name}: {verdict.error_message}")
+        return invalid(f"No actor gave a verdict, asked {len(causes)} times: {' '.join(causes)}")
+
+    async def _asked(
+        self, member: _Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
+    ) -> Verdict:
+        call = member.actor.evaluate.remote(problem, candidate, trials, timeout_s)
+        try:
+            record = await answered(call, self.config.deadline_s, member.name, "to judge a candidate")
+        except ActorFailedError as error:
+            return invalid(error.message)
+        return Verdict.from_record(record)
+
+    async def _next(self, avoided: _Member | None) -> _Member:
+        """Return the least loaded member that serves, another than `avoided` if there is one; wait for one if none."""
+        while not (serving := [member for member in self._members if member.serves]):
+            revivals = [member.revival for member in self._members if member.revival is not None]
+            if not revivals:
+                raise JudgeUnavailableError(
+                    f"All {len(self._members)} evaluator actors are gone: {self._members[0].given_up}",
+                    "See Ray's logs of the actors; raise evaluation.max_restarts once the cause is mended.",
+                )
+            await asyncio.wait(revivals, return_when=asyncio.FIRST_COMPLETED)
+        return min(serving, key=lambda member: (member is avoided, member.running))
+
+    def _replace(self, member: _Member, dead: "ActorHandle", cause: str) -> None:
+        """Start a new actor in the place of a dead one, once for all requests that saw it die."""
+        if member.actor is dead and member.serves:
+            member.revival = asyncio.ensure_future(self._revive(member, cause))
+
+    async def _revive(self, member: _Member, cause: str) -> None:
+        try:
+            while member.restarts < self.config.max_restarts:
+                member.restarts += 1
+                _LOG.warning("%s Restart %d of %d.", cause, member.restarts, self.config.max_restarts)
+                _kill(member.actor)
+                member.actor, member.node = self._new_actor(), ""
+                start = member.actor.start.remote()
+                try:
+                    member.node = await answered(start, self.config.start_timeout_s, member.name, "to start")
+                except (ActorLostError, ActorFailedError, DeadlinePassedError, EvaluatorError) as error:
+                    cause = error.message
+                else:
+                    return
+            member.given_up = cause
+        finally:
+            member.revival = None
+
+    def _new_actor(self) -> "ActorHandle":
+        import ray
+
+        options = {
+            "num_cpus": self.config.cores,
+            "max_concurrency": _CALLS_AT_ONCE,
+            "scheduling_strategy": "SPREAD",
+            # The restarts are ours: bounded, and only once the new judge has started is it asked anything.
+            "max_restarts": 0,
+        }
+        return ray.remote(EvaluatorActor).options(**options).remote(self._settings)
+
+    def _await_start(self) -> None:
+        import ray
+        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+        starts = [member.actor.start.remote() for member in self._members]
+        try:
+            nodes = ray.get(starts, timeout=self.config.start_timeout_s)
+        except GetTimeoutError:
+            raise JudgeUnavailableError(
+                f"{self.config.actors} evaluator actors of {self.config.cores} cores each did not start within "
+                f"{self.config.start_timeout_s:g} s; the cluster has {_free_cores():g} cores free.",
+                "Ask for fewer actors or cores, add nodes, or raise evaluation.start_timeout_s.",
+            ) from None
+        except RayTaskError as error:
+            if isinstance(error.cause, EvaluatorError):
+                raise error.cause from None
+            raise JudgeUnavailableError(
+                f"An evaluator actor failed to start: {error.cause}.",
+                "The packages must be installed alike on all nodes.",
+            ) from error
+        except RayError as error:
+            raise JudgeUnavailableError(
+                f"An evaluator actor died at its start: {error}", "See Ray's logs of that node."
+            ) from error
+        for member, node in zip(self._members, nodes, strict=True):
+            member.node = node
+
+    def _kill_all(self) -> None:
+        """End all actors; a judge whose actor is gone ends its workers and itself."""
+        for member in self._members:
+            if member.revival is not None:
+                member.revival.cancel()
+            _kill(member.actor)
+        self._members.clear()
+
+
+def _check_room(config: EvaluationConfig) -> None:
+    import ray
+
+    wanted, there = config.actors * config.cores, ray.cluster_resources().get("CPU", 0)
+    if wanted > there:
+        raise UsageError(
+            f"{config.actors} evaluator actors of {config.cores} cores each ask for {wanted} cores; the Ray cluster "
+            f"has {there:g}.",
+            "Lower evaluation.actors or evaluation.cores, or add nodes.",
+        )
+
+
+def _free_cores() -> float:
+    import ray
+
+    return float(ray.available_resources().get("CPU", 0))
+
+
+def _kill(actor: "ActorHandle") -> None:
+    import ray
+
+    if ray.is_initialized():
+        ray.kill(actor)

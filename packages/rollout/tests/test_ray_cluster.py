@@ -1,0 +1,68 @@
+"""Evaluators on a cluster of two logical nodes, and a cluster of another version."""
+
+import asyncio
+from contextlib import contextmanager
+
+import pytest
+
+from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.engines.cluster import ray_session
+from warpsmith.rollout.errors import EngineError
+from warpsmith.rollout.judges import open_judge
+from warpsmith.rollout.judging import as_problem
+
+pytestmark = pytest.mark.slow
+
+EVALUATOR = EvaluatorConfig(ready_workers=1, memory_bytes=1 << 30)
+CONFIG = EvaluationConfig(where="ray", actors=2, start_timeout_s=120)
+
+
+async def until_running(judge, count):
+    async with asyncio.timeout(60):
+        while sum(member.running for member in judge._members) < count:
+            await asyncio.sleep(0.01)
+
+
+@contextmanager
+def cluster_of(*cores):
+    """A cluster of logical nodes, each with its own raylet."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        nodes = [
+            cluster.add_node(num_cpus=count, object_store_memory=96 << 20, include_dashboard=False) for count in cores
+        ]
+        cluster.wait_for_nodes()
+        yield cluster, nodes
+    finally:
+        cluster.shutdown()
+
+
+def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(problem):
+    async def go(judge, cluster, nodes):
+        assert len({member.node for member in judge._members}) == 2
+        asked = [
+            asyncio.ensure_future(judge.evaluate_async(as_problem(problem), f"{problem.solution}\n# {n}", trials=5))
+            for n in range(4)
+        ]
+        await until_running(judge, 4)
+        await asyncio.to_thread(cluster.remove_node, nodes[1])
+        assert {v.status for v in await asyncio.gather(*asked)} == {"correct"}
+        assert judge.lost >= 1
+
+    with cluster_of(3, 1) as (cluster, nodes), ray_session(cluster.address), open_judge(CONFIG, EVALUATOR) as judge:
+        asyncio.run(go(judge, cluster, nodes))
+
+
+def test_a_cluster_of_another_version_is_named_with_what_to_do():
+    with cluster_of(1) as (cluster, _):
+        import ray
+
+        gcs = ray._raylet.GcsClient(address=cluster.address)
+        entry = (b"CLUSTER_METADATA", b"cluster")
+        told = gcs.internal_kv_get(*entry)
+        gcs.internal_kv_put(entry[0], told.replace(ray.__version__.encode(), b"1.99.0"), True, entry[1])
+        with pytest.raises(EngineError, match="same Ray and the same Python"), ray_session(cluster.address):
+            pass
