@@ -14,6 +14,7 @@
 #include "core/failure.h"
 #include "protocol/buffer.h"
 #include "protocol/channel.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/policy.h"
 #include "sandbox/probe.h"
 #include "sandbox/process.h"
@@ -91,7 +92,7 @@ void check_signals() {
 // --- named tuples ---
 
 struct TupleTypes {
-  py::object frame, bind, layer, spawned, in_child, exit;
+  py::object frame, bind, layer, spawned, in_child, exit, cgroup_events;
 };
 
 py::gil_safe_call_once_and_store<TupleTypes>& tuple_types() {
@@ -108,9 +109,10 @@ TupleTypes make_tuple_types() {
   return {new_tuple("Frame", "kind payload fds"),
           new_tuple("Bind", "source target writable", py::make_tuple(false)),
           new_tuple("Layer", "name available detail remedy"),
-          new_tuple("Spawned", "pid pidfd output_fd tier"),
+          new_tuple("Spawned", "pid pidfd output_fd tier cgroup"),
           new_tuple("InChild", "fd tier"),
-          new_tuple("Exit", "code signal")};
+          new_tuple("Exit", "code signal"),
+          new_tuple("CgroupEvents", "limit_reached killed")};
 }
 
 // --- frames ---
@@ -233,10 +235,10 @@ void bind_policy(py::module_& module) {
       .def(py::init([](const py::iterable& binds, std::vector<std::string> exec_paths,
                        std::map<std::string, std::string> environment, std::string scratch_path,
                        bool scratch_executable, bool shared_memory, std::uint64_t scratch_bytes,
-                       std::uint64_t scratch_inodes, std::uint64_t memory_bytes, std::uint64_t processes,
-                       std::uint64_t open_files, std::uint64_t file_bytes, std::uint64_t cpu_seconds,
-                       std::uint64_t output_bytes, const std::string& strongest_tier,
-                       const std::string& minimum_tier) {
+                       std::uint64_t scratch_inodes, std::uint64_t memory_bytes,
+                       std::uint64_t address_space_bytes, std::uint64_t processes, std::uint64_t open_files,
+                       std::uint64_t file_bytes, std::uint64_t cpu_seconds, std::uint64_t output_bytes,
+                       const std::string& strongest_tier, const std::string& minimum_tier) {
              Policy policy{binds_from(binds),
                            std::move(exec_paths),
                            std::move(environment),
@@ -246,6 +248,7 @@ void bind_policy(py::module_& module) {
                            scratch_bytes,
                            scratch_inodes,
                            memory_bytes,
+                           address_space_bytes,
                            processes,
                            open_files,
                            file_bytes,
@@ -261,9 +264,9 @@ void bind_policy(py::module_& module) {
            py::arg("scratch_executable") = safe.scratch_executable,
            py::arg("shared_memory") = safe.shared_memory, py::arg("scratch_bytes") = safe.scratch_bytes,
            py::arg("scratch_inodes") = safe.scratch_inodes, py::arg("memory_bytes") = safe.memory_bytes,
-           py::arg("processes") = safe.processes, py::arg("open_files") = safe.open_files,
-           py::arg("file_bytes") = safe.file_bytes, py::arg("cpu_seconds") = safe.cpu_seconds,
-           py::arg("output_bytes") = safe.output_bytes,
+           py::arg("address_space_bytes") = safe.address_space_bytes, py::arg("processes") = safe.processes,
+           py::arg("open_files") = safe.open_files, py::arg("file_bytes") = safe.file_bytes,
+           py::arg("cpu_seconds") = safe.cpu_seconds, py::arg("output_bytes") = safe.output_bytes,
            py::arg("strongest_tier") = tier_name(safe.strongest_tier),
            py::arg("minimum_tier") = tier_name(safe.minimum_tier))
       .def_property_readonly("binds", binds_to)
@@ -275,6 +278,7 @@ void bind_policy(py::module_& module) {
       .def_readonly("scratch_bytes", &Policy::scratch_bytes)
       .def_readonly("scratch_inodes", &Policy::scratch_inodes)
       .def_readonly("memory_bytes", &Policy::memory_bytes)
+      .def_readonly("address_space_bytes", &Policy::address_space_bytes)
       .def_readonly("processes", &Policy::processes)
       .def_readonly("open_files", &Policy::open_files)
       .def_readonly("file_bytes", &Policy::file_bytes)
@@ -295,12 +299,13 @@ void replace_python_environment(const std::map<std::string, std::string>& variab
   environment.attr("update")(variables);
 }
 
-py::object spawn_worker(const Policy& policy, int fd) {
+py::object spawn_worker(const Policy& policy, int fd, Cgroups* cgroups) {
   const ForkHooks hooks{[] { PyOS_BeforeFork(); }, [] { PyOS_AfterFork_Parent(); }};
-  SpawnResult result = spawn(policy, fd, hooks);
+  SpawnResult result = spawn(policy, fd, hooks, cgroups);
   const TupleTypes& types = tuple_types().get_stored();
   if (!result.in_child())
-    return types.spawned(result.pid, result.pidfd.release(), result.output.release(), tier_name(result.tier));
+    return types.spawned(result.pid, result.pidfd.release(), result.output.release(), tier_name(result.tier),
+                         result.cgroup);
   replace_python_environment(policy.worker_environment(result.tier));
   PyOS_AfterFork_Child();
   return types.in_child(fd, tier_name(result.tier));
@@ -336,8 +341,29 @@ py::list denied_system_calls() {
   return result;
 }
 
+// --- cgroups ---
+
+py::object remove_cgroup(Cgroups& cgroups, const std::string& name) {
+  CgroupEvents events;
+  {
+    const py::gil_scoped_release released;
+    events = cgroups.remove(name);
+  }
+  return tuple_types().get_stored().cgroup_events(events.limit_reached, events.killed);
+}
+
+void bind_cgroups(py::module_& module) {
+  py::class_<Cgroups>(module, "Cgroups", "A process's own directory for the cgroups of its workers.",
+                      py::is_final())
+      .def_static("open", &Cgroups::open)
+      .def_property_readonly("path", &Cgroups::path)
+      .def_property_readonly("controllers", &Cgroups::controllers)
+      .def("remove", remove_cgroup, py::arg("name"))
+      .def("close", &Cgroups::close, py::call_guard<py::gil_scoped_release>());
+}
+
 void bind_workers(py::module_& module) {
-  module.def("spawn", spawn_worker, py::arg("policy"), py::arg("fd"));
+  module.def("spawn", spawn_worker, py::arg("policy"), py::arg("fd"), py::arg("cgroups") = py::none());
   module.def("kill", kill_worker, py::arg("pidfd"));
   module.def("wait", wait_released, py::arg("pidfd"), py::arg("timeout_s") = py::none());
   module.def("probe", probe_machine);
@@ -362,12 +388,13 @@ PYBIND11_MODULE(_native, module) {
   });
   for (const py::object& type :
        {errors.native, errors.frame, errors.peer_closed, errors.deadline, tuples.frame, tuples.bind,
-        tuples.layer, tuples.spawned, tuples.in_child, tuples.exit})
+        tuples.layer, tuples.spawned, tuples.in_child, tuples.exit, tuples.cgroup_events})
     module.add_object(py::str(type.attr("__name__")).cast<std::string>().c_str(), type);
   module.attr("MAX_PAYLOAD_BYTES") = kMaxPayloadBytes;
   module.attr("MAX_FRAME_FDS") = kMaxFrameFds;
   bind_channel(module);
   bind_buffer(module);
   bind_policy(module);
+  bind_cgroups(module);
   bind_workers(module);
 }

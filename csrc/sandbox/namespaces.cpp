@@ -13,6 +13,9 @@
 #include "core/failure.h"
 #include "sandbox/sys.h"
 
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ull
+#endif
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
@@ -59,7 +62,7 @@ unsigned long long worker_namespaces() {
          CLONE_NEWCGROUP;
 }
 
-Forked fork_into(unsigned long long flags) {
+Forked fork_into(unsigned long long flags, int cgroup_fd) {
   int pidfd = -1;
   RobustList robust;
   robust.remember();
@@ -68,6 +71,10 @@ Forked fork_into(unsigned long long flags) {
   args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
   args.child_tid = reinterpret_cast<std::uintptr_t>(thread_id_address());
   args.exit_signal = SIGCHLD;
+  if (cgroup_fd >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
+  }
   const int pid = sys::clone3(&args, sizeof args);
   if (pid < 0) throw system_failure(kLayer, "clone3", errno, kRemedy);
   if (pid == 0) {

@@ -16,8 +16,9 @@ struct Forked {
 unsigned long long worker_namespaces();
 
 /// Fork with clone3 into the namespaces of `flags`. The C library's record of the child's thread id is kept
-/// right. Raises Failure in the parent.
-Forked fork_into(unsigned long long flags);
+/// right. The child begins in the cgroup whose directory is open as `cgroup_fd`, where that is given. Raises
+/// Failure in the parent.
+Forked fork_into(unsigned long long flags, int cgroup_fd = -1);
 
 /// Fork without namespaces; the child has a pidfd all the same. Raises Failure in the parent.
 Forked fork_plain();

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -20,6 +21,7 @@
 #include "core/unique_fd.h"
 #include "protocol/buffer.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/landlock.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/process.h"
@@ -35,9 +37,8 @@ constexpr double kPatienceSeconds = 30;
 constexpr char kFieldEnd = '\x1f';
 constexpr char kLayerEnd = '\x1e';
 constexpr const char* kCgroupRemedy =
-    "Start the evaluator in a cgroup v2 subtree that is delegated to it, for example by systemd-run --user "
-    "--scope "
-    "-p Delegate=yes; without one, total memory and processes are bounded by rlimits alone.";
+    "Delegate it as well: systemd delegates memory and pids together; elsewhere write +memory +pids to the "
+    "parent's cgroup.subtree_control.";
 
 // Runs `attempt`; its Failure becomes the layer's detail and remedy.
 Layer try_layer(const std::string& name, const std::function<std::string()>& attempt) {
@@ -76,16 +77,17 @@ std::string enter_namespace(unsigned long long flags) {
 }
 
 // A worker with no binds at this tier, from start to end.
-void start_worker(Tier tier) {
+void start_worker(Tier tier, Cgroups* cgroups = nullptr) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw system_failure("probe", "socketpair", errno);
   const UniqueFd ours(ends[0]), theirs(ends[1]);
   Policy policy;
   policy.strongest_tier = policy.minimum_tier = tier;
-  const SpawnResult worker = spawn(policy, theirs.get(), {[] {}, [] {}});
+  const SpawnResult worker = spawn(policy, theirs.get(), {[] {}, [] {}}, cgroups);
   if (worker.in_child()) ::_exit(0);
   wait_worker(worker.pidfd.get(), Deadline::never(), {});
+  if (cgroups != nullptr) cgroups->remove(worker.cgroup);
 }
 
 std::string landlock_detail() {
@@ -96,35 +98,21 @@ std::string landlock_detail() {
   return "ABI " + std::to_string(abi);
 }
 
-// The directory of this process in the cgroup v2 hierarchy, wherever that is mounted.
-std::string own_cgroup() {
-  std::string mounted, path;
-  const std::string mounts = read_text("/proc/self/mounts").value_or("");
-  for (const std::string_view line : split(mounts, '\n')) {
-    const auto fields = words(line);
-    if (fields.size() > 2 && fields[2] == "cgroup2") mounted = fields[1];
-  }
-  const std::string groups = read_text("/proc/self/cgroup").value_or("");
-  for (const std::string_view line : split(groups, '\n'))
-    if (line.starts_with("0::")) path = line.substr(3);
-  if (mounted.empty() || path.empty())
-    throw Failure(FailureKind::kNative, "cgroup", "find", ENOENT, "No cgroup v2 hierarchy is mounted.",
-                  kCgroupRemedy);
-  return mounted + (path == "/" ? "" : path);
-}
-
+// Where a worker can be put without moving anything, it is. Moving the processes of a delegated cgroup is
+// left to an evaluator's start: to look must change nothing.
 std::string cgroup_detail(const std::string& controller) {
-  const std::string directory = own_cgroup();
-  const std::string controllers = read_text(directory + "/cgroup.controllers").value_or("");
-  bool listed = false;
-  for (const std::string_view name : words(controllers)) listed = listed || name == controller;
-  if (!listed)
+  const CgroupPlace place = find_cgroup_place();
+  if (std::ranges::find(place.controllers, controller) == place.controllers.end())
     throw Failure(FailureKind::kNative, "cgroup", controller, ENOENT,
-                  "The controller '" + controller + "' is not given to " + directory + ".", kCgroupRemedy);
-  if (::access((directory + "/cgroup.procs").c_str(), W_OK) != 0)
-    throw Failure(FailureKind::kNative, "cgroup", controller, errno, directory + " is not writable.",
+                  "The controller '" + controller + "' is not given to " + place.directory + ".",
                   kCgroupRemedy);
-  return "delegated at " + directory;
+  if (place.need == CgroupPlace::Need::kVacate)
+    return "delegated at " + place.directory +
+           "; its processes move to a child of it when an evaluator starts";
+  Cgroups cgroups = Cgroups::open();
+  start_worker(Tier::kNone, &cgroups);
+  cgroups.close();
+  return "a worker starts in a cgroup of its own below " + place.directory;
 }
 
 std::string sealed_memfd() {

@@ -53,22 +53,26 @@ std::uint64_t tasks_beside(bool own_user_namespace) {
 
 }  // namespace
 
-std::uint64_t mapped_data_bytes() {
-  constexpr std::size_t kData = 5;
+MappedBytes mapped_bytes() {
+  constexpr std::size_t kAll = 0, kData = 5;
   const std::string text = read_text("/proc/self/statm").value_or("");
   const auto fields = words(text);
+  const auto all = fields.size() > kData ? to_number(fields[kAll]) : std::nullopt;
   const auto data = fields.size() > kData ? to_number(fields[kData]) : std::nullopt;
-  if (!data) throw system_failure(kLayer, "read /proc/self/statm", EIO);
-  return *data * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (!all || !data) throw system_failure(kLayer, "read /proc/self/statm", EIO);
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return {*data * page, *all * page};
 }
 
-void set_rlimits(const Policy& policy, std::uint64_t inherited_data_bytes, bool own_user_namespace) {
+void set_rlimits(const Policy& policy, const MappedBytes& inherited, bool own_user_namespace) {
   set_limit(RLIMIT_CORE, "CORE", 0);
   set_limit(RLIMIT_NPROC, "NPROC", policy.processes + tasks_beside(own_user_namespace));
   set_limit(RLIMIT_NOFILE, "NOFILE", policy.open_files);
   set_limit(RLIMIT_FSIZE, "FSIZE", policy.file_bytes);
   set_limit(RLIMIT_CPU, "CPU", policy.cpu_seconds);
-  set_limit(RLIMIT_DATA, "DATA", inherited_data_bytes + policy.memory_bytes);
+  set_limit(RLIMIT_DATA, "DATA", inherited.data + policy.memory_bytes);
+  // Pages that are only read are no data, but each of their page tables is 4 KiB of the kernel's memory.
+  if (policy.address_space_bytes > 0) set_limit(RLIMIT_AS, "AS", inherited.all + policy.address_space_bytes);
   set_limit(RLIMIT_STACK, "STACK", stack_bytes());
   set_limit(RLIMIT_MEMLOCK, "MEMLOCK", kLockedBytes);
   set_limit(RLIMIT_MSGQUEUE, "MSGQUEUE", 0);

@@ -6,12 +6,17 @@
 
 namespace warpsmith {
 
-/// Bytes of private writable memory that this process has mapped now (what RLIMIT_DATA counts).
-std::uint64_t mapped_data_bytes();
+/// What a process has mapped: private writable memory (what RLIMIT_DATA counts), and everything.
+struct MappedBytes {
+  std::uint64_t data = 0;
+  std::uint64_t all = 0;
+};
 
-/// Set every limit of the policy, soft and hard alike. `inherited_data_bytes` is what the worker got by being
-/// forked: memory_bytes is what it may add. RLIMIT_AS is never set, since CUDA reserves address space.
-/// Raises Failure.
-void set_rlimits(const Policy& policy, std::uint64_t inherited_data_bytes, bool own_user_namespace);
+/// Of this process, now. Raises Failure.
+MappedBytes mapped_bytes();
+
+/// Set every limit of the policy, soft and hard alike. `inherited` is what the worker got by being forked:
+/// memory_bytes and address_space_bytes are what it may add. Raises Failure.
+void set_rlimits(const Policy& policy, const MappedBytes& inherited, bool own_user_namespace);
 
 }  // namespace warpsmith

@@ -17,6 +17,7 @@
 
 #include "core/failure.h"
 #include "sandbox/capabilities.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/descriptors.h"
 #include "sandbox/environment.h"
 #include "sandbox/identity.h"
@@ -40,10 +41,12 @@ struct Plan {
   int channel_fd;
   Identity identity;
   std::vector<PreparedBind> binds;
-  std::uint64_t inherited_data_bytes = 0;
+  MappedBytes inherited;
   EnvironmentArea environment;
   UniqueFd null;
   UniqueFd output;
+  CgroupLeaf cgroup;
+  UniqueFd cgroup_to_join;
 };
 
 struct Pipe {
@@ -77,12 +80,14 @@ void require_channel(int channel_fd) {
                   "A worker's channel must be an open descriptor of 3 or more.");
 }
 
-Plan make_plan(const Policy& policy, Tier tier, int channel_fd) {
-  Plan plan{policy, tier, channel_fd, choose_identity(), {}, mapped_data_bytes(), find_environment(), {}, {}};
+Plan make_plan(const Policy& policy, Tier tier, int channel_fd, Cgroups* cgroups) {
+  Plan plan{policy, tier, channel_fd, choose_identity(), {}, mapped_bytes(), find_environment(), {},
+            {},     {},   {}};
   if (tier == Tier::kNamespaces && plan.identity.privileged) plan.binds = prepare_binds(policy);
   plan.null.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!plan.null.valid()) throw system_failure("output", "open /dev/null", errno);
   plan.output = make_output(policy.output_bytes);
+  if (cgroups != nullptr) plan.cgroup = cgroups->make_leaf(policy, plan.inherited.data);
   return plan;
 }
 
@@ -171,6 +176,7 @@ void stay_in_host(const Plan& plan) {
 void contain(Plan& plan, int maps_fd, int report_fd) {
   const Policy& policy = plan.policy;
   const bool namespaces = plan.tier == Tier::kNamespaces;
+  if (plan.cgroup_to_join.valid()) join_cgroup(plan.cgroup_to_join.get());
   reset_signals();
   leave_session();
   volunteer_for_oom();
@@ -183,7 +189,7 @@ void contain(Plan& plan, int maps_fd, int report_fd) {
   replace_environment(plan.environment, policy.worker_environment(plan.tier));
   drop_capabilities();
   stay_undumpable();
-  set_rlimits(policy, plan.inherited_data_bytes, namespaces);
+  set_rlimits(policy, plan.inherited, namespaces);
   keep_descriptors(plan.channel_fd, report_fd);
   set_no_new_privileges();
   if (plan.tier == Tier::kNone) return;
@@ -228,34 +234,55 @@ void finish_in_parent(const Plan& plan, const Forked& child, Pipe& maps, Pipe& r
   }
 }
 
-SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const ForkHooks& hooks) {
-  Plan plan = make_plan(policy, tier, channel_fd);
+// Born in its cgroup where clone3 can be had: to join one later makes the kernel wait for all processors.
+// Without namespaces clone3 is not needed otherwise, and a container's filter may deny it.
+Forked fork_worker(Plan& plan) {
+  const int cgroup_fd = plan.cgroup.directory();
+  if (plan.tier == Tier::kNamespaces) return fork_into(worker_namespaces(), cgroup_fd);
+  if (!plan.cgroup.exists()) return fork_plain();
+  try {
+    return fork_into(0, cgroup_fd);
+  } catch (const Failure&) {
+    plan.cgroup_to_join = plan.cgroup.open_processes();
+    return fork_plain();
+  }
+}
+
+// In the child: numbers of descriptors that are closed, or are others' by now.
+void forget_descriptors(Plan& plan, Pipe& maps, Pipe& report) {
+  for (UniqueFd* fd :
+       {&maps.read, &maps.write, &report.read, &report.write, &plan.null, &plan.output, &plan.cgroup_to_join})
+    fd->release();
+  for (PreparedBind& bind : plan.binds) bind.tree.release();
+  plan.cgroup.forget();
+}
+
+SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const ForkHooks& hooks,
+                     Cgroups* cgroups) {
+  Plan plan = make_plan(policy, tier, channel_fd, cgroups);
   Pipe maps = make_pipe();
   Pipe report = make_pipe();
   hooks.before();
   Forked child;
   try {
-    child = tier == Tier::kNamespaces ? fork_into(worker_namespaces()) : fork_plain();
+    child = fork_worker(plan);
   } catch (...) {
     hooks.after_in_parent();
     throw;
   }
   if (child.pid == 0) {
     run_child(plan, maps, report);
-    // Their numbers are closed, or are others' by now.
-    for (UniqueFd* fd : {&maps.read, &maps.write, &report.read, &report.write, &plan.null, &plan.output})
-      fd->release();
-    for (PreparedBind& bind : plan.binds) bind.tree.release();
-    return {0, {}, {}, tier};
+    forget_descriptors(plan, maps, report);
+    return {0, {}, {}, tier, ""};
   }
   hooks.after_in_parent();
   finish_in_parent(plan, child, maps, report);
-  return {child.pid, std::move(child.pidfd), std::move(plan.output), tier};
+  return {child.pid, std::move(child.pidfd), std::move(plan.output), tier, plan.cgroup.release()};
 }
 
 }  // namespace
 
-SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks) {
+SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks, Cgroups* cgroups) {
   policy.validate();
   require_single_thread();
   require_channel(channel_fd);
@@ -263,7 +290,7 @@ SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks) 
   for (int level = static_cast<int>(policy.strongest_tier);; --level) {
     const Tier tier = static_cast<Tier>(level);
     try {
-      return spawn_at(policy, tier, channel_fd, hooks);
+      return spawn_at(policy, tier, channel_fd, hooks, cgroups);
     } catch (Failure& failure) {
       failure.message = stronger + "At the tier " + tier_name(tier) + ": " + failure.message;
       if (tier == policy.minimum_tier) throw;

@@ -3,8 +3,10 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <string>
 
 #include "core/unique_fd.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/policy.h"
 
 namespace warpsmith {
@@ -15,6 +17,7 @@ struct SpawnResult {
   UniqueFd pidfd;
   UniqueFd output;
   Tier tier = Tier::kNone;
+  std::string cgroup;  ///< its name among the caller's, or empty
 
   bool in_child() const { return pid == 0; }
 };
@@ -26,8 +29,9 @@ struct ForkHooks {
 };
 
 /// Fork a worker, contained as the policy says, at the strongest tier this machine gives between the policy's
-/// strongest and minimum. Returns twice. The caller must be single-threaded. Raises Failure in the parent,
-/// and then leaves no child.
-SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks);
+/// strongest and minimum, and in a cgroup of its own where the caller has some to give. Returns twice. The
+/// caller must be single-threaded; it removes the cgroup once the worker is reaped. Raises Failure in the
+/// parent, and then leaves neither child nor cgroup.
+SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks, Cgroups* cgroups = nullptr);
 
 }  // namespace warpsmith

@@ -33,14 +33,15 @@ class Report:
     ended_by: str | None = None
     seconds: float = 0.0
     alive_after: Any = None
+    cgroup: Any = None
     failure: Any = None
 
 
 class Runner:
-    def __init__(self, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, environment: dict[str, str] | None = None, *arguments: str) -> None:
         script = str(Path(__file__).with_name("contained_runner.py"))
         self.process = subprocess.Popen(
-            [sys.executable, script],
+            [sys.executable, script, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -142,3 +143,15 @@ def landlocked(any_runner: Runner, tier: str) -> Callable[..., Report]:
         return any_runner(function, *arguments, **chosen)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def cgroup_runner() -> Iterator[Runner]:
+    """Runs functions in workers with cgroups of their own; skips where no subtree of cgroup v2 is ours to divide."""
+    ask = "from warpsmith.evaluator import _native; _native.Cgroups.open().close()"
+    tried = subprocess.run([sys.executable, "-c", ask], check=False, capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"this machine gives no cgroups: {tried.stderr.strip().splitlines()[-1]}")
+    runner = Runner(None, "cgroups")
+    yield runner
+    runner.close()

@@ -28,7 +28,7 @@ from warpsmith.evaluator import _native
 VALUE, RESULT, RAISED = 1, 2, 3
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any], cgroups: _native.Cgroups | None) -> dict[str, Any]:
     """Spawn one worker as the request says, and report what it said and how it ended."""
     ours, theirs = _native.Channel.pair()
     extra = os.open("/etc/passwd", os.O_RDONLY)
@@ -36,7 +36,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     try:
         policy = _native.Policy(**request["policy"])
-        worker = _native.spawn(policy, theirs)
+        worker = _native.spawn(policy, theirs, cgroups)
     except _native.NativeError as error:
         fields = {"layer": error.layer, "operation": error.operation, "errno": error.errno, "text": str(error)}
         return {"failure": fields}
@@ -46,13 +46,31 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             os.close(extra)
     if isinstance(worker, _native.InChild):
         run_in_worker(worker, request)
+    controls = read_controls(cgroups, worker) if cgroups else None
     report = listen(ours, worker, request)
     report["tier"] = worker.tier
+    if cgroups:
+        report["cgroup"] = {
+            "controls": controls,
+            "events": cgroups.remove(worker.cgroup),
+            "left": os.listdir(cgroups.path),
+        }
     report["seconds"] = time.perf_counter() - started
     os.close(worker.pidfd)
     os.close(worker.output_fd)
     ours.close()
     return report
+
+
+def read_controls(cgroups: _native.Cgroups, worker: _native.Spawned) -> dict[str, str]:
+    """Return the limits of a worker's cgroup, and whether the worker is in it, as its maker sees them."""
+    folder = os.path.join(cgroups.path, worker.cgroup)
+    wanted = ("memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cgroup.procs")
+    controls = {}
+    for name in filter(lambda name: os.path.exists(os.path.join(folder, name)), wanted):
+        with open(os.path.join(folder, name)) as file:
+            controls[name] = file.read().strip()
+    return controls | {"is its own": str(worker.pid) in controls["cgroup.procs"].split()}
 
 
 def run_in_worker(worker: _native.InChild, request: dict[str, Any]) -> None:
@@ -124,6 +142,9 @@ def processes_of_session(session: int) -> list[int]:
 if __name__ == "__main__":
     PARENT = os.getpid()
     os.environ["CANARY"] = "canary-in-the-environment"
+    given = _native.Cgroups.open() if "cgroups" in sys.argv else None
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(answer(json.loads(line), given)) + "\n")
         sys.stdout.flush()
+    if given:
+        given.close()

@@ -243,6 +243,30 @@ def test_address_space_alone_is_free(contained):
     assert contained.result_of(reserve_address_space, memory_bytes=64 << 20) != -1
 
 
+def read_without_end() -> list:
+    """Read one byte every 2 MiB of memory that nobody wrote: no data, but a page table of the kernel's for each."""
+    library = ctypes.CDLL(None)
+    library.mmap.restype = ctypes.c_ssize_t
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    taken = 0
+    while taken < 64 << 30:
+        address = library.mmap(None, 1 << 30, 1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)
+        if address == -1:
+            break
+        for offset in range(0, 1 << 30, 2 << 20):
+            ctypes.string_at(address + offset, 1)
+        taken += 1 << 30
+    with open("/proc/self/status") as file:
+        tables = next(int(line.split()[1]) for line in file if line.startswith("VmPTE"))
+    return [taken >> 30, tables >> 10]
+
+
+def test_page_tables_are_bounded_with_the_address_space(contained_with_proc):
+    gigabytes, megabytes = contained_with_proc.result_of(read_without_end, address_space_bytes=8 << 30)
+    assert gigabytes in {7, 8}
+    assert megabytes < 32
+
+
 def print_without_end() -> None:
     try:
         while True:

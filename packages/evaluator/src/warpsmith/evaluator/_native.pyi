@@ -98,6 +98,8 @@ class Policy:
             /dev/zero), which no rlimit counts. CUDA needs it; without it memory_bytes bounds a worker of no programs.
         scratch_bytes, scratch_inodes: the size of the tmpfs that is both /tmp and /dev/shm.
         memory_bytes: private writable memory that each process of the worker may add to what it inherited.
+        address_space_bytes: address space that each process may add; it bounds the page tables of pages that are only
+            read. 0 sets no limit: CUDA reserves far more than it uses.
         processes: processes and threads together (without a user namespace, as many more as the machine has tasks).
         file_bytes: the size of one file. cpu_seconds: of one process.
         output_bytes: what stdout and stderr hold together; writing more fails with EPERM.
@@ -113,6 +115,7 @@ class Policy:
     scratch_bytes: int
     scratch_inodes: int
     memory_bytes: int
+    address_space_bytes: int
     processes: int
     open_files: int
     file_bytes: int
@@ -132,6 +135,7 @@ class Policy:
         scratch_bytes: int = ...,
         scratch_inodes: int = ...,
         memory_bytes: int = ...,
+        address_space_bytes: int = 0,
         processes: int = ...,
         open_files: int = ...,
         file_bytes: int = ...,
@@ -156,12 +160,16 @@ def achievable_tier() -> str:
     """Return the strongest tier this machine gives: `namespaces`, `landlock` or `none`."""
 
 class Spawned(NamedTuple):
-    """The parent's view of a new worker. `output_fd` is the memfd that takes its stdout and stderr, capped."""
+    """The parent's view of a new worker. `output_fd` is the memfd that takes its stdout and stderr, capped.
+
+    `cgroup` is the name of its cgroup, to be given to `Cgroups.remove` once the worker is reaped; empty without one.
+    """
 
     pid: int
     pidfd: int
     output_fd: int
     tier: str
+    cgroup: str
 
 class InChild(NamedTuple):
     """The child's view: containment is complete, and `fd` is the only inherited descriptor but 0, 1 and 2."""
@@ -169,8 +177,45 @@ class InChild(NamedTuple):
     fd: int
     tier: str
 
-def spawn(policy: Policy, fd: int) -> Spawned | InChild:
+class CgroupEvents(NamedTuple):
+    """What the memory controller counted: how often the limit was reached for good, and the processes killed."""
+
+    limit_reached: int
+    killed: int
+
+@final
+class Cgroups:
+    """A directory of cgroup v2 that holds one cgroup a worker. Locked while its process lives; others may sweep it then.
+
+    A worker's cgroup bounds what all its processes hold together: memory (what it inherited, memory_bytes, the scratch
+    and the output; no swap; one kill takes all of it) and processes, with those of the two controllers that there are.
+    """
+
+    @staticmethod
+    def open() -> Cgroups:
+        """Make the directory where a subtree is delegated to this process, or at the top for the host's root.
+
+        The processes of a delegated cgroup are moved into `warpsmith-main` below it, since cgroup v2 allows no
+        processes beside children with controllers. Leftovers of dead processes are removed. NativeError with the
+        condition that is missing.
+        """
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def controllers(self) -> list[str]:
+        """Those of `memory` and `pids` that limit the workers."""
+
+    def remove(self, name: str) -> CgroupEvents:
+        """Kill what is left in a worker's cgroup, remove it and return what it counted."""
+
+    def close(self) -> None:
+        """Remove the directory with all that is in it. Safe to call twice."""
+
+def spawn(policy: Policy, fd: int, cgroups: Cgroups | None = None) -> Spawned | InChild:
     """Fork a contained worker that keeps `fd`. Returns twice. A failed layer raises in the parent; no child is left.
+
+    Where `cgroups` are given the worker begins in one of its own.
 
     The caller must have one thread (else NativeError, errno EDEADLK) and must live as long as the worker: workers die
     with the thread that made them. At the tier `namespaces` the worker is init of a pid namespace: signals that it
