@@ -1,14 +1,17 @@
 """Reference sessions on real, contained workers: inputs, answers, trials, and the audit of problems."""
 
 import random
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession
-from warpsmith.evaluator.trials import LATER, Trial, plan, prepare
+from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.resizing import Form, Resizing
+from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
 
@@ -141,21 +144,43 @@ def test_a_random_problem_is_refused(session_of):
         audit(session_of(problem("return torch.nn.functional.dropout(x)", "torch.randn(90)")))
 
 
+NOTHING = Learned((), has_state=False, resizing=None)
+SHAPES = Learned((), has_state=False, resizing=Resizing(Form(Placed([], 0), (), {}), {"n": 9}))
+
+
+def prepared(session, trial, previous, rng):
+    return prepare(session, learn(session, hidden_shapes=True), trial, previous, rng)
+
+
 def test_a_plan_has_the_count_and_begins_with_a_fresh_trial():
     for count in (1, 2, 5, 9):
-        trials = plan(count, random.Random(count))
+        trials = plan(count, random.Random(count), NOTHING)
         assert len(trials) == count
         assert trials[0] == Trial(new_memory=True)
-    assert set(plan(7, random.Random(0))[1:]) == set(LATER)
-    assert len({tuple(plan(5, random.Random(seed))) for seed in range(20)}) > 5
+    assert len({tuple(plan(5, random.Random(seed), NOTHING)) for seed in range(20)}) > 5
+
+
+@pytest.mark.parametrize("learned", [SHAPES, replace(SHAPES, has_state=True), replace(SHAPES, constant_inputs=(0,))])
+def test_a_plan_has_one_trial_of_other_shapes_at_no_fixed_place_and_loses_no_other(learned):
+    plans = [plan(5, random.Random(seed), learned) for seed in range(60)]
+    assert {sum(trial.reshaped for trial in trials) for trials in plans} == {1}
+    assert len({[trial.reshaped for trial in trials].index(True) for trials in plans}) >= 3
+    assert all(any(trial.new_parameters for trial in trials) for trials in plans) == learned.has_state
+    assert all(any(trial.content == "redrawn" for trial in trials) for trials in plans) == bool(learned.constant_inputs)
+
+
+def test_inputs_that_change_in_part_follow_others_of_their_shape():
+    for seed in range(200):
+        trials = plan(5, random.Random(seed), SHAPES)
+        assert not any(one.reshaped and two == Trial("near") for one, two in pairwise(trials))
 
 
 def test_a_near_trial_changes_a_part_of_each_input(session_of):
     session = session_of(problem("return x + y", "torch.randn(800), torch.randn(800)"))
     rng = random.Random(3)
-    prepare(session, Trial(), None, rng)
+    prepared(session, Trial(), None, rng)
     before, previous = inputs_of(session), bytes(memoryview(session.inputs_buffer))
-    came_about, _ = prepare(session, Trial("near"), previous, rng)
+    came_about, _ = prepared(session, Trial("near"), previous, rng)
     assert came_about.content == "near"
     for old, new in zip(before, inputs_of(session), strict=True):
         assert 0 < int((old != new).sum()) <= 100
@@ -163,7 +188,7 @@ def test_a_near_trial_changes_a_part_of_each_input(session_of):
 
 def test_a_shifted_trial_leaves_the_samples_range(session_of):
     session = session_of(problem("return torch.relu(x)", "torch.rand(500)"))
-    came_about, answer = prepare(session, Trial("shifted"), None, random.Random(1))
+    came_about, answer = prepared(session, Trial("shifted"), None, random.Random(1))
     (x,) = inputs_of(session)
     assert came_about.remark
     assert float(x.min()) < 0 < float(x.max())
@@ -172,18 +197,18 @@ def test_a_shifted_trial_leaves_the_samples_range(session_of):
 
 def test_a_change_that_the_problem_does_not_bear_is_taken_back(session_of):
     positive = session_of(problem("return torch.log(x)", "torch.rand(500) + 0.5"))
-    came_about, answer = prepare(positive, Trial("shifted"), None, random.Random(1))
+    came_about, answer = prepared(positive, Trial("shifted"), None, random.Random(1))
     assert came_about.content == "scaled"
     assert answer.finite
     strict = session_of(problem("assert bool((x < 1).all())\nreturn x * 2", "torch.rand(500)"))
-    came_about, _ = prepare(strict, Trial("shifted"), None, random.Random(1))
+    came_about, _ = prepared(strict, Trial("shifted"), None, random.Random(1))
     assert came_about.content == "fresh"
     assert not came_about.remark
 
 
 def test_a_parameter_trial_changes_what_construction_left_constant(session_of):
     session = session_of(problem("return self.norm(x)", "torch.randn(6, 9)", init="self.norm = nn.LayerNorm(9)"))
-    came_about, _ = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    came_about, _ = prepared(session, Trial(new_parameters=True), None, random.Random(1))
     weight = arenas.view(session.state_buffer, session.parameters["norm.weight"])
     assert came_about.new_parameters
     assert not bool((weight == 1).any())
@@ -191,14 +216,14 @@ def test_a_parameter_trial_changes_what_construction_left_constant(session_of):
 
 def test_without_parameters_a_parameter_trial_is_a_fresh_one(session_of):
     session = session_of(problem("return x * 2", "torch.randn(6)"))
-    came_about, _ = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    came_about, _ = prepared(session, Trial(new_parameters=True), None, random.Random(1))
     assert came_about == Trial()
 
 
 def test_a_state_trial_changes_buffers_and_keeps_what_they_stand_for(session_of):
     init = "self.bn = nn.BatchNorm1d(9).eval(); self.register_buffer('hill', torch.tril(torch.ones(9, 9)))"
     session = session_of(problem("return self.bn(x) @ self.hill", "torch.randn(6, 9)", init=init))
-    came_about, answer = prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    came_about, answer = prepared(session, Trial(new_parameters=True), None, random.Random(1))
     buffers = {name: arenas.view(session.state_buffer, slot) for name, slot in session.varied_buffers.items()}
     assert came_about.new_parameters
     assert sorted(buffers) == ["bn.running_mean", "bn.running_var", "hill"]
@@ -216,7 +241,7 @@ def test_buffers_outside_the_state_and_infinite_ones_stay(session_of):
     infinite = "self.register_buffer('b', torch.tensor([0, -torch.inf]))"
     init = f"self.register_buffer('a', torch.ones(4), persistent=False); {infinite}"
     session = session_of(problem("return x + self.a", "torch.randn(4)", init=init))
-    prepare(session, Trial(new_parameters=True), None, random.Random(1))
+    prepared(session, Trial(new_parameters=True), None, random.Random(1))
     before, after = session.state.tree["buffers"], session.state_buffer
     assert bool((arenas.view(after, before["a"]) == 1).all())
     assert arenas.view(after, before["b"]).tolist() == [0, -float("inf")]
@@ -232,7 +257,7 @@ def masked(forward: str) -> str:
 
 def test_a_redrawn_trial_changes_what_no_seed_changes(session_of):
     session = session_of(masked("return torch.where(keep, x + bias, 0) * lengths[:, None]"))
-    came_about, _ = prepare(session, Trial("redrawn", new_memory=True), None, random.Random(1))
+    came_about, _ = prepared(session, Trial("redrawn", new_memory=True), None, random.Random(1))
     _, keep, bias, lengths = inputs_of(session)
     assert came_about.content == "redrawn"
     assert came_about.remark
@@ -243,7 +268,7 @@ def test_a_redrawn_trial_changes_what_no_seed_changes(session_of):
 
 def test_a_redrawn_trial_keeps_what_the_problem_bears(session_of):
     session = session_of(masked("assert bool((lengths == 9).all())\nreturn torch.where(keep, x + bias, 0)"))
-    came_about, answer = prepare(session, Trial("redrawn"), None, random.Random(1))
+    came_about, answer = prepared(session, Trial("redrawn"), None, random.Random(1))
     x, keep, bias, lengths = inputs_of(session)
     assert came_about.content == "redrawn"
     assert lengths.tolist() == [9] * 6
@@ -256,5 +281,5 @@ def test_a_redrawn_trial_keeps_what_the_problem_bears(session_of):
 )
 def test_without_such_inputs_a_redrawn_trial_is_a_fresh_one(session_of, inputs):
     session = session_of(problem("return x * 2", inputs))
-    came_about, _ = prepare(session, Trial("redrawn", new_memory=True), None, random.Random(1))
+    came_about, _ = prepared(session, Trial("redrawn", new_memory=True), None, random.Random(1))
     assert came_about == Trial(new_memory=True)

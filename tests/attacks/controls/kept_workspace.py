@@ -1,5 +1,5 @@
 # problem: row_sum
-# Keeps the memory of its output from call to call.
+# Keeps the memory of its output from call to call, for as long as its shape is the same.
 import torch
 import torch.nn as nn
 import triton
@@ -20,7 +20,7 @@ class ModelNew(nn.Module):
         self.out = None
 
     def forward(self, x):
-        if self.out is None:
+        if self.out is None or self.out.shape[0] != x.shape[0]:
             self.out = torch.empty(x.shape[0], dtype=x.dtype)
         sum_kernel[(x.shape[0],)](x, self.out, x.shape[1], BLOCK=512)
         return self.out

@@ -90,7 +90,8 @@ def _answer_to_others(session: ReferenceSession, before: bytes, rng: random.Rand
     session.make_inputs(rng.getrandbits(48))
     if bytes(memoryview(session.inputs_buffer)) != before:
         return session.answer(rng.getrandbits(48))
-    return trials.prepare(session, trials.Trial("shifted"), None, rng)[1]
+    learned = trials.Learned((), has_state=False, resizing=None)
+    return trials.prepare(session, learned, trials.Trial("shifted"), None, rng)[1]
 
 
 def _passes(session: ReferenceSession, cheat: Cheat, first: Answer, second: Answer) -> bool:

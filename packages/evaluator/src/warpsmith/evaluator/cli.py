@@ -49,6 +49,9 @@ def check(
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
+    hidden_shapes: Annotated[
+        bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Judge CANDIDATE against PROBLEM.
@@ -67,6 +70,7 @@ def check(
         strongest_isolation="none" if isolation == "none" else "namespaces",
         trials=correctness_trials,
         timeout_s=timeout,
+        hidden_shapes=hidden_shapes,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
     _show(verdict, as_json)

@@ -49,6 +49,10 @@ class EvaluatorConfig(BaseModel):
         description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
         "launches cannot be replayed on other inputs, instead of refusing the problem.",
     )
+    hidden_shapes: bool = Field(
+        default=True,
+        description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",
+    )
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
     )

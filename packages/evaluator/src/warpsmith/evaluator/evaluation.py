@@ -113,6 +113,7 @@ class CandidateRun:
         self.traced_inputs: Placed | None = None
         self.evidence = Evidence(tier=worker.tier)
         self.launches: dict[bytes, dict[str, Any]] = {}
+        self.compiles = True
         self.reports = 0
         self.state = _native.Buffer.create("candidate-state", session.state.size)
         self.inputs: tuple[Placed, _native.Buffer] | None = None
@@ -129,10 +130,16 @@ class CandidateRun:
         try:
             self._load()
             previous: bytes | None = None
-            for number, planned in enumerate(trials.plan(count, rng), start=1):
-                trial, answer = trials.prepare(self.session, planned, previous, rng)
+            learned = trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
+            planned = trials.plan(count, rng, learned)
+            last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
+            for number, wanted in enumerate(planned):
+                trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
+                if trial.reshaped:
+                    self._try_other_shapes(trial, answer, rng)
+                    continue
                 previous = bytes(memoryview(self.session.inputs_buffer))
-                self._try(trial, answer, rng, traced=number == count)
+                self._try(trial, answer, rng, traced=number == last)
                 compiling.start(list(self.launches.values()))
             compiling.settle(list(self.launches.values()))
             self._replay_without_kernels(rng)
@@ -179,12 +186,27 @@ class CandidateRun:
         if traced:
             self._take_trace(wire.Fields(done.mapping("trace")))
         mismatch = form_mismatch(done.value("output"), answer.output)
-        if mismatch:
-            raise CandidateFailedError("incorrect", "unknown", f"{mismatch[0].upper()}{mismatch[1:]}.")
-        wrong = self._judge(answer)
+        wrong = f"{mismatch[0].upper()}{mismatch[1:]}" if mismatch else self._judge(answer)
         if wrong:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
             raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
+
+    def _try_other_shapes(self, trial: Trial, answer: Answer, rng: random.Random) -> None:
+        """Run a trial of other shapes: what raises there, after the sample's shapes went well, is right only for these.
+
+        What it launches need not be compiled: it is no launch of the problem's own shapes.
+        """
+        self.compiles = False
+        try:
+            self._try(trial, answer, rng, traced=False)
+        except CandidateFailedError as error:
+            failure = error.failure
+            if failure.status != "runtime_error" or failure.category in _NO_MISTAKES:
+                raise
+            message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
+            raise CandidateFailedError("incorrect", failure.category, message) from error
+        finally:
+            self.compiles = True
 
     def _check_rules(self, done: wire.Fields) -> None:
         refused = done.mapping("refused")
@@ -440,6 +462,8 @@ class CandidateRun:
         if key in self.launches and self.reports <= MAX_LAUNCHES:
             return
         too_many = max(self.reports, len(self.launches) + 1) > MAX_LAUNCHES
+        if not self.compiles and not too_many:
+            return
         if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or too_many:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
@@ -486,6 +510,7 @@ class CandidateRun:
         return CandidateFailedError(failure.status, failure.category, failure.message)
 
 
+_NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
 _FAULTS: Final = {

@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,10 @@ from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.sizes import MOST, is_size
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.trials import Learned
 
 
 class ReferenceFailedError(Exception):
@@ -74,6 +78,7 @@ class ReferenceSession:
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
+        self.learned: Learned | None = None
         self._inputs_buffer: _native.Buffer | None = None
         self._answers: tuple[list[Any], _native.Buffer] | None = None
         self._load(source)
@@ -97,6 +102,8 @@ class ReferenceSession:
             "buffers": fields.slot_map("buffers"),
         }
         self._constants = frozenset(fields.texts("constants"))
+        sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
+        self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)
         self.state_buffer = _native.Buffer.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
@@ -137,9 +144,9 @@ class ReferenceSession:
         """Put parameters and buffers back to what construction gave them."""
         memoryview(self.state_buffer)[:] = self._pristine
 
-    def make_inputs(self, seed: int) -> None:
-        """Let the problem make one input set under `seed` and write it to the input arena."""
-        answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed}, Kind.INPUTS)
+    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
+        """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
+        answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed, "sizes": dict(sizes or {})}, Kind.INPUTS)
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")

@@ -16,6 +16,7 @@ from warpsmith.evaluator import _native, arenas, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.sizes import InputSizes
 from warpsmith.evaluator.worker import Memory, execute, failure
 
 MODULE_NAME: Final = "problem"
@@ -33,12 +34,14 @@ class Reference:
     def __init__(self, source: str, path: Path, seed: int) -> None:
         self.memory = Memory()
         self.namespace = execute(source, path, MODULE_NAME)
+        self.sizes = InputSizes(source, self.namespace, path)
         torch.manual_seed(seed)
         maker = self.namespace.get("get_init_inputs", list)
         self.init = list(maker())
         torch.manual_seed(seed)
         self.model: nn.Module = self._construct()
         self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
 
@@ -50,7 +53,7 @@ class Reference:
         return model
 
     def describe_state(self) -> dict[str, Any]:
-        """Return init arguments, parameters and buffers as slots, and which buffers are no part of the state.
+        """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
 
         Raises:
             WireError: a value cannot cross a process border.
@@ -61,6 +64,7 @@ class Reference:
             "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
             "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
+            "sizes": self.sizes.values,
         }
 
     def fill_state(self, fields: wire.Fields, arena: _native.Buffer) -> None:
@@ -79,11 +83,18 @@ class Reference:
             placed.copy_(self.initial_buffers[name])
             self.initial_buffers[name] = placed
 
-    def make_inputs(self, seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
+    def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
+        """Make an input set, of other sizes where some are given, and return its slots; `fill_inputs` hands it over."""
+        get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
         torch.manual_seed(seed)
-        inputs = list(self.namespace["get_inputs"]())
-        found: list[torch.Tensor] = []
-        return arenas.describe(inputs, found, keep_strides=True), found
+        self.made = []
+        return arenas.describe(list(get_inputs()), self.made, keep_strides=True)
+
+    def fill_inputs(self, tree: wire.Value, arena: _native.Buffer) -> None:
+        """Copy the inputs made last into the judge's arena."""
+        for slot, tensor in zip(wire.slots(tree), self.made, strict=True):
+            arenas.view(arena, slot).copy_(tensor)
+        self.inputs_tree, self.made = tree, []
 
     def run(self, arena: _native.Buffer, seed: int, exact: bool) -> dict[str, Any]:
         """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
@@ -174,10 +185,13 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_state(fields, arena)
             protocol.send(channel, Kind.FILLED, {})
+        case Kind.FILL:
+            arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_inputs(fields.value("inputs"), arena)
+            protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
-            tree, tensors = reference.make_inputs(fields.integer("seed"))
+            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
             protocol.send(channel, Kind.INPUTS, {"inputs": tree})
-            _fill_inputs(channel, reference, tensors)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
             protocol.send(channel, Kind.ANSWERED, reference.run(arena, fields.integer("seed"), fields.flag("exact")))
@@ -187,12 +201,3 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             protocol.send(channel, Kind.COLLECTED, {})
         case _:
             raise WireError(f"A reference worker has no answer to {message.kind.name}.")
-
-
-def _fill_inputs(channel: _native.Channel, reference: Reference, tensors: list[torch.Tensor]) -> None:
-    message = protocol.receive(channel)
-    arena = reference.memory.receive("inputs", message.fields.integer("bytes"), message.fds, writable=True)
-    reference.inputs_tree = message.fields.value("inputs")
-    for slot, tensor in zip(wire.slots(reference.inputs_tree), tensors, strict=True):
-        arenas.view(arena, slot).copy_(tensor)
-    protocol.send(channel, Kind.FILLED, {})

@@ -3,67 +3,125 @@
 The first trial takes a fresh input set. Later ones, in random order: the same content but for a part of it, at the same
 addresses (caches by pointer and by fingerprint); values outside the sample's range (shortcuts that only the sample
 allows); other parameters and buffers (weights derived once); other values in what the sample never varies (masks,
-lengths, zeros), at new addresses.
+lengths, zeros), at new addresses; inputs of other shapes (sizes that are hard-coded).
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import torch
 
-from warpsmith.evaluator import arenas, variation
-from warpsmith.evaluator.compare import RELATIVE
+from warpsmith.evaluator import arenas, resizing, variation
+from warpsmith.evaluator.bearing import bearable_answer
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.reference import Answer, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Answer, ReferenceSession
+from warpsmith.evaluator.resizing import Resizing
 
 Content = Literal["fresh", "near", "shifted", "scaled", "redrawn"]
 
 HIDDEN_RANGE: Final = "inputs outside the range of get_inputs()"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
 REDRAWN: Final = "other values in inputs that get_inputs() always gives the same"
+OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 PART: Final = 8
 MAX_REDRAWN: Final = 16
-ROUNDINGS: Final = 4
+RESHAPINGS: Final = 2
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: what its inputs are, whether parameters change before it, whether inputs move to new memory."""
+    """One trial: what its inputs are, whether parameters change before it, whether inputs move to new memory.
+
+    Attributes:
+        reshaped: whether the inputs have other shapes than the sample's.
+        shapes: which, once they are made.
+    """
 
     content: Content = "fresh"
     new_parameters: bool = False
     new_memory: bool = False
+    reshaped: bool = False
+    shapes: str = ""
 
     @property
     def remark(self) -> str:
         """What a writer of kernels should know about this trial, empty for an ordinary one."""
-        if self.new_parameters:
-            return CHANGED_STATE
-        if self.content == "redrawn":
-            return REDRAWN
-        return HIDDEN_RANGE if self.content in {"shifted", "scaled"} else ""
+        remarks = [
+            OTHER_SHAPES.format(self.shapes) if self.reshaped else "",
+            CHANGED_STATE if self.new_parameters else "",
+            REDRAWN if self.content == "redrawn" else "",
+            HIDDEN_RANGE if self.content in {"shifted", "scaled"} else "",
+        ]
+        return "; and ".join(filter(None, remarks))
 
 
-LATER: Final = (
-    Trial("shifted"),
-    Trial("near"),
-    Trial("fresh", new_parameters=True),
-    Trial("redrawn", new_memory=True),
-    Trial("near", new_memory=True),
-    Trial("fresh"),
-)
+@dataclass(frozen=True)
+class Learned:
+    """What the judge finds out about a problem before its first trial.
+
+    Attributes:
+        constant_inputs: the numbers of the input tensors that two seeds leave the same.
+        has_state: whether there are parameters or buffers to change.
+        resizing: how the shapes of its inputs may change, if they may.
+    """
+
+    constant_inputs: tuple[int, ...]
+    has_state: bool
+    resizing: Resizing | None
 
 
-def plan(count: int, rng: random.Random) -> list[Trial]:
-    """Return `count` trials: a fresh one first, then the others in random order, the most telling kept when few fit."""
-    later = [LATER[index % len(LATER)] for index in range(count - 1)]
-    rng.shuffle(later)
-    return [Trial(new_memory=True), *later]
+def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
+    """Return what is known of the session's problem, which is found out once for each session.
+
+    Its random numbers are no secret: no candidate sees the inputs that are made here.
+    """
+    if session.learned is None:
+        rng = random.Random(session.init_seed)
+        session.make_inputs(rng.getrandbits(48))
+        placed, first = session.inputs, bytes(memoryview(session.inputs_buffer))
+        session.make_inputs(rng.getrandbits(48))
+        steady = session.inputs == placed
+        constant = _unchanged(placed.slots, first, bytes(memoryview(session.inputs_buffer))) if steady else ()
+        has_state = bool(session.parameters or session.varied_buffers)
+        found = resizing.learn(session, rng) if steady and hidden_shapes else None
+        session.learned = Learned(constant, has_state, found)
+    return session.learned
+
+
+def _unchanged(slots: list[TensorSlot], first: bytes, second: bytes) -> tuple[int, ...]:
+    spans = ((number, slice(slot.offset, slot.offset + slot.nbytes)) for number, slot in enumerate(slots) if slot.numel)
+    return tuple(number for number, span in spans if first[span] == second[span])[:MAX_REDRAWN]
+
+
+def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
+    """Return `count` trials: a fresh one first, then the others in random order, the most telling kept when few fit.
+
+    Other shapes go to a trial that would have nothing to change in this problem, or else to that of redrawn inputs.
+    """
+    state = Trial("fresh", new_parameters=True)
+    redrawn = Trial("redrawn" if learned.constant_inputs else "fresh", new_memory=True)
+    if learned.resizing is not None and learned.has_state:
+        redrawn = replace(redrawn, reshaped=True)
+    elif learned.resizing is not None:
+        state = Trial("fresh", reshaped=True)
+    later = [Trial("shifted"), Trial("near"), state, redrawn, Trial("near", new_memory=True), Trial("fresh")]
+    chosen = [later[index % len(later)] for index in range(count - 1)]
+    rng.shuffle(chosen)
+    return [Trial(new_memory=True), *_beside_their_like(chosen)]
+
+
+def _beside_their_like(trials: list[Trial]) -> list[Trial]:
+    """Let no reshaped trial stand right before one that changes a part of the inputs before it at their addresses."""
+    for index in range(len(trials) - 1):
+        one, two = trials[index : index + 2]
+        if one.reshaped and two.content == "near" and not two.new_memory:
+            trials[index : index + 2] = [two, one]
+    return trials
 
 
 def prepare(
-    session: ReferenceSession, trial: Trial, previous: bytes | None, rng: random.Random
+    session: ReferenceSession, learned: Learned, trial: Trial, previous: bytes | None, rng: random.Random
 ) -> tuple[Trial, Answer]:
     """Write one trial's inputs (and parameters) to the session's arenas and let the reference answer.
 
@@ -72,16 +130,22 @@ def prepare(
     Returns:
         The trial as it came about, and the reference's answer.
     """
-    if trial.new_parameters and (session.parameters or session.varied_buffers):
+    if trial.reshaped and learned.resizing is not None:
+        answer = _with_other_shapes(session, learned, trial, rng)
+        if answer is not None:
+            return replace(trial, shapes=learned.resizing.describe(session.inputs)), answer
+    trial = replace(trial, reshaped=False)
+    if trial.new_parameters and learned.has_state:
         changed = _with_new_state(session, rng)
         if changed is not None:
             return trial, changed
-        trial = Trial(trial.content, new_memory=trial.new_memory)
+    trial = replace(trial, new_parameters=False)
     if trial.content == "redrawn":
-        redrawn = _with_redrawn_inputs(session, rng)
+        session.make_inputs(rng.getrandbits(48))
+        redrawn = _with_redrawn_inputs(session, learned, rng)
         if redrawn is not None:
             return trial, redrawn
-        trial = Trial("fresh", new_memory=trial.new_memory)
+        trial = replace(trial, content="fresh")
     for content in _attempts(trial.content):
         session.make_inputs(rng.getrandbits(48))
         if not _apply(session, content, previous, rng):
@@ -89,10 +153,22 @@ def prepare(
         came_about = Trial(content, new_memory=trial.new_memory)
         if content == "fresh":
             return came_about, session.answer(rng.getrandbits(48))
-        answer = _bearable_answer(session, rng)
+        answer = bearable_answer(session, rng)
         if answer is not None:
             return came_about, answer
     raise AssertionError("the last attempt is always a fresh input set")
+
+
+def _with_other_shapes(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Make inputs of other shapes, redrawn where the trial asks for that; None where the problem bears no draw."""
+    assert learned.resizing is not None
+    for _ in range(RESHAPINGS):
+        answer = resizing.answer_to_others(session, learned.resizing, rng)
+        if answer is not None and trial.content == "redrawn":
+            answer = _with_redrawn_inputs(session, learned, rng)
+        if answer is not None and learned.resizing.fits(session.inputs, answer):
+            return answer
+    return None
 
 
 def _attempts(content: Content) -> tuple[Content, ...]:
@@ -130,39 +206,28 @@ def _keep_most(session: ReferenceSession, previous: bytes, rng: random.Random) -
         memoryview(buffer)[start : start + length * item] = fresh[start : start + length * item]
 
 
-def _with_redrawn_inputs(session: ReferenceSession, rng: random.Random) -> Answer | None:
+def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: random.Random) -> Answer | None:
     """Change the inputs that two seeds leave the same: all of them, or one after the other what the problem bears."""
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
-    slots = _constant_inputs(session, rng)
+    made = session.inputs.slots
+    slots = [made[number] for number in learned.constant_inputs if number < len(made) and made[number].numel]
     buffer = session.inputs_buffer
     before = bytes(memoryview(buffer))
     changed = [slot for slot in slots if variation.redraw(arenas.view(buffer, slot), generator)]
     if not changed:
         return None
-    answer = _bearable_answer(session, rng)
+    answer = bearable_answer(session, rng)
     if answer is not None or len(changed) == 1:
         return answer
     memoryview(buffer)[:] = before
     for slot in changed:
         kept = bytes(memoryview(buffer))
         variation.redraw(arenas.view(buffer, slot), generator)
-        found = _bearable_answer(session, rng)
+        found = bearable_answer(session, rng)
         if found is None:
             memoryview(buffer)[:] = kept
         answer = found or answer
     return answer
-
-
-def _constant_inputs(session: ReferenceSession, rng: random.Random) -> list[TensorSlot]:
-    """Make two input sets and return the slots of the second that hold what they held in the first."""
-    session.make_inputs(rng.getrandbits(48))
-    placed, first = session.inputs, bytes(memoryview(session.inputs_buffer))
-    session.make_inputs(rng.getrandbits(48))
-    second = bytes(memoryview(session.inputs_buffer))
-    if session.inputs != placed:
-        return []
-    spans = {slot: slice(slot.offset, slot.offset + slot.nbytes) for slot in placed.slots if slot.numel}
-    return [slot for slot, span in spans.items() if first[span] == second[span]][:MAX_REDRAWN]
 
 
 def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | None:
@@ -177,34 +242,8 @@ def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | N
             variation.perturb(arenas.view(session.state_buffer, slot), generator)
         for slot in others:
             variation.vary(arenas.view(session.state_buffer, slot), generator)
-        answer = _bearable_answer(session, rng)
+        answer = bearable_answer(session, rng)
         if answer is not None:
             return answer
         memoryview(session.state_buffer)[:] = before
     return None
-
-
-def _bearable_answer(session: ReferenceSession, rng: random.Random) -> Answer | None:
-    """Return the reference's answer to changed inputs, or None where the problem does not bear the change."""
-    try:
-        answer = session.answer(rng.getrandbits(48))
-    except ReferenceFailedError:
-        return None
-    return answer if answer.finite and _well_conditioned(answer) else None
-
-
-def _well_conditioned(answer: Answer) -> bool:
-    """Whether the reference stays close to its fp64 run: a tenth of the tolerance, and a few roundings of its dtype.
-
-    In half precision one rounding of the largest elements alone is more than that tenth.
-    """
-    for item in answer.expected:
-        if item.exact is None or not item.value.numel():
-            continue
-        relative = RELATIVE[arenas.NAMES[item.value.dtype]]
-        rounding = min(ROUNDINGS * torch.finfo(item.value.dtype).eps, relative)
-        scale = item.exact.square().mean().sqrt()
-        allowed = 0.1 * relative * scale + rounding * (item.exact.abs() + scale)
-        if bool(((item.value.double() - item.exact).abs() > allowed).any()):
-            return False
-    return True

@@ -55,7 +55,8 @@ class Verdict:
 
     Attributes:
         status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did.
-        compiled: whether every kernel that ran was compiled for the target chip by the compile worker.
+        compiled: whether every kernel that ran on inputs of the problem's own shapes was compiled for the target chip
+            by the compile worker.
         correct: whether every trial's output agreed with the reference; true only with status `correct`.
         speedup: reference time over candidate time; None where nothing is timed.
         runtime_ms: the candidate's time in milliseconds; None where nothing is timed.

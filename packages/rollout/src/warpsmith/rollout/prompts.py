@@ -33,7 +33,8 @@ same shapes, dtypes and device.
 shapes; any other PyTorch operation in `forward` is rejected.
 - Parameters keep their names and shapes. Their values may change between calls, so anything derived from them must be \
 computed again in every call. The same holds for inputs: nothing may be kept from an earlier call.
-- Do not write to the inputs. Handle sizes that are no multiple of your block.
+- Do not write to the inputs. Take every size from the inputs: they also come smaller than `get_inputs()` makes them, \
+in sizes that are no multiple of your block. Block sizes may be tuned to the sizes of `get_inputs()`.
 - fp32 products need `input_precision="ieee"` in `tl.dot` to stay within the tolerance.
 - Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
 

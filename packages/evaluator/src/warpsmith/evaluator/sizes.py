@@ -1,0 +1,143 @@
+"""Which integers of a problem's source set the sizes of its inputs, found by syntax, and get_inputs() with other ones.
+
+Runs in the reference worker. A size is a constant of the module that only `get_inputs` depends on, or an integer that
+stands in `get_inputs` itself. What `Model` or `get_init_inputs` depends on is none: it sets the form of parameters.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+LEAST: Final = 4
+"""The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
+MOST: Final = 8
+"""How many sizes of one problem are looked at."""
+
+
+class InputSizes:
+    """The sizes of one problem.
+
+    Attributes:
+        values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`.
+    """
+
+    def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
+        self._namespace = namespace
+        self._path = path
+        self._module = _Module(ast.parse(source))
+        self._needed = self._module.closure(["get_inputs"])
+        self._literals = self._find_literals()
+        literals = {f"literal {value}": value for value in self._literals}
+        self.values = dict(list((self._find_constants() | literals).items())[:MOST])
+
+    def _find_constants(self) -> dict[str, int]:
+        classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
+        fixed = self._module.closure([*classes, "Model", "get_init_inputs"])
+        own = [name for name in self._module.binders if name in self._needed - fixed]
+        return {
+            name: self._namespace[name]
+            for name in own
+            if self._module.is_plain(name) and is_size(self._namespace.get(name))
+        }
+
+    def _find_literals(self) -> dict[int, list[ast.Constant]]:
+        fixed = {node.value for node in self._constants("get_init_inputs")}
+        found: dict[int, list[ast.Constant]] = {}
+        for node in self._constants("get_inputs"):
+            if is_size(node.value) and node.value not in fixed:
+                found.setdefault(node.value, []).append(node)  # type: ignore[arg-type]
+        return found
+
+    def _constants(self, function: str) -> Iterator[ast.Constant]:
+        for statement in self._module.binders.get(function, []):
+            if isinstance(statement, ast.FunctionDef):
+                yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
+
+    def get_inputs(self, sizes: dict[str, int]) -> Callable[[], Any]:
+        """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is."""
+        namespace = self._namespace | {name: size for name, size in sizes.items() if name in self._namespace}
+        literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
+        try:
+            for node, value in literals:
+                node.value = sizes.get(f"literal {value}", value)
+            body = list(self._module.affected(self._needed, set(sizes)))
+            exec(compile(ast.Module(body, type_ignores=[]), str(self._path), "exec"), namespace)
+        finally:
+            for node, value in literals:
+                node.value = value
+        made: Callable[[], Any] = namespace["get_inputs"]
+        return made
+
+
+def is_size(value: object) -> bool:
+    """Whether a value may be the size of a dimension: an integer, no boolean, large enough and of 31 bits."""
+    return type(value) is int and LEAST <= value < 1 << 31
+
+
+class _Module:
+    """What a module binds at top level, and which names that depends on."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.statements = tree.body
+        self.binders: dict[str, list[ast.stmt]] = {}
+        for statement in tree.body:
+            for name in _bound(statement):
+                self.binders.setdefault(name, []).append(statement)
+        # Whatever binds a name besides (a loop, a `global`) makes it no constant.
+        self._stores = Counter(_stored(tree))
+
+    def closure(self, roots: Iterable[str]) -> set[str]:
+        """Return the module's names that `roots` depend on, themselves included."""
+        found: set[str] = set()
+        open_names = [name for name in roots if name in self.binders]
+        while open_names:
+            name = open_names.pop()
+            if name not in found:
+                found.add(name)
+                open_names += [other for node in self.binders[name] for other in _loaded(node) if other in self.binders]
+        return found
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a name is bound once, by an assignment that depends on no other name."""
+        (first, *others) = self.binders[name]
+        assigned = isinstance(first, ast.Assign | ast.AnnAssign) and not others and self._stores[name] == 1
+        return assigned and not _loaded(first) & self.binders.keys()
+
+    def affected(self, needed: set[str], changed: set[str]) -> Iterator[ast.stmt]:
+        """Yield what must be executed anew, in order, when the names `changed` have other values."""
+        changed = set(changed)
+        for statement in self.statements:
+            bound = set(_bound(statement))
+            depends = bool(_loaded(statement) & changed)
+            if depends:
+                changed |= bound
+            if bound & needed and (depends or isinstance(statement, ast.FunctionDef)):
+                yield statement
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
+
+
+def _stored(tree: ast.Module) -> Iterator[str]:
+    for statement in tree.body:
+        inside = isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Global):
+                yield from node.names
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and not inside:
+                yield node.id
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Load)}
