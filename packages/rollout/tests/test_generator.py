@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,6 +103,25 @@ def test_ill_conditioned_chains_are_refused(names):
 @pytest.mark.parametrize("names", [("exp",), ("exp", "log"), ("abs", "add_c", "log"), ("sigmoid", "sqrt")])
 def test_well_conditioned_chains_are_kept(names):
     assert is_well_conditioned(chain(*names))
+
+
+LANGUAGE = SimpleNamespace(
+    **{name: getattr(torch, name) for name in ("exp", "log", "sqrt", "rsqrt", "exp2", "log2", "sin", "cos", "abs")},
+    **{name: getattr(torch, name) for name in ("erf", "sigmoid", "where")},
+    maximum=lambda x, bound: torch.clamp(x, min=bound),
+    minimum=lambda x, bound: torch.clamp(x, max=bound),
+)
+"""Triton's functions, as torch computes them."""
+
+
+@pytest.mark.parametrize("operation", UNARY, ids=lambda operation: operation.name)
+def test_the_two_texts_of_an_operation_agree_far_outside_the_sample(operation):
+    x = torch.linspace(-300.0, 300.0, 1201)
+    names = {"x": x, "torch": torch, "F": torch.nn.functional, "tl": LANGUAGE}
+    constants = dict(zip("ab", operation.constants[0], strict=False))
+    expected = eval(operation.torch.format(x="x", **constants), names)
+    got = eval(operation.triton.format(x="x", **constants), names)
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 def test_an_extremum_of_a_saturating_chain_is_not_sharp():

@@ -68,7 +68,12 @@ UNARY: tuple[Unary, ...] = (
     Unary("tanh", "torch.tanh({x})", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", lambda x, _: math.tanh(x)),
     Unary("silu", "F.silu({x})", "{x} * tl.sigmoid({x})", lambda x, _: x * _sigmoid(x)),
     Unary("relu", "torch.relu({x})", "tl.maximum({x}, 0.0)", lambda x, _: max(x, 0.0)),
-    Unary("softplus", "F.softplus({x})", "tl.log(1.0 + tl.exp({x}))", lambda x, _: math.log1p(math.exp(x))),
+    Unary(
+        "softplus",
+        "F.softplus({x})",
+        "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))",
+        lambda x, _: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
+    ),
     Unary("softsign", "F.softsign({x})", "{x} / (1.0 + tl.abs({x}))", lambda x, _: x / (1.0 + abs(x))),
     Unary(
         "elu",
