@@ -185,7 +185,7 @@ class CgroupEvents(NamedTuple):
 
 @final
 class Cgroups:
-    """A directory of cgroup v2 that holds one cgroup a worker. Locked while its process lives; others may sweep it then.
+    """A directory of cgroup v2 that holds one cgroup a worker, locked while its maker lives and swept by others then.
 
     A worker's cgroup bounds what all its processes hold together: memory (what it inherited, memory_bytes, the scratch
     and the output; no swap; one kill takes all of it) and processes, with those of the two controllers that there are.

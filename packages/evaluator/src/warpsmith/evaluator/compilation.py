@@ -108,7 +108,7 @@ class CompileService:
                 with self._worker(job) as worker:
                     found = self._ask(worker, source, launches, started + self._config.compile_timeout_s)
             except WorkerDiedError as error:
-                if error.ended is None or error.ended.signal == SIGKILL:
+                if error.ended is None or (error.ended.signal == SIGKILL and not error.out_of_memory):
                     continue
                 found = _broken(f"Triton's compiler crashed on the kernels ({error}).")
             except WorkerTimeoutError:

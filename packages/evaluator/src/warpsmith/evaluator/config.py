@@ -27,6 +27,11 @@ class EvaluatorConfig(BaseModel):
     strongest_isolation: IsolationTier = Field(
         default="namespaces", description="Containment that is tried first; lower it only where that one misbehaves."
     )
+    cgroups: Literal["auto", "required", "off"] = Field(
+        default="auto",
+        description="Whether each worker gets a cgroup of its own: where a subtree is delegated (`auto`), or never "
+        "(`off`). `required` refuses a machine that gives none. docs/threat-model.md says what it bounds.",
+    )
     device: Literal["cpu"] = "cpu"
     target_arch: int = Field(default=90, ge=75, le=130, description="Chip that kernels are compiled for: 90 is sm_90.")
     trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")

@@ -480,7 +480,7 @@ class CandidateRun:
         loading = fields.text("stage", 20) == "load"
         status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
         if kind == "MemoryError" or "can't allocate memory" in message:
-            return _SuspectError(Failure(status, "unknown", f"out of memory: {text}"))
+            return _SuspectError(Failure(status, "out_of_memory", f"out of memory: {text}"))
         return CandidateFailedError(status, category, text)
 
     def _death(self, error: WorkerDiedError, worker: Worker) -> Exception:
@@ -488,6 +488,9 @@ class CandidateRun:
         if error.ended is None:
             return error
         code, signal = error.ended
+        if error.out_of_memory:
+            message = "The candidate's process was killed: it took more memory than a worker may."
+            return CandidateFailedError("runtime_error", "out_of_memory", message)
         printed = worker.printed().strip()
         said = f" It had printed: {printed[-500:]}" if printed else ""
         if signal in _FAULTS:

@@ -118,6 +118,8 @@ class Judge:
 def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
     """Whether a reference worker was lost by its own doing: it died of a fault, or used its whole deadline itself."""
     match error:
+        case WorkerDiedError(role="reference", out_of_memory=True):
+            return True
         case WorkerDiedError(role="reference", ended=_native.Exit() as ended):
             return ended.signal != signal.SIGKILL
         case WorkerTimeoutError(role="reference", cpu_seconds=float() as used):

@@ -28,13 +28,15 @@ MAX_START_FAILURES: Final = 3
 
 
 class WorkerDiedError(Exception):
-    """A worker ended without an answer: how, and what it last printed."""
+    """A worker ended without an answer: how, and whether it was killed at the memory limit of its own cgroup."""
 
-    def __init__(self, role: str, ended: "_native.Exit | None") -> None:
+    def __init__(self, role: str, ended: "_native.Exit | None", *, out_of_memory: bool = False) -> None:
         how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
+        how = "it reached its memory limit" if out_of_memory else how
         super().__init__(f"the {role} worker ended without an answer ({how})")
         self.role = role
         self.ended = ended
+        self.out_of_memory = out_of_memory
 
 
 class WorkerTimeoutError(Exception):
@@ -61,6 +63,7 @@ class Worker:
         self.tier = "none"
         self.pid = 0
         self.ended: Future[_native.Exit | None] = Future()
+        self.out_of_memory = False
         self._pidfd = -1
         self._output_fd = -1
         self._delay_when_taken: float | None = None
@@ -96,7 +99,8 @@ class Worker:
         try:
             return operation()
         except _native.PeerClosed as error:
-            raise WorkerDiedError(self.role, self._await_end()) from error
+            ended = self._await_end()
+            raise WorkerDiedError(self.role, ended, out_of_memory=self.out_of_memory) from error
         except _native.DeadlineExceeded as error:
             raise self._overrun() from error
 
@@ -212,6 +216,9 @@ class Zygote:
                 f"The {self.kind} zygote did not start within {timeout_s:g} s (exit code {self.process.poll()}).",
                 "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
             ) from error
+        if message.kind is Kind.FORK_FAILED:
+            self.close()
+            raise _isolation_error(message.fields.text("layer"), message.fields.text("message"))
         if message.kind is not Kind.READY:
             raise JudgeUnavailableError(f"The {self.kind} zygote began with {message.kind.name}; READY was expected.")
         self.listener = threading.Thread(target=self._listen, name=f"{self.kind}-zygote", daemon=True)
@@ -265,6 +272,7 @@ class Zygote:
                 with self.lock:
                     worker = self.workers.pop(number)
                 code, signal = fields.value("code"), fields.value("signal")
+                worker.out_of_memory = fields.flag("out_of_memory")
                 worker.ended.set_result(_native.Exit(code, signal))  # type: ignore[arg-type]
 
     def _died(self) -> None:

@@ -17,6 +17,8 @@ SINGLE_THREADED: Final = {
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
 }
+# Beyond what a worker inherits; far more than honest ones map, and 128 MiB of page tables at most.
+ADDRESS_SPACE_BYTES: Final = 64 << 30
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 # The default of today, said aloud: Triton 3.9 warns that it will change.
 TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1"}
@@ -38,6 +40,7 @@ def policy_for(role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas:
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
+        address_space_bytes=config.memory_bytes + ADDRESS_SPACE_BYTES,
         processes=config.processes,
         cpu_seconds=_cpu_seconds(role, config),
         strongest_tier=config.strongest_isolation,

@@ -10,6 +10,7 @@ ErrorCategory = Literal[
     "shared_memory_exceeded",
     "illegal_memory_access",
     "memory_fault",
+    "out_of_memory",
     "segmentation_fault",
     "unsupported_architecture",
     "unsupported_dtype",

@@ -28,6 +28,7 @@ class _Child:
     number: int
     pidfd: int
     scratch: Path | None
+    cgroup: str
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Zygote:
     scratch_root: Path
     ptxas: Path
     mounts_scratch: bool
+    cgroups: _native.Cgroups | None
     children: dict[int, _Child] = field(default_factory=dict)
 
     def serve(self) -> None:
@@ -56,7 +58,8 @@ class Zygote:
         except _native.PeerClosed:
             for child in self.children.values():
                 _native.kill(child.pidfd)
-                self._forget(child, _native.wait(child.pidfd))
+                _native.wait(child.pidfd)
+                self._forget(child)
 
     def _answer(self, poller: select.poll) -> None:
         message = protocol.receive(self.channel)
@@ -72,10 +75,10 @@ class Zygote:
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
         scratch = self._make_scratch()
-        spawned = _native.spawn(policy_for(role, self.config, scratch, self.ptxas), channel_fd)
+        spawned = _native.spawn(policy_for(role, self.config, scratch, self.ptxas), channel_fd, self.cgroups)
         if isinstance(spawned, _native.InChild):
             worker.run(spawned, role, scratch, self.config.target_arch)
-        self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch)
+        self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         poller.register(spawned.pidfd, select.POLLIN)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
         protocol.send(self.channel, Kind.FORKED, facts, [spawned.pidfd, spawned.output_fd])
@@ -91,15 +94,23 @@ class Zygote:
 
     def _reap(self, child: _Child) -> None:
         ended = _native.wait(child.pidfd)
-        self._forget(child, ended)
+        out_of_memory = self._forget(child)
         if ended is not None:
-            code, signal = ended
-            protocol.send(self.channel, Kind.EXITED, {"number": child.number, "code": code, "signal": signal})
+            facts = {"number": child.number, "code": ended.code, "signal": ended.signal, "out_of_memory": out_of_memory}
+            protocol.send(self.channel, Kind.EXITED, facts)
 
-    def _forget(self, child: _Child, _ended: _native.Exit | None) -> None:
+    def _forget(self, child: _Child) -> bool:
+        """Remove what a reaped worker leaves; return whether it was killed at the limit of its own cgroup.
+
+        A kill without the limit reached came from further up, where others took the memory.
+        """
         os.close(child.pidfd)
         if child.scratch is not None:
             shutil.rmtree(child.scratch, ignore_errors=True)
+        if self.cgroups is None:
+            return False
+        events = self.cgroups.remove(child.cgroup)
+        return events.limit_reached > 0 and events.killed > 0
 
 
 def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
@@ -123,6 +134,38 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
         compiling.compile_trusted_kernel(arch, folder)
 
 
+def open_cgroups(config: EvaluatorConfig) -> "_native.Cgroups | None":
+    """Return a place for the workers' cgroups, or None where the machine gives none and none is required.
+
+    Raises:
+        NativeError: one is required; says which condition is missing.
+    """
+    if config.cgroups == "off":
+        return None
+    try:
+        return _native.Cgroups.open()
+    except _native.NativeError:
+        if config.cgroups == "required":
+            raise
+        return None
+
+
+def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None:
+    """Say READY and serve; where a layer that is required cannot be had, say FORK_FAILED in place of READY."""
+    try:
+        cgroups = open_cgroups(config)
+    except _native.NativeError as error:
+        protocol.send(channel, Kind.FORK_FAILED, {"number": 0, "layer": error.layer, "message": str(error)})
+        return
+    protocol.send(channel, Kind.READY, {"pid": os.getpid()})
+    mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
+    try:
+        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups).serve()
+    finally:
+        if cgroups is not None:
+            cgroups.close()
+
+
 def find_ptxas(arch: int) -> Path:
     """Return the assembler that Triton runs for a chip."""
     from triton.backends.nvidia.compiler import get_ptxas
@@ -143,9 +186,7 @@ def main(arguments: list[str]) -> None:
         warm_up(kind, config.target_arch, root)
         gc.collect()
         gc.freeze()
-        protocol.send(channel, Kind.READY, {"pid": os.getpid()})
-        mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
-        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch).serve()
+        serve(channel, config, root)
     finally:
         # The judge removes it as well, unless it was killed.
         shutil.rmtree(root, ignore_errors=True)
