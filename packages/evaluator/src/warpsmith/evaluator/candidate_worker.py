@@ -15,6 +15,7 @@ from triton.runtime.errors import InterpreterError
 from warpsmith.evaluator import _native, arenas, interpreting, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.operators import OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.replay import Replay
@@ -185,6 +186,7 @@ _CATEGORIES: Final[dict[type[BaseException], str]] = {
     SyntaxError: "syntax_error",
     CandidateError: "parse_error",
     interpreting.UnsupportedDtypeError: "unsupported_dtype",
+    UnsupportedOnCpuError: "unsupported_architecture",
     interpreting.IllegalAccessError: "illegal_memory_access",
     interpreting.InputMutationError: "memory_fault",
     InterpreterError: "triton_jit_error",

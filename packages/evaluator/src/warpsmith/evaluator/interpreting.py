@@ -17,6 +17,7 @@ from triton.runtime import autotuner, interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.arenas import NAMES
+from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -71,6 +72,13 @@ class LaunchMonitor:
 
     def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
         """Note one launch; None if the kernel must not run, else what its grid is to be written to (as third item)."""
+        for key, value in arguments.items():
+            if isinstance(value, TensorDescriptor):
+                raise UnsupportedOnCpuError(
+                    f"Argument {key} of kernel {name} is a TensorDescriptor made on the host, which the cpu device "
+                    "does not support. Pass the tensor, and make the descriptor in the kernel with "
+                    "tl.make_tensor_descriptor, or use pointers."
+                )
         self.launches += 1
         signature = {
             "kernel": name,
@@ -188,6 +196,21 @@ def remember_language() -> None:
                 interpreter._patch_attr(package, name, item, builder, scope)
 
     interpreter._patch_builtin = patch_builtin
+
+
+def keep_truth_values() -> None:
+    """Let a comparison of scalars stay a boolean where it is spread over a block, as in `(i < n) & (row < rows)`.
+
+    The interpreter marks a comparison with the dtype of what it compares, and would make integers of it.
+    """
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        if arg.data.dtype == np.bool_ and not isinstance(arg.dtype, tl.block_type):
+            return interpreter.TensorHandle(np.full(ret_ty.shape, arg.data, dtype=np.bool_), arg.dtype.scalar)
+        return original(self, ret_ty, arg)
+
+    original = interpreter.InterpreterBuilder.create_splat
+    interpreter.InterpreterBuilder.create_splat = create_splat
 
 
 def install(monitor: LaunchMonitor) -> None:

@@ -121,10 +121,12 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
     torch.set_num_interop_threads(1)
     torch.zeros(4).double().sum().item()
     if kind == "interpreting":
-        from warpsmith.evaluator import candidate_worker, interpreting
+        from warpsmith.evaluator import candidate_worker, interpreting, libdevice
 
         candidate_worker.prepare()
         interpreting.remember_language()
+        interpreting.keep_truth_values()
+        libdevice.install()
         interpreting.run_trusted_kernel()
     else:
         from warpsmith.evaluator import compile_worker, compiling, reference_worker
