@@ -1,9 +1,11 @@
-"""Turns recorded a second, beside one JSON file a turn and beside JSON lines.
+"""Turns and megabytes recorded a second over sizes of turns, beside one JSON file a turn and beside JSON lines.
 
 Each way writes the same turns to the same file system. Batches are made beforehand, because a rollout has its rows
 in either form at no cost to the writing; serialising (Arrow or JSON) is part of what is timed. Writers run as
 processes that start together; the figure is all turns over the time from the common start to the last one's end.
 Beside it stands the figure over the writers' CPU time (user and system), which other load on the machine hardly moves.
+Megabytes (10^6) are those of the turn as plain Arrow, the same for every way, so that they compare. Unless a way says
+otherwise nothing waits for the disk: what is written survives the process, not a power loss. JSON does the same.
 
     python benchmarks/records.py
 """
@@ -27,12 +29,12 @@ from _machine import describe, write_result
 from warpsmith.records import RunReader, RunWriter
 from warpsmith.records.schema import turns_batch
 
-# Tokens of prompt and completion, bytes of kernel: a turn of the tiny demo model, a short and a long one of a language
-# model. Thoughts make real turns longer still.
-SHAPES = {"demo": (120, 60, 300), "short": (600, 300, 1200), "long": (4000, 2000, 6000)}
-TURNS_A_BATCH = {"demo": 1024, "short": 256, "long": 64}
-TURNS = {"demo": 200_000, "short": 60_000, "long": 8_000}
-JSON_FILES = {"demo": 8_000, "short": 4_000, "long": 600}
+# Tokens of prompt and completion, bytes of kernel: a turn of the demo's tiny model, and two of a language model. The
+# completion's text has four bytes a token.
+SHAPES = {"100 tokens": (120, 100, 300), "1,000 tokens": (1000, 1000, 2400), "4,000 tokens": (4000, 4000, 6000)}
+TURNS_A_BATCH = {"100 tokens": 1024, "1,000 tokens": 256, "4,000 tokens": 64}
+TURNS = {"100 tokens": 204_800, "1,000 tokens": 20_480, "4,000 tokens": 5_120}
+JSON_TURNS = {"100 tokens": 8_192, "1,000 tokens": 2_048, "4,000 tokens": 512}
 WORDS = [
     *("tl.load(", "tl.store(", "x_ptr", "y_ptr", "+", "offsets,", "mask=mask)", "=", "acc", "tl.program_id(0)"),
     *("tl.constexpr", "n_elements", "*", "tl.arange(0,", "BLOCK)", "for", "k", "in", "range(", "):", "@triton.jit"),
@@ -65,7 +67,7 @@ def turn_row(shape: str, number: int) -> dict[str, Any]:
         "turn": number % 3,
         "num_turns": 3,
         "messages": [{"role": "user", "content": written(chance, 4 * prompt)}],
-        "completion": f"```python\n{text}\n```",
+        "completion": f"{written(chance, max(4 * completion - kernel, 0))}\n```python\n{text}\n```",
         "kernel": text,
         "prompt_ids": [chance.randrange(150_000) for _ in range(prompt)],
         "completion_ids": [chance.randrange(150_000) for _ in range(completion)],
@@ -153,15 +155,15 @@ def rate(way: Way, folder: Path, writers: int, turns: int) -> tuple[float, float
     return turns / (max(end for end, _ in found) - began), turns / sum(cpu for _, cpu in found)
 
 
-def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
-    """Turns a second of each way for turns of one shape."""
+def measure(shape: str, turn_bytes: int, disk: Path, repeats: int) -> dict[str, Any]:
+    """Turns and megabytes a second of each way for turns of one shape, which take `turn_bytes` as plain Arrow."""
     ways: dict[str, tuple[Way, int, int]] = {}
     for writers in (1, 2):
-        ways[f"arrow, {writers} writer(s)"] = (arrow(shape, None, "process-kill"), writers, TURNS[shape])
-        ways[f"arrow lz4, {writers} writer(s)"] = (arrow(shape, "lz4", "process-kill"), writers, TURNS[shape])
-        ways[f"json lines, {writers} writer(s)"] = (json_lines(shape), writers, JSON_FILES[shape])
-        ways[f"one json file a turn, {writers} writer(s)"] = (json_files(shape), writers, JSON_FILES[shape])
-    ways["arrow power-loss, 1 writer(s)"] = (arrow(shape, None, "power-loss"), 1, TURNS[shape] // 4)
+        ways[f"arrow lz4 (default), {writers} writer(s)"] = (arrow(shape, "lz4", "process-kill"), writers, TURNS[shape])
+        ways[f"arrow plain, {writers} writer(s)"] = (arrow(shape, None, "process-kill"), writers, TURNS[shape])
+        ways[f"json lines, {writers} writer(s)"] = (json_lines(shape), writers, JSON_TURNS[shape])
+        ways[f"one json file a turn, {writers} writer(s)"] = (json_files(shape), writers, JSON_TURNS[shape])
+    ways["arrow lz4, fdatasync twice a batch, 1 writer(s)"] = (arrow(shape, "lz4", "power-loss"), 1, TURNS[shape] // 4)
     found: dict[str, Any] = {}
     for name, (way, writers, turns) in ways.items():
         rates, cpu_rates = [], []
@@ -174,10 +176,11 @@ def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
         found[name] = {
             "turns_per_s": round(statistics.median(rates)),
             "of": [round(one) for one in sorted(rates)],
+            "mb_per_s": round(statistics.median(rates) * turn_bytes / 1e6, 1),
             "turns_per_cpu_s": round(statistics.median(cpu_rates)),
         }
         print(
-            f"{shape:6} {name:34} {found[name]['turns_per_s']:>9,} turns/s "
+            f"{shape:12} {name:44} {found[name]['turns_per_s']:>9,} turns/s {found[name]['mb_per_s']:>8} MB/s "
             f"{found[name]['turns_per_cpu_s']:>9,} turns/CPU s",
             flush=True,
         )
@@ -187,7 +190,7 @@ def measure(shape: str, disk: Path, repeats: int) -> dict[str, Any]:
 def reading(shape: str, disk: Path) -> float:
     """Turns a second read back, every digest checked."""
     folder = Path(tempfile.mkdtemp(dir=disk))
-    rate(arrow(shape, None, "process-kill"), folder, 1, TURNS[shape] // 4)
+    rate(arrow(shape, "lz4", "process-kill"), folder, 1, TURNS[shape] // 4)
     began = time.monotonic()
     rows = sum(batch.num_rows for batch in RunReader(folder).batches("turns"))
     took = time.monotonic() - began
@@ -209,14 +212,15 @@ def main() -> None:
     result["what"] = "turns recorded a second; median of the runs listed under `of`"
     result["shapes"] = {}
     for shape, (prompt, completion, kernel) in SHAPES.items():
-        batch = turns_batch([turn_row(shape, number) for number in range(8)])
+        batch = turns_batch([turn_row(shape, number) for number in range(64)])
+        turn_bytes = round(pa.ipc.get_record_batch_size(batch) / batch.num_rows)
         result["shapes"][shape] = {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "kernel_bytes": kernel,
-            "arrow_bytes_per_turn": round(pa.ipc.get_record_batch_size(batch) / 8),
+            "arrow_bytes_per_turn": turn_bytes,
             "turns_per_batch": TURNS_A_BATCH[shape],
-            "written": measure(shape, options.disk, options.repeats),
+            "written": measure(shape, turn_bytes, options.disk, options.repeats),
             "read_turns_per_s": round(reading(shape, options.disk)),
         }
     write_result(options.out, result)

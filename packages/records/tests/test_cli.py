@@ -1,11 +1,17 @@
+import contextlib
 import json
+import os
+import resource
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import typer
+from made_rows import write_run
 
-from warpsmith.records import commands
+from warpsmith.records import cli, commands, schema
 from warpsmith.records.errors import UsageError, WarpsmithError
 
 COMMANDS = ["summary", "compact", "export", "report", "verify", "schema"]
@@ -91,6 +97,119 @@ def test_bad_input_ends_with_2_and_no_traceback(run_dir, tmp_path, arguments):
     found = records(*(text.format(run=run_dir, tmp=tmp_path) for text in arguments))
     assert found.returncode == 2
     assert found.stderr and "Traceback" not in found.stderr
+
+
+WRITING = [
+    ("compact", "{run}", "{out}"),
+    ("export", "{run}", "{out}", "--format", "json"),
+    ("report", "{run}", "-o", "{out}"),
+]
+READING = [*WRITING, ("summary", "{run}"), ("verify", "{run}")]
+
+
+@pytest.fixture
+def public_folder():
+    """A folder that every user may write to; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch):
+    """Run a command in this process; it must be refused with one paragraph and nothing else, which is returned."""
+
+    def run(*arguments) -> str:
+        monkeypatch.setattr(sys, "argv", ["warpsmith-records", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        said = capsys.readouterr()
+        assert (caught.value.code, said.out) == (2, "")
+        assert said.err.startswith("error:") and "\n\n" not in said.err.strip()
+        return " ".join(said.err.split())
+
+    return run
+
+
+@contextlib.contextmanager
+def as_nobody():
+    """Act as a user who owns nothing here, also where the tests run as root."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+@contextlib.contextmanager
+def small_files(size):
+    """Let no file grow beyond `size` bytes: what a full disk does, without a disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("command", READING, ids=lambda command: command[0])
+def test_what_is_no_run_is_refused(command, tmp_path, refused):
+    (tmp_path / "file").write_text("no run")
+    (tmp_path / "empty").mkdir()
+    for name in ("missing", "file", "empty"):
+        said = refused(*(text.format(run=tmp_path / name, out=tmp_path / "out") for text in command))
+        assert "holds no records" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
+
+
+@pytest.mark.parametrize("command", READING, ids=lambda command: command[0])
+@pytest.mark.parametrize("closed", ["", "records", "records/turns"])
+def test_a_run_that_may_not_be_read_is_refused(command, closed, public_folder, refused):
+    run_dir = write_run(public_folder / "run")
+    (run_dir / closed).chmod(0o000)
+    try:
+        with as_nobody():
+            said = refused(*(text.format(run=run_dir, out=public_folder / "out") for text in command))
+    finally:
+        (run_dir / closed).chmod(0o755)
+    assert "cannot be read: Permission denied" in said
+    assert [path.name for path in public_folder.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("command", WRITING, ids=lambda command: command[0])
+def test_a_place_that_may_not_be_written_is_refused(command, run_dir, tmp_path, refused):
+    (tmp_path / "file").write_text("")
+    said = refused(*(text.format(run=run_dir, out=tmp_path / "file" / "out") for text in command))
+    assert "Could not write" in said
+
+
+@pytest.mark.parametrize("command", WRITING, ids=lambda command: command[0])
+def test_a_full_disk_leaves_nothing_half_written(command, run_dir, tmp_path, refused):
+    before = sorted(tmp_path.rglob("*"))
+    with small_files(1000):
+        said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
+    assert "File too large" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", [*WRITING, ("summary", "{run}")], ids=lambda command: command[0])
+def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "SCHEMA_VERSION", 3)
+        run_dir = write_run(tmp_path / "run")
+    said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
+    assert "schema version 3; this installation reads up to 2. Install a newer" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_verify_lists_what_is_newer(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "SCHEMA_VERSION", 3)
+        write_run(tmp_path)
+    found = records("verify", tmp_path)
+    assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
 
 
 def test_schema_prints_every_table_with_types():

@@ -1,13 +1,16 @@
 """Random damage: a typed error, or exactly the batches that are whole; never a crash, never a wrong row."""
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_rows import turn_row
+from made_rows import turn_row, write_run
 
 from warpsmith.records import RunReader, RunWriter
 from warpsmith.records.schema import turns_batch
@@ -179,6 +182,18 @@ def test_what_was_skipped_is_told_once(tmp_path, original):
     reader = RunReader(copy.run_dir, on_damage="skip")
     assert reader.table("turns", latest=True).num_rows == sum(range(1, BATCHES))
     assert len(reader.damage) == 1
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_mutated_files_of_every_table_never_crash_the_reader_nor_give_other_rows(tmp_path, count, compression):
+    run_dir = write_run(tmp_path / "run", compression=compression)
+    command = [sys.executable, str(Path(__file__).with_name("fuzz_worker.py")), run_dir, tmp_path / "scratch"]
+    done = subprocess.run([*map(str, command), "11", str(count)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["errors"] > 0.5 * count
+    assert found["losses"] > 0.3 * count
 
 
 def _schema_end(copy: Copy) -> int:

@@ -5,94 +5,159 @@ import select
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
+from made_rows import write_run
 
-from warpsmith.records import RunReader
+from warpsmith.records import RunReader, compact
 
-# The writer acknowledges each batch on stdout only after append returned. Batches differ in size, up to 13 MB, and are
-# not compressed: much of a life is spent inside a write, so that many kills strike there.
+# The writer acknowledges each batch on stdout only after append returned. Batches of turns differ in size, up to 13 MB,
+# and are not compressed: much of a life is spent inside a write, so that many kills strike there. Credits and a step
+# follow each, so that kills strike between tables and while their segments are made.
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from made_rows import turn_row
+from made_rows import credit_row, step_row, turn_row
 from warpsmith.records import RunWriter
-from warpsmith.records.schema import turns_batch
+from warpsmith.records.schema import credits_batch, steps_batch, turns_batch
 import pyarrow as pa, itertools
 
 life, durability = sys.argv[3], sys.argv[4]
 writer = RunWriter(sys.argv[2], durability=durability, compression=None)
 base = turns_batch([turn_row(kernel="k" * 8000)] * 1500)
-place = base.schema.get_field_index("trajectory")
-field = base.schema.field(place)
+base_credits = credits_batch([credit_row()] * 1500)
+
+def named(batch, column, number, rows):
+    place = batch.schema.get_field_index(column)
+    names = pa.array([f"{life}.{number}.{row}" for row in range(rows)])
+    return batch.slice(0, rows).set_column(place, batch.schema.field(place), names)
+
 print("ready", flush=True)
 for number in itertools.count():
-    rows = base.slice(0, (1, 1500, 30, 400)[number % 4])
-    names = pa.array([f"{life}.{number}.{row}" for row in range(rows.num_rows)])
-    writer.append("turns", rows.set_column(place, field, names))
-    print(number, rows.num_rows, flush=True)
+    rows = (1, 1500, 30, 400)[number % 4]
+    for table, batch in (
+        ("turns", named(base, "trajectory", number, rows)),
+        ("credits", named(base_credits, "trajectory", number, rows)),
+        ("steps", steps_batch([step_row(number, run=f"{life}.{number}.0")])),
+    ):
+        writer.append(table, batch)
+        print(table, number, batch.num_rows, flush=True)
 """
+COMPACT = """
+import sys
+from warpsmith.records import compact
+print("ready", flush=True)
+compact(sys.argv[1], sys.argv[2])
+"""
+NAMES = {"turns": "trajectory", "credits": "trajectory", "steps": "run"}
+
+Acknowledged = dict[str, list[tuple[int, int]]]
 
 
-def live_and_die(run_dir: Path, life: int, seconds: float, durability: str) -> list[tuple[int, int]]:
-    """Run a writer, SIGKILL it `seconds` after it is ready, return the (number, rows) it had acknowledged."""
-    command = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(run_dir), str(life), durability]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        said = b""
-        # The random moment: reads what comes until the time is up, so that the pipe never blocks the writer.
-        remaining = seconds
-        while remaining > 0:
-            if select.select([process.stdout], [], [], min(remaining, 0.002))[0]:
-                said += process.stdout.read1()
-            remaining -= 0.002
+def start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
+    """A process that has said that it is ready."""
+    process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def kill_after(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[bytes]:
+    """SIGKILL all `seconds` from now; return what each had said. Reads all the while: a full pipe stops a writer."""
+    said = {process.stdout: b"" for process in processes}
+    end = time.monotonic() + seconds
+    while (remaining := end - time.monotonic()) > 0:
+        for pipe in select.select(list(said), [], [], min(remaining, 0.002))[0]:
+            said[pipe] += pipe.read1()
+    for process in processes:
         process.kill()
-        said += process.stdout.read()
-    lines = said.decode().split("\n")[:-1]
-    return [(int(number), int(rows)) for number, rows in (line.split() for line in lines)]
+    for process in processes:
+        said[process.stdout] += process.stdout.read()
+        process.stdout.close()
+        process.wait()
+    return list(said.values())
 
 
-def check(run_dir: Path, lives: list[list[tuple[int, int]]]) -> None:
+def acknowledged(said: bytes) -> Acknowledged:
+    found: Acknowledged = {table: [] for table in NAMES}
+    for line in said.decode().split("\n")[:-1]:
+        table, number, rows = line.split()
+        found[table].append((int(number), int(rows)))
+    return found
+
+
+def check(run_dir: Path, lives: list[Acknowledged]) -> None:
     """Every acknowledged batch once, whole, in order; at most one more batch a life, whole as well."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for batch in RunReader(run_dir).batches("turns", columns=["trajectory"]):
-        names = [name.split(".") for name in batch.column(0).to_pylist()]
-        ((life, number),) = {(int(name[0]), int(name[1])) for name in names}
-        assert [int(name[2]) for name in names] == list(range(batch.num_rows))
-        found.setdefault(life, []).append((number, batch.num_rows))
-    for life, acknowledged in enumerate(lives):
-        recorded = found.get(life, [])
-        assert recorded[: len(acknowledged)] == acknowledged
-        assert len(recorded) <= len(acknowledged) + 1
+    more = [0] * len(lives)
+    for table, column in NAMES.items():
+        found: dict[int, list[tuple[int, int]]] = {}
+        for batch in RunReader(run_dir).batches(table, columns=[column]):
+            names = [name.split(".") for name in batch.column(0).to_pylist()]
+            ((life, number),) = {(int(name[0]), int(name[1])) for name in names}
+            assert [int(name[2]) for name in names] == list(range(batch.num_rows))
+            found.setdefault(life, []).append((number, batch.num_rows))
+        for life, told in enumerate(lives):
+            recorded = found.get(life, [])
+            assert recorded[: len(told[table])] == told[table]
+            more[life] += len(recorded) - len(told[table])
+    assert max(more) <= 1
     assert all(report.damage == () for report in RunReader(run_dir).verify())
 
 
-def run_lives(run_dir: Path, count: int, durability: str) -> list[list[tuple[int, int]]]:
+def run_lives(run_dir: Path, count: int, durability: str, together: int = 1) -> list[Acknowledged]:
+    """`count` times: start `together` writers on one run, kill them at a random moment, check what is there."""
     chance = random.Random(run_dir.name + durability)
-    lives: list[list[tuple[int, int]]] = []
-    for life in range(count):
-        lives.append(live_and_die(run_dir, life, chance.uniform(0.0, 0.25), durability))
+    lives: list[Acknowledged] = []
+    for _ in range(count):
+        names = range(len(lives), len(lives) + together)
+        writers = [start(WRITER, Path(__file__).parent, run_dir, name, durability) for name in names]
+        lives += map(acknowledged, kill_after(writers, chance.uniform(0.0, 0.25)))
         if (run_dir / "records").exists():
             check(run_dir, lives)
     return lives
 
 
+def batches_of(lives: list[Acknowledged]) -> int:
+    return sum(len(batches) for life in lives for batches in life.values())
+
+
 @pytest.mark.parametrize("durability", ["process-kill", "power-loss"])
 def test_a_killed_writer_loses_at_most_the_batch_in_flight(tmp_path, durability):
     lives = run_lives(tmp_path, 4, durability)
-    assert sum(map(len, lives)) > 0
+    assert batches_of(lives) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["process-kill", "power-loss"])
 def test_many_killed_writers_lose_at_most_the_batch_in_flight(tmp_path, durability):
     lives = run_lives(tmp_path, 25, durability)
-    assert sum(map(len, lives)) > 25
+    assert batches_of(lives) > 25
     # Some kills must have struck mid-append, or the test has shown nothing.
     assert RunReader(tmp_path).torn
     shutil.rmtree(tmp_path)  # gigabytes, which pytest would keep
+
+
+def test_two_killed_writers_of_one_run_lose_nothing_of_each_other(tmp_path):
+    lives = run_lives(tmp_path, 2, "process-kill", together=2)
+    assert batches_of(lives) > 0
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_killed_compaction_leaves_no_dataset_or_a_whole_one(tmp_path, kills):
+    run_dir = write_run(tmp_path / "run", steps=40)
+    whole = {name: RunReader(run_dir).table(name, latest=True).num_rows for name in NAMES}
+    chance = random.Random(kills)
+    for number in range(kills):
+        out = tmp_path / f"out-{number}"
+        kill_after([start(COMPACT, run_dir, out)], chance.uniform(0.0, 0.3))
+        if out.exists():
+            assert {name: ds.dataset(out / name).count_rows() for name in NAMES} == whole
+        assert all(report.damage == () and report.torn is None for report in RunReader(run_dir).verify())
+    left = compact(run_dir, tmp_path / "out")
+    assert left.rows == whole
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 37))

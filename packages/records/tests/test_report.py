@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_rows import step_row, trajectory_rows, turn_row
+from made_rows import credit_row, step_row, trajectory_rows, turn_row
 
 from warpsmith.records import RunReader, RunWriter, charts, write_report
 from warpsmith.records.report import ReportError
-from warpsmith.records.schema import steps_batch, turns_batch
+from warpsmith.records.schema import credits_batch, steps_batch, turns_batch
 
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Balance(HTMLParser):
@@ -48,8 +48,8 @@ def page_of(run_dir, **options) -> str:
 
 
 def test_the_page_shows_curves_rates_verdicts_and_trajectories(run_dir):
-    page = page_of(run_dir)
-    for text in ("correct at the end", "loss", "reward_mean", "queue/depth", "compile_error", "Most improved"):
+    page = page_of(run_dir, trajectories=1)
+    for text in ("correct at the end", "loss", "reward_mean", "queue/depth", "compile_error", "train: most improved"):
         assert text in page
     assert "Held-out problems, before and after" not in page
 
@@ -69,6 +69,43 @@ def test_what_a_model_wrote_is_text(tmp_path):
     page = page_of(tmp_path)
     assert not {"script", "img"} & Balance(page).seen
     assert page.count("&lt;script&gt;") >= 5
+
+
+def test_evaluations_and_training_have_sections_and_curves_of_their_own(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        for step, statuses in ((0, ["incorrect"]), (2, ["correct"])):
+            rows = trajectory_rows(f"h{step}", statuses, role="held_out", after_step=step)
+            writer.append("turns", turns_batch(rows))
+        for step in (1, 2):
+            rows = trajectory_rows(f"t{step}", ["incorrect", "correct"], after_step=step - 1)
+            writer.append("turns", turns_batch(rows))
+            writer.append("credits", credits_batch([credit_row(f"t{step}", turn, step) for turn in (0, 1)]))
+            writer.append("steps", steps_batch([step_row(step, collect_s=3.0, train_s=1.0)]))
+    page = page_of(tmp_path)
+    assert re.findall(r"<h2>(held_out.*|train)</h2>", page) == [
+        "held_out before training",
+        "held_out after 2 steps",
+        "train",
+    ]
+    titles = re.findall(r"<figcaption>([^<]*?)\s*<span class=.legend", page)
+    assert titles == [
+        *("held_out: rates", "held_out: mean return"),
+        *("training: mean reward by turn", "training: compiled", "training: correct"),
+        *("advantages: spread", "seconds of a step by phase"),
+    ]
+    assert "correct at the end, step 0: 0<" in page and "correct at the end, step 2: 1<" in page
+    assert "turn 1, step 2: 0.1<" in page and "turn 2, step 1: 0.8<" in page
+    assert "median, step 1: 0.5<" in page and "collect, step 2: 3<" in page
+
+
+def test_trajectories_can_be_filtered_by_part_and_outcome_without_a_script(run_dir):
+    page = page_of(run_dir)
+    for name in ("part-all", "part-0", "part-1", "outcome-correct", "outcome-failed"):
+        assert f'id="{name}"' in page
+    assert "body:has(#part-1:checked) .reading:not(.part-1)" in page
+    shown = re.findall(r'<details class="trajectory (\w+)">', page)
+    assert set(shown) == {"correct", "compiled", "failed"}
+    assert set(re.findall(r"#outcome-(\w+):checked", page)) == {*shown, "invalid"}
 
 
 def test_held_out_figures_are_compared(run_dir):

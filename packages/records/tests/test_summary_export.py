@@ -8,7 +8,7 @@ from made_rows import MORNING, trajectory_rows, turn_row, verdict
 
 from warpsmith.records import RunReader, RunWriter, export_json, summarize
 from warpsmith.records.schema import turns_batch
-from warpsmith.records.summary import roles
+from warpsmith.records.summary import Part, parts
 
 
 def run_of(path, *trajectories):
@@ -75,10 +75,27 @@ def test_a_run_without_turns_has_no_rates(tmp_path):
 
 def test_roles_are_summarized_apart(run_dir):
     reader = RunReader(run_dir)
-    assert roles(reader) == ["held_out", "train"]
+    assert parts(reader) == [Part("held_out"), Part("train")]
     assert summarize(reader, role="train").final_correct_rate == 1.0
     assert summarize(reader, role="held_out").final_correct_rate == 0.0
     assert summarize(reader).trajectories == 12
+
+
+def test_evaluations_before_and_after_training_are_told_apart(tmp_path):
+    reader = run_of(
+        tmp_path,
+        trajectory_rows("before", ["incorrect", "incorrect"], role="held_out", after_step=0),
+        trajectory_rows("after", ["incorrect", "correct"], role="held_out", after_step=8),
+        trajectory_rows("one", ["correct"], role="train", after_step=0),
+        trajectory_rows("two", ["correct"], role="train", after_step=1),
+        trajectory_rows("unknown", ["correct"], role="probe", after_step=1),
+        trajectory_rows("unknown too", ["correct"], role="probe"),
+    )
+    found = parts(reader)
+    assert [part.label for part in found] == ["held_out before training", "held_out after 8 steps", "probe", "train"]
+    rates = [summarize(reader, role=part.role, after_step=part.after_step).final_correct_rate for part in found]
+    assert rates == [0.0, 1.0, 1.0, 1.0]
+    assert summarize(reader, role="probe").trajectories == summarize(reader, role="train").trajectories == 2
 
 
 @settings(deadline=None, max_examples=40)

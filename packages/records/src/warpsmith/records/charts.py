@@ -1,9 +1,9 @@
 """Geometry of the report's line charts: numbers in, SVG coordinates out. The page's template draws them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 WIDTH: Final = 360
 HEIGHT: Final = 190
@@ -24,6 +24,33 @@ class Tick:
 
     at: float
     text: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One of several curves of a picture.
+
+    Attributes:
+        name: what it shows.
+        number: its place, from 0, which is also its colour.
+        runs: pieces without gaps, each the `points` of an SVG polyline.
+        dots: (x, y, text) of each point, for short curves.
+    """
+
+    name: str
+    number: int
+    runs: tuple[str, ...]
+    dots: tuple[tuple[float, float, str], ...]
+
+
+@dataclass(frozen=True)
+class SeriesChart:
+    """Several curves over one axis, ready to draw."""
+
+    title: str
+    series: tuple[Series, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
 
 
 @dataclass(frozen=True)
@@ -50,7 +77,7 @@ class LineChart:
 
 def line_chart(title: str, points: Sequence[tuple[float, float | None]]) -> LineChart | None:
     """Lay out the curve through `points` (x ascending, y or None for a gap); None where no y is finite."""
-    known = [(x, y) for x, y in points if y is not None and math.isfinite(y)]
+    known = [(x, y) for x, y in points if _is_known(y)]
     if not known:
         return None
     x_ticks = ticks(known[0][0], known[-1][0], whole=True)
@@ -62,9 +89,38 @@ def line_chart(title: str, points: Sequence[tuple[float, float | None]]) -> Line
         last=short_number(known[-1][1]),
         runs=tuple(frame.polyline(run) for run in _without_gaps(points)),
         smooth="" if short else frame.polyline(_trailing_mean(known, len(known) // 8)),
-        dots=tuple((*frame.place(x, y), f"{short_number(x)}: {short_number(y)}") for x, y in known) if short else (),
+        dots=_dots(frame, known) if short else (),
         x_ticks=tuple(Tick(frame.place(x, 0.0)[0], short_number(x)) for x in x_ticks if frame.holds(x)),
         y_ticks=tuple(Tick(frame.place(known[0][0], y)[1], short_number(y)) for y in y_ticks),
+    )
+
+
+def series_chart(title: str, curves: Mapping[str, Sequence[tuple[float, float | None]]]) -> SeriesChart | None:
+    """Lay out several curves as `line_chart` does one; None where no y of any is finite."""
+    known = {name: [(x, y) for x, y in points if _is_known(y)] for name, points in curves.items()}
+    everything = [point for points in known.values() for point in points]
+    if not everything:
+        return None
+    x_low, x_high = min(x for x, _ in everything), max(x for x, _ in everything)
+    y_ticks = ticks(min(y for _, y in everything), max(y for _, y in everything))
+    frame = _Frame(x_low, x_high, y_ticks[0], y_ticks[-1])
+    drawn = [
+        Series(
+            name,
+            number,
+            tuple(frame.polyline(run) for run in _without_gaps(curves[name])),
+            _dots(frame, points, f"{name}, ") if len(points) < SMOOTHED_FROM else (),
+        )
+        for number, (name, points) in enumerate(known.items())
+        if points
+    ]
+    return SeriesChart(
+        title,
+        tuple(drawn),
+        tuple(
+            Tick(frame.place(x, 0.0)[0], short_number(x)) for x in ticks(x_low, x_high, whole=True) if frame.holds(x)
+        ),
+        tuple(Tick(frame.place(x_low, y)[1], short_number(y)) for y in y_ticks),
     )
 
 
@@ -115,10 +171,20 @@ class _Frame:
         return " ".join("{},{}".format(*self.place(x, y)) for x, y in points)
 
 
+def _is_known(y: float | None) -> TypeGuard[float]:
+    return y is not None and math.isfinite(y)
+
+
+def _dots(
+    frame: _Frame, points: Sequence[tuple[float, float]], before: str = ""
+) -> tuple[tuple[float, float, str], ...]:
+    return tuple((*frame.place(x, y), f"{before}step {short_number(x)}: {short_number(y)}") for x, y in points)
+
+
 def _without_gaps(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
     runs: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
-        if y is not None and math.isfinite(y):
+        if _is_known(y):
             runs[-1].append((x, y))
         elif runs[-1]:
             runs.append([])

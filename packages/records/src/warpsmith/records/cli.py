@@ -60,21 +60,25 @@ def summary(
 ) -> None:
     """Average turns, return, correctness, improvement and speedup; turn by turn; the best trajectories.
 
+    Evaluations before, during and after training are shown apart.
+
     Example: warpsmith-records summary runs/demo --role train
     """
     from warpsmith.records import summary as summaries
     from warpsmith.records.printing import print_summary
 
     reader = _reader(run_dir, skip_damaged)
-    found = [role] if role is not None else summaries.roles(reader)
-    by_role = {name: summaries.summarize(reader, role=name, top=top) for name in found}
+    found = [part for part in summaries.parts(reader) if role in (None, part.role)]
+    by_part = {
+        part.label: summaries.summarize(reader, role=part.role, after_step=part.after_step, top=top) for part in found
+    }
     _tell(reader.losses())
     if as_json:
-        typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_role.items()}, indent=2))
+        typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_part.items()}, indent=2))
         return
-    if not by_role:
-        typer.echo(f"{run_dir} has no turns yet.")
-    for name, figures in by_role.items():
+    if not by_part:
+        typer.echo(f"{run_dir} has no turns {'yet' if role is None else f'of the role {role}'}.")
+    for name, figures in by_part.items():
         print_summary(Console(highlight=False, markup=False), name, figures)
 
 
@@ -139,7 +143,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="By default RUN/report.html.")
     ] = None,
-    trajectories: Annotated[int, typer.Option(help="How many trajectories to show of each kind.", min=0)] = 5,
+    trajectories: Annotated[int, typer.Option(help="How many trajectories to show of each kind and part.", min=0)] = 3,
     skip_damaged: Salvage = False,
 ) -> None:
     """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.

@@ -124,7 +124,7 @@ def _write(source: _Source, folder: Path, partition_by: Sequence[str]) -> None:
         folder,
         schema=source.schema,
         format=parquet,
-        file_options=parquet.make_write_options(compression="zstd"),
+        file_options=parquet.make_write_options(compression="zstd", write_page_checksum=True),
         partitioning=partitioning if partition_by else None,
         basename_template="part-{i}.parquet",
         max_rows_per_group=ROWS_PER_GROUP,

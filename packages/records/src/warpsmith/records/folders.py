@@ -21,10 +21,10 @@ def new_directory(out: Path) -> Iterator[Path]:
         UsageError: `out` exists.
         OutputError: the operating system refused to write.
     """
-    if out.exists():
-        raise UsageError(f"{out} exists already; a new directory was expected.", "Remove it or name another.")
     unfinished = _beside(out)
     with _refusals_typed(out):
+        if out.exists():
+            raise UsageError(f"{out} exists already; a new directory was expected.", "Remove it or name another.")
         unfinished.mkdir(parents=True)
         try:
             yield unfinished

@@ -4,6 +4,8 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from warpsmith.records.segments import unreadable
+
 RECORDS_DIR: Final = "records"
 STREAM_SUFFIX: Final = ".arrows"
 JOURNAL_SUFFIX: Final = ".journal"
@@ -18,9 +20,18 @@ def table_dir(run_dir: Path, table: str) -> Path:
 
 
 def table_segments(run_dir: Path, table: str) -> list[str]:
-    """Names, in order, of the table's segments; none where the table has no folder."""
+    """Names, in order, of the table's segments; none where the table has no folder.
+
+    Raises:
+        UnreadableFileError: the folder may not be read, or is a file.
+    """
     folder = table_dir(run_dir, table)
-    return segment_names(folder) if folder.is_dir() else []
+    try:
+        return segment_names(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(folder, error) from error
 
 
 def new_segment_name(folder: Path, segment_id: uuid.UUID) -> str:

@@ -10,9 +10,9 @@ from warpsmith.records.reader import SegmentReport
 from warpsmith.records.summary import RunSummary, TrajectoryFigures
 
 
-def print_summary(console: Console, role: str, figures: RunSummary) -> None:
-    """Print one role's figures: the averages, the turns, the best trajectories."""
-    console.print(role, style="bold")
+def print_summary(console: Console, name: str, figures: RunSummary) -> None:
+    """Print one part's figures: the averages, the turns, the best trajectories."""
+    console.print(name, style="bold")
     _print_averages(console, figures)
     _print_turns(console, figures)
     if figures.top:

@@ -107,7 +107,7 @@ class RunReader:
         self.run_dir = Path(run_dir)
         self.on_damage = on_damage
         self.damage: list[SegmentError] = []
-        if not layout.records_dir(self.run_dir).is_dir():
+        if not _is_folder(layout.records_dir(self.run_dir)):
             raise NoRecordsError(
                 f"{self.run_dir} holds no records: it has no folder `{layout.RECORDS_DIR}`.",
                 "Give the directory of a run, the one that its RunWriter was given.",
@@ -300,9 +300,17 @@ class _SegmentFiles:
             if not more:
                 raise TruncatedSegmentError(self.path, f"{_named(entry)} was cut off while it was read.", SALVAGE)
             data += more
-        if digest(data) != entry.digest:
+        assert self.journal.header is not None
+        if digest(data, self.journal.header.format_version) != entry.digest:
             raise CorruptSegmentError(self.path, f"the bytes of {_named(entry)} are not those written.", SALVAGE)
         return data
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def _named(entry: Entry) -> str:
@@ -342,11 +350,19 @@ def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:
         faults, found = (unreadable(journal, error),), _NOTHING
     except SegmentError as error:
         faults, found = (error,), _NOTHING
-    size = stream.stat().st_size if stream.exists() else 0
+    size = _size(stream)
     if found is not _NOTHING and found.header is None and size:
         # No kill does this: the journal's header is whole before the first byte of the stream.
         faults = (CorruptSegmentError(journal, "the journal is empty, its stream is not.", SALVAGE_JOURNAL),)
     return _SegmentFiles(table, stream, found, faults, size)
+
+
+def _size(stream: Path) -> int:
+    """The stream's bytes; 0 where it cannot be looked at, which reading it then reports."""
+    try:
+        return stream.stat().st_size
+    except OSError:
+        return 0
 
 
 _NOTHING = Journal(header=None, entries=(), torn_bytes=0, faults=())

@@ -5,7 +5,9 @@ Everything a model wrote is shown as text: the template escapes it, and the page
 
 import importlib
 import json
+import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +22,34 @@ from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.export import Row, trajectories_of
 from warpsmith.records.folders import write_file
 from warpsmith.records.reader import RunReader
-from warpsmith.records.summary import roles, summarize
+from warpsmith.records.summary import Part, parts, summarize
+from warpsmith.records.trends import trends
 
 SUMMARY_FILE: Final = "summary.json"
 TEMPLATE: Final = "report.html.jinja"
+OUTCOMES: Final = {
+    "correct": "correct",
+    "compiled": "compiled, not correct",
+    "failed": "not compiled",
+    "invalid": "invalid",
+}
+"""How trajectories end, by the name of the page's class, in words."""
 
 _NOT_FIGURES: Final = ("run", "step", "weight_version", "started_at", "metrics")
 _READ_COLUMNS: Final = (
-    *("run", "role", "problem", "trajectory", "sample", "turn", "num_turns", "messages", "completion", "kernel"),
+    *(
+        "run",
+        "role",
+        "after_step",
+        "problem",
+        "trajectory",
+        "sample",
+        "turn",
+        "num_turns",
+        "messages",
+        "completion",
+        "kernel",
+    ),
     *("finish_reason", "verdict", "reward", "return", "valid", "invalid_reason", "started_at"),
 )
 
@@ -52,18 +74,20 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class StatusCount:
-    """How often the evaluator gave a status (or none) to the turns of one role."""
+    """How often the evaluator gave a status and an error category (or none) to the turns of one part."""
 
-    role: str
+    part: Part
     status: str
+    category: str
     turns: int
     share: float
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Trajectories to read, and why these: each a list of turn rows in order."""
+    """Trajectories of one part to read, and why these: each a list of turn rows in order."""
 
+    part: Part
     heading: str
     trajectories: tuple[list[Row], ...]
 
@@ -72,7 +96,7 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5) -> None
     """Write the run's report to `out`.
 
     Args:
-        trajectories: how many to show of each kind (best, most improved, latest failed).
+        trajectories: how many to show of each part and kind (best, most improved, latest failed, any).
 
     Raises:
         ReportError: jinja2 is not installed, or RUN/summary.json is not what docs/records.md says.
@@ -96,24 +120,28 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": printing.number, "percent": printing.percent}
+    environment.filters |= {"number": printing.number, "percent": printing.percent, "outcome": outcome}
     return environment.get_template(TEMPLATE)
 
 
 def _contents(reader: RunReader, count: int) -> dict[str, Any]:
-    summaries = {role: summarize(reader, role=role, top=0) for role in roles(reader)}
-    main_curves, more_curves = _curves(reader.table("steps", latest=True).sort_by("step"))
+    found = parts(reader)
+    summaries = {part: summarize(reader, role=part.role, after_step=part.after_step, top=0) for part in found}
+    steps = reader.table("steps", latest=True).sort_by("step")
+    main_curves, more_curves = _curves(steps)
     return {
         "run": reader.run_dir.resolve().name,
         "made_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": __version__,
         "chart": charts,
+        "outcomes": OUTCOMES,
         "summaries": summaries,
         "main_curves": main_curves,
         "more_curves": more_curves,
         "held_out": _held_out(reader.run_dir / SUMMARY_FILE),
-        "statuses": _statuses(reader),
-        "readings": _readings(reader.table("turns", columns=_READ_COLUMNS, latest=True), count),
+        "trends": trends(reader, steps, summaries),
+        "statuses": _statuses(reader, found),
+        "readings": _readings(reader, found, count),
         "torn": [str(torn) for torn in reader.torn],
         "damage": [str(error) for error in reader.damage],
     }
@@ -134,31 +162,61 @@ def _charts(at: list[int], curves: dict[str, list[float | None]]) -> list[charts
     return [chart for chart in drawn if chart is not None]
 
 
-def _statuses(reader: RunReader) -> list[StatusCount]:
-    turns = reader.table("turns", columns=["role", "verdict"], latest=True)
-    status = pc.fill_null(pc.struct_field(turns.column("verdict"), "status"), "no verdict")
-    counts = Counter(zip(turns.column("role").to_pylist(), status.to_pylist(), strict=True))
-    of_role = Counter(turns.column("role").to_pylist())
-    return [
-        StatusCount(role, name, turns, turns / of_role[role])
-        for (role, name), turns in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
-    ]
+def _statuses(reader: RunReader, found: Sequence[Part]) -> list[StatusCount]:
+    """Status and error category of each part's turns, the most frequent first."""
+    turns = reader.table("turns", columns=["role", "after_step", "verdict"], latest=True)
+    statuses = []
+    for part in found:
+        verdict = _of(part, turns).column("verdict")
+        told = [
+            pc.fill_null(pc.struct_field(verdict, name), without).to_pylist()
+            for name, without in (("status", "no verdict"), ("error_category", ""))
+        ]
+        counts = Counter(zip(*told, strict=True)).most_common()
+        statuses += [
+            StatusCount(part, status, category, turns, turns / len(verdict)) for (status, category), turns in counts
+        ]
+    return statuses
 
 
-def _readings(turns: pa.Table, count: int) -> list[Reading]:
-    """The best, the most improved and the latest failed trajectories; none twice."""
+def _of(part: Part, turns: pa.Table) -> pa.Table:
+    mine = turns.filter(pc.field("role") == part.role)
+    return mine if part.after_step is None else mine.filter(pc.field("after_step") == part.after_step)
+
+
+def _readings(reader: RunReader, found: Sequence[Part], count: int) -> list[Reading]:
+    turns = reader.table("turns", columns=_READ_COLUMNS, latest=True)
+    return [reading for part in found for reading in _readings_of(part, _of(part, turns), count)]
+
+
+def _readings_of(part: Part, turns: pa.Table, count: int) -> list[Reading]:
+    """The best, the most improved, the latest failed and any trajectories of a part; none twice."""
     everyone = [rows for rows in trajectories_of(turns) if any(row["valid"] for row in rows)]
     shown: set[tuple[str, str]] = set()
     best = sorted(everyone, key=_return_of, reverse=True)
     improved = sorted((rows for rows in everyone if _improvement(rows) > 0), key=_improvement, reverse=True)
-    failed = [rows for rows in reversed(everyone) if not (rows[-1]["verdict"] or {}).get("correct")]
+    failed = [rows for rows in reversed(everyone) if outcome(rows) != "correct"]
+    # The same ones whenever the report is made again.
+    drawn = random.Random(0).sample(everyone, len(everyone))
+    kinds = {"Highest return": best, "Most improved": improved, "Latest not correct": failed, "Drawn at random": drawn}
     readings = []
-    for heading, found in (("Highest return", best), ("Most improved", improved), ("Latest not correct", failed)):
-        fresh = [rows for rows in found if (rows[0]["run"], rows[0]["trajectory"]) not in shown][:count]
+    for heading, chosen in kinds.items():
+        fresh = [rows for rows in chosen if (rows[0]["run"], rows[0]["trajectory"]) not in shown][:count]
         shown |= {(rows[0]["run"], rows[0]["trajectory"]) for rows in fresh}
         if fresh:
-            readings.append(Reading(heading, tuple(fresh)))
+            readings.append(Reading(part, heading, tuple(fresh)))
     return readings
+
+
+def outcome(rows: Sequence[Row]) -> str:
+    """How a trajectory ended: `correct`, `compiled` (and not correct), `failed` to compile, or `invalid`."""
+    last = rows[-1]
+    if not last["valid"]:
+        return "invalid"
+    verdict = last["verdict"] or {}
+    if verdict.get("correct"):
+        return "correct"
+    return "compiled" if verdict.get("compiled") else "failed"
 
 
 def _return_of(rows: list[Row]) -> float:

@@ -21,7 +21,30 @@ _COLUMNS: Final = (
     "return",
     "valid",
     "verdict",
+    "after_step",
 )
+TRAIN: Final = "train"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Turns of a run that belong together: one role, and of an evaluation one moment of the training.
+
+    Attributes:
+        after_step: training steps finished when the turns were sampled; None for the turns of every moment.
+    """
+
+    role: str
+    after_step: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The part in words, for example `held_out after 8 steps`."""
+        if self.after_step is None:
+            return self.role
+        if self.after_step == 0:
+            return f"{self.role} before training"
+        return f"{self.role} after {self.after_step} step{'s' if self.after_step > 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -101,20 +124,32 @@ class RunSummary:
         return dataclasses.asdict(self)
 
 
-def roles(reader: RunReader) -> list[str]:
-    """The roles that occur among the run's turns, sorted."""
-    found = reader.table("turns", columns=["role"]).column("role")
-    return sorted(pc.unique(found).to_pylist())
+def parts(reader: RunReader) -> list[Part]:
+    """The parts of the run: training as a whole, every other role once for each moment at which it was sampled.
+
+    A role with turns that do not say their moment (schema version 1, or outside of training) is one part.
+    """
+    turns = reader.table("turns", columns=["role", "after_step"], latest=True)
+    moments: dict[str, set[int | None]] = {}
+    for row in turns.group_by(["role", "after_step"]).aggregate([]).to_pylist():
+        moments.setdefault(row["role"], set()).add(row["after_step"])
+    found = []
+    for role in sorted(moments):
+        known = sorted(step for step in moments[role] if step is not None)
+        whole = role == TRAIN or len(known) < len(moments[role])
+        found += [Part(role)] if whole else [Part(role, step) for step in known]
+    return found
 
 
-def summarize(reader: RunReader, *, role: str | None = None, top: int = 5) -> RunSummary:
+def summarize(reader: RunReader, *, role: str | None = None, after_step: int | None = None, top: int = 5) -> RunSummary:
     """Summarize the run's trajectories; of each key the row recorded last counts.
 
     Args:
         role: only the turns of this role ("train", "held_out", ...); all by default.
+        after_step: only the turns sampled after so many training steps; all by default.
         top: how many of the best trajectories to list.
     """
-    turns = _flat(reader, role)
+    turns = _flat(reader, role, after_step)
     valid = turns.filter(pc.field("valid"))
     trajectories = _trajectories(valid)
     return RunSummary(
@@ -132,11 +167,13 @@ def summarize(reader: RunReader, *, role: str | None = None, top: int = 5) -> Ru
     )
 
 
-def _flat(reader: RunReader, role: str | None) -> pa.Table:
+def _flat(reader: RunReader, role: str | None, after_step: int | None) -> pa.Table:
     """Turns as plain columns, ordered by trajectory and turn; a turn without a verdict did not compile."""
     turns = reader.table("turns", columns=_COLUMNS, latest=True)
     if role is not None:
         turns = turns.filter(pc.field("role") == role)
+    if after_step is not None:
+        turns = turns.filter(pc.field("after_step") == after_step)
     verdict = turns.column("verdict")
     for name in ("compiled", "correct"):
         turns = turns.append_column(name, pc.fill_null(pc.struct_field(verdict, name), False))
