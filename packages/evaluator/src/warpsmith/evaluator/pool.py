@@ -198,6 +198,7 @@ class Zygote:
             environment["TRITON_INTERPRET"] = "1"
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = Path(tempfile.mkdtemp(prefix="warpsmith-"))
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind, str(folder)]
         try:
             process = subprocess.Popen(command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL)
