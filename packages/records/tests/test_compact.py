@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,18 @@ def test_rows_are_counted_and_laid_out_by_role(run_dir, tmp_path):
         "turns/role=held_out/part-0.parquet",
         "turns/role=train/part-0.parquet",
     ]
+
+
+def test_a_flipped_bit_of_the_dataset_is_found_by_its_sums(run_dir, tmp_path):
+    out = compact(run_dir, tmp_path / "parquet").out
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=out, capture_output=True, text=True, check=True).stdout.count(": OK\n") == 4
+    path = out / "steps" / "part-0.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    found = subprocess.run(check, cwd=out, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout.count("steps/part-0.parquet: FAILED")) == (1, 1)
 
 
 def test_pyarrow_reads_every_table_back_as_it_was(run_dir, tmp_path):

@@ -1,5 +1,6 @@
 """compact: turn a run's segments into a Parquet dataset for analysts and for archives."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from warpsmith.records.folders import new_directory
 from warpsmith.records.reader import Losses, OnDamage, RunReader
 
 TURN_KEY: Final = list(schema.KEYS["turns"])
+SUMS_FILE: Final = "SHA256SUMS"
 CREDIT_PREFIX: Final = "credit_"
 # Few turns fill a row group's pages: a turn carries thousands of tokens.
 ROWS_PER_GROUP: Final = 10_000
@@ -45,7 +47,7 @@ def compact(
     on_damage: OnDamage = "raise",
     progress: Callable[[str, int], None] = lambda table, rows: None,
 ) -> Compacted:
-    """Write OUT/turns, OUT/credits and OUT/steps as Parquet, the last row of each key only.
+    """Write OUT/turns, OUT/credits and OUT/steps as Parquet, the last row of each key only, and OUT/SHA256SUMS.
 
     OUT appears whole or not at all. A table without rows has no folder.
 
@@ -70,6 +72,7 @@ def compact(
             source = _Source(reader, table, join_credits and table == "turns", progress)
             _write(source, folder / table, partition_by if table == "turns" else ())
             rows[table] = source.rows
+        _write_sums(folder)
     return Compacted(target, rows, reader.losses())
 
 
@@ -131,6 +134,15 @@ def _write(source: _Source, folder: Path, partition_by: Sequence[str]) -> None:
         max_rows_per_file=ROWS_PER_FILE,
         preserve_order=True,
     )
+
+
+def _write_sums(folder: Path) -> None:
+    """Write what `sha256sum --check SHA256SUMS` reads: Parquet's own checksums leave its headers and footer out."""
+    lines = []
+    for path in sorted(folder.rglob("*.parquet")):
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.relative_to(folder)}\n")
+    (folder / SUMS_FILE).write_text("".join(lines), encoding="utf-8")
 
 
 def _check_partition(columns: Sequence[str]) -> None:
