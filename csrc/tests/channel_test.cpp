@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <span>
 #include <string>
@@ -106,6 +107,61 @@ void test_no_descriptor_is_lost() {
   CHECK(before == after);
 }
 
+int lowest_free_descriptor() {
+  const int fd = ::dup(0);
+  ::close(fd);
+  return fd;
+}
+
+void send_with_descriptor(int socket, std::span<const std::byte> data) {
+  iovec part{const_cast<std::byte*>(data.data()), data.size()};
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))]{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = 0;
+  std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  CHECK(::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(data.size()));
+}
+
+// A receiver that looked at its clock only when it has to wait would take all that is there. A message with a
+// descriptor ends a read, so that what is there comes a byte at a time.
+void test_the_deadline_holds_while_bytes_are_ready() {
+  constexpr int kBytes = 100;
+  Ends ends = Ends::make();
+  ends.write_raw(encode_header({3, kBytes, 0, kBytes, 0}));
+  const int before = lowest_free_descriptor();
+  for (int i = 0; i < kBytes; ++i) send_with_descriptor(ends.peer.get(), bytes_of("x"));
+  for (int received = 1; received <= 3; ++received) {
+    CHECK(fails(FailureKind::kDeadline, "a frame", [&] { ends.recv(0); }));
+    CHECK(lowest_free_descriptor() == before + received);
+  }
+}
+
+// What a frame has brought is closed when the frame fails, while the channel still lives.
+void test_a_failed_frame_closes_its_descriptors_at_once() {
+  const auto bad_sum = encode_header({3, 1, 0, 1, crc32c(bytes_of("x")) + 1});
+  const auto good = encode_header({3, 1, 0, 5, crc32c(bytes_of("hello"))});
+  for (const bool dies_inside : {false, true}) {
+    Ends ends = Ends::make();
+    const int before = lowest_free_descriptor();
+    send_with_descriptor(ends.peer.get(), dies_inside ? good : bad_sum);
+    CHECK(fails(FailureKind::kDeadline, "a frame", [&] { ends.recv(0); }));
+    CHECK(lowest_free_descriptor() > before);
+    ends.write_raw(bytes_of("x"));
+    if (dies_inside) ends.peer.reset();
+    const auto failure = failure_of([&] { ends.recv(1); });
+    CHECK(failure && failure->kind == (dies_inside ? FailureKind::kPeerClosed : FailureKind::kFrame));
+    CHECK(lowest_free_descriptor() <= before);
+  }
+}
+
 void test_usage() {
   CHECK(fails(FailureKind::kNative, "open",
               [] { Channel channel(UniqueFd(::socket(AF_INET, SOCK_STREAM, 0))); }));
@@ -123,5 +179,7 @@ int main() {
   warpsmith::test_random_bytes();
   warpsmith::test_cuts_at_every_byte();
   warpsmith::test_no_descriptor_is_lost();
+  warpsmith::test_the_deadline_holds_while_bytes_are_ready();
+  warpsmith::test_a_failed_frame_closes_its_descriptors_at_once();
   warpsmith::test_usage();
 }
