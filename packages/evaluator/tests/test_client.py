@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import select
 import shutil
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -215,8 +216,70 @@ def test_a_killed_zygote_is_started_anew_and_leaves_no_folder(open_folder, add_p
         for zygote in children(judge_of(evaluator)):
             os.kill(zygote, signal.SIGKILL)
         assert evaluator.evaluate(add_problem, add_candidate).status == "correct"
-        assert len(list(open_folder.glob("warpsmith-*"))) == 2
     assert not list(open_folder.glob("warpsmith-*"))
+
+
+def kill_together(pids: list[int]) -> None:
+    """Kill processes such that none lives to see another's death."""
+    watched = [os.pidfd_open(pid) for pid in pids]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+    for fd in watched:
+        assert select.select([fd], [], [], 10)[0]
+        os.close(fd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["namespaces", "none"])
+def test_judge_and_zygotes_killed_together_leave_no_folder(tier, open_folder, add_problem, add_candidate):
+    with started(
+        EvaluatorConfig(slots=1, ready_workers=1, strongest_isolation=tier, minimum_isolation=tier)
+    ) as evaluator:
+        judge = judge_of(evaluator)
+        zygotes = children(judge)
+        workers = [pid for zygote in zygotes for pid in children(zygote)]
+        assert len(list(open_folder.glob("warpsmith-*"))) == (2 if tier == "none" else 0)
+        kill_together([judge, *zygotes])
+        assert evaluator.evaluate(add_problem, add_candidate).status == "correct"
+        assert all(is_gone(pid) for pid in workers)
+        assert len(list(open_folder.glob("warpsmith-*"))) == (2 if tier == "none" else 0)
+    assert not list(open_folder.glob("warpsmith-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["namespaces", "none"])
+def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(tier, open_folder):
+    code = (
+        "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
+        "tier = sys.argv[1]\n"
+        "config = EvaluatorConfig(slots=1, ready_workers=1, strongest_isolation=tier, minimum_isolation=tier)\n"
+        "evaluator = Evaluator(config).__enter__()\nprint(evaluator._judge.process.pid, flush=True)\nsys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, tier]
+    client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    judge = int(client.stdout.readline())
+    kill_together([client.pid, judge, *children(judge)])
+    client.communicate()
+    with started(EvaluatorConfig(slots=1, ready_workers=1)):
+        assert not list(open_folder.glob("warpsmith-*"))
+    assert not list(open_folder.glob("warpsmith-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["worker", "zygote", "judge"])
+def test_a_part_killed_at_a_random_moment_costs_no_verdict(part, own_evaluator, add_problem, add_candidate):
+    moments = random.Random(part)
+    with ThreadPoolExecutor(1) as threads:
+        for number in range(6):
+            judge = judge_of(own_evaluator)
+            zygotes = children(judge)
+            victims = {"judge": [judge], "zygote": zygotes, "worker": [w for each in zygotes for w in children(each)]}
+            asked = threads.submit(own_evaluator.evaluate, add_problem, f"{add_candidate}\n# {number}\n")
+            wait([asked], moments.uniform(0, 0.25))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(moments.choice(victims[part]), signal.SIGKILL)
+            assert asked.result().status == "correct", (number, asked.result())
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
 
-from warpsmith.evaluator import _native, errors, protocol, wire
+from warpsmith.evaluator import _native, errors, folders, protocol, wire
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
@@ -71,6 +71,8 @@ class _Judge:
             try:
                 protocol.send(self.channel, Kind.EVALUATE, fields)
             except _native.PeerClosed as error:
+                # The listener may not have heard of it yet, and the next attempt must not meet the same judge.
+                self.dead = True
                 del self.waiting[number]
                 raise _JudgeLostError from error
         return future
@@ -111,6 +113,8 @@ class _Judge:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        # Where the judge and its zygotes were killed together, nobody else is left to do it.
+        folders.sweep()
 
 
 def _check_ready(message: Message) -> None:

@@ -3,10 +3,8 @@
 import contextlib
 import os
 import queue
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, protocol
+from warpsmith.evaluator import _native, folders, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.protocol import Kind, Message
@@ -181,7 +179,7 @@ class Zygote:
     kind: ZygoteKind
     process: subprocess.Popen[bytes]
     channel: _native.Channel
-    folder: Path
+    folder: folders.Folder
     lock: threading.Lock = field(default_factory=threading.Lock)
     pending: dict[int, _Pending] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
@@ -197,11 +195,15 @@ class Zygote:
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
         # Made here, so that it is removed also after a zygote that could not do so itself.
-        folder = Path(tempfile.mkdtemp(prefix="warpsmith-"))
-        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind, str(folder)]
+        folder = folders.make()
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind, str(folder.path)]
+        handed_on = [fd, folder.lock_fd]
         try:
-            process = subprocess.Popen(command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command, env=environment, pass_fds=handed_on, stdin=subprocess.DEVNULL)
+        except BaseException:
+            folder.remove()
+            raise
         finally:
             os.close(fd)
         protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
@@ -298,7 +300,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.remove()
 
 
 def _isolation_error(layer: str, message: str) -> IsolationUnavailableError:
@@ -391,6 +393,7 @@ class Machine:
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
+        folders.sweep()
         self._zygotes = {kind: Zygote.start(kind, config) for kind in ROLES}
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s)

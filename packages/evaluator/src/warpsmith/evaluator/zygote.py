@@ -4,12 +4,14 @@ It holds no secret and runs no foreign code. Started as `python -m warpsmith.eva
 `plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its environment).
 """
 
+import ctypes
 import gc
 import os
 import select
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -17,10 +19,12 @@ from typing import Final, Literal
 from warpsmith.evaluator import _native, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.protocol import Kind
-from warpsmith.evaluator.sandbox import Role, policy_for
+from warpsmith.evaluator.sandbox import Role, library_paths, policy_for
 
 ZygoteKind = Literal["plain", "interpreting"]
 ROLES: Final[dict[ZygoteKind, tuple[Role, ...]]] = {"plain": ("reference", "compile"), "interpreting": ("candidate",)}
+HUGE_PAGE_BYTES: Final = 2 << 20
+MADV_COLLAPSE: Final = 25
 
 
 @dataclass
@@ -41,6 +45,7 @@ class Zygote:
     ptxas: Path
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
+    libraries: list[Path] = field(default_factory=library_paths)
     children: dict[int, _Child] = field(default_factory=dict)
 
     def serve(self) -> None:
@@ -75,7 +80,8 @@ class Zygote:
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
         scratch = self._make_scratch()
-        spawned = _native.spawn(policy_for(role, self.config, scratch, self.ptxas), channel_fd, self.cgroups)
+        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries)
+        spawned = _native.spawn(policy, channel_fd, self.cgroups)
         if isinstance(spawned, _native.InChild):
             worker.run(spawned, role, scratch, self.config.target_arch)
         self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
@@ -124,7 +130,8 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
         from warpsmith.evaluator import candidate_worker, interpreting, libdevice
 
         candidate_worker.prepare()
-        interpreting.remember_language()
+        interpreting.skip_idle_checks()
+        interpreting.keep_language()
         interpreting.keep_truth_values()
         libdevice.install()
         interpreting.run_trusted_kernel()
@@ -134,6 +141,30 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
         reference_worker.prepare()
         compile_worker.prepare()
         compiling.compile_trusted_kernel(arch, folder)
+
+
+def settle_memory() -> None:
+    """Make forks cheap: no garbage, nothing for a worker's collector to visit, and memory in huge pages.
+
+    A fork copies, and an exit clears, one entry for each page. A kernel that cannot collapse pages (before Linux 6.1)
+    leaves them as they are.
+    """
+    gc.collect()
+    gc.freeze()
+    madvise = ctypes.CDLL(None, use_errno=True).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for start, end in private_memory(Path("/proc/self/maps").read_text(encoding="utf-8")):
+        for page in range(-(-start // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES, end - HUGE_PAGE_BYTES + 1, HUGE_PAGE_BYTES):
+            madvise(page, HUGE_PAGE_BYTES, MADV_COLLAPSE)
+
+
+def private_memory(maps: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges [start, end) of heap and anonymous memory in a process's memory map."""
+    for line in maps.splitlines():
+        where, access, *_, name = [*line.split(maxsplit=5), ""][:6]
+        if access == "rw-p" and name in {"", "[heap]"}:
+            start, _, end = where.partition("-")
+            yield int(start, 16), int(end, 16)
 
 
 def open_cgroups(config: EvaluatorConfig) -> "_native.Cgroups | None":
@@ -159,8 +190,11 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None
     except _native.NativeError as error:
         protocol.send(channel, Kind.FORK_FAILED, {"number": 0, "layer": error.layer, "message": str(error)})
         return
-    protocol.send(channel, Kind.READY, {"pid": os.getpid()})
     mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
+    if mounts_scratch:
+        # Nobody needs it any more, and nobody could leave it behind.
+        shutil.rmtree(root)
+    protocol.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
         Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups).serve()
     finally:
@@ -186,8 +220,7 @@ def main(arguments: list[str]) -> None:
     os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
     try:
         warm_up(kind, config.target_arch, root)
-        gc.collect()
-        gc.freeze()
+        settle_memory()
         serve(channel, config, root)
     finally:
         # The judge removes it as well, unless it was killed.
