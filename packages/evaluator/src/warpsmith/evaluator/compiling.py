@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+from triton.runtime.cache import FileCacheManager
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
 
@@ -141,7 +142,9 @@ def _compile(kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
     source = ASTSource(kernel, signature, constexprs, attributes)
-    return triton.compile(source, target=target, options=parsed.__dict__)
+    # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
+    checks = {} if parsed.debug else {"sanitize_overflow": False}
+    return triton.compile(source, target=target, options=parsed.__dict__ | checks)
 
 
 def _no_one(description: Any) -> Any:
@@ -223,8 +226,18 @@ def clean(message: str) -> str:
     return re.sub(rf"\S*/{MODULE_NAME}\.py", "candidate", text).strip()
 
 
+class ScratchCache(FileCacheManager):  # type: ignore[misc]
+    """Triton's cache where nobody else reads it: a file is written in its place, not moved there when it is whole."""
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        path = Path(self._make_path(filename))
+        path.write_bytes(data if isinstance(data, bytes) else str(data).encode())
+        return str(path)
+
+
 def compile_trusted_kernel(arch: int, folder: Path) -> None:
     """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork."""
+    triton.knobs.cache.manager_class = ScratchCache
     extracted = Extracted(_TRUSTED, ("scale",), frozenset())
     launch = {"kernel": "scale", "arguments": _TRUSTED_ARGUMENTS, "options": {}}
     compile_launch(load_kernels(extracted, folder), launch, arch)

@@ -4,9 +4,9 @@ Runs in the candidate's own process, so what it finds is a hint: it explains hon
 to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
 """
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -183,19 +183,34 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return ["unsupported", type(value).__name__]
 
 
-def remember_language() -> None:
-    """Look Triton's builtins up once: the interpreter otherwise lists three modules anew at every launch."""
-    found: dict[Any, list[tuple[str, Any]]] = {}
+class _Kept:
+    """What Triton restores its language from after a launch; here the language stays as it is."""
 
-    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
-        if package not in found:
-            found[package] = [(name, item) for name, item in inspect.getmembers(package) if tl.core.is_builtin(item)]
-        for name, item in found[package]:
-            # Inside a launch they are replaced already, and then stay so.
-            if getattr(package, name) is item:
-                interpreter._patch_attr(package, name, item, builder, scope)
+    def restore(self) -> None:
+        """Restore nothing."""
 
-    interpreter._patch_builtin = patch_builtin
+
+def keep_language() -> None:
+    """Replace Triton's builtins by interpreted ones for good: the interpreter otherwise does so anew at every launch.
+
+    A process with TRITON_INTERPRET has no other use for them. Done before a fork, so that workers share the memory.
+    """
+    seen_by_kernels = {"tl": tl, "core": tl.core}
+    interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
+
+    def patch_lang(fn: Any) -> _Kept:
+        if not any(value is tl or value is tl.core for value in fn.__globals__.values()):
+            raise AssertionError("triton.language must be visible from within jit'd function")
+        return _Kept()
+
+    interpreter._patch_lang = patch_lang
+
+
+def skip_idle_checks() -> None:
+    """Leave out the overflow checks of integer arithmetic: without `debug` the interpreter drops their result."""
+    builder = interpreter.interpreter_builder
+    if not builder.options.debug:
+        builder.options = replace(builder.options, sanitize_overflow=False)
 
 
 def keep_truth_values() -> None:

@@ -74,6 +74,11 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._on_dtype = on_dtype
         self._on_done = on_done
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch otherwise imports its compiler at the first operator: 70 MB that every worker would be forked with.
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -2,6 +2,7 @@
 
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,11 +21,19 @@ SINGLE_THREADED: Final = {
 # Beyond what a worker inherits; far more than honest ones map, and 128 MiB of page tables at most.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-# The default of today, said aloud: Triton 3.9 warns that it will change.
-TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1"}
+# The default of today, said aloud: Triton 3.9 warns that it will change. Nobody debugs what is compiled here.
+TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_DISABLE_LINE_INFO": "1"}
+
+OF_ROLE: Final[dict[Role, dict[str, str]]] = {
+    "candidate": {"TRITON_INTERPRET": "1"},
+    # ptxas lives for milliseconds and spends them on page faults: its heap takes huge pages where the kernel has some.
+    "compile": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+}
 
 
-def policy_for(role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path) -> Policy:
+def policy_for(
+    role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path, libraries: Sequence[Path]
+) -> Policy:
     """Return the policy of one worker.
 
     Args:
@@ -32,11 +41,12 @@ def policy_for(role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas:
         config: limits and the weakest tier that is accepted.
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
         ptxas: the assembler of the installed Triton.
+        libraries: what `library_paths` returned.
     """
     return Policy(
-        binds=[Bind(str(path), str(path)) for path in library_paths()],
+        binds=[Bind(str(path), str(path)) for path in libraries],
         exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED | LANG | TRITON | ({"TRITON_INTERPRET": "1"} if role == "candidate" else {}),
+        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}),
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
