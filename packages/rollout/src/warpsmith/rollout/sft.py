@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem
+from warpsmith.rollout.mistakes import with_mistake
 from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
 
 
@@ -16,6 +18,7 @@ def sft_examples(
     prompt_style: PromptStyle,
     *,
     second_turn_share: float = 0.2,
+    flawed_share: float = 0.0,
 ) -> list[list[Message]]:
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
@@ -27,12 +30,18 @@ def sft_examples(
         seed: seed of which problems become second turns and how their first attempt is broken.
         prompt_style: as in the task that follows.
         second_turn_share: share of second turns, 0 to 1.
+        flawed_share: share of answers, 0 to 1, that carry one of `warpsmith.rollout.mistakes.MISTAKES`: a corpus of
+            mixed quality, as scraped ones are. Which problems is drawn from `seed`.
 
     Raises:
         DatasetError: a problem has no solution.
     """
     rng = random.Random(seed)
-    return [_example(_row(problem), rng, prompt_style, second_turn_share) for problem in problems]
+    flaws = random.Random(f"{seed}/flaws")
+    return [
+        _example(_flawed(_row(problem), flaws, flawed_share), rng, prompt_style, second_turn_share)
+        for problem in problems
+    ]
 
 
 def answer_text(solution: str, style: PromptStyle) -> str:
@@ -44,12 +53,27 @@ def _row(problem: GeneratedProblem | ProblemRow) -> ProblemRow:
     return problem if isinstance(problem, ProblemRow) else from_generated(problem, "train")
 
 
-def _example(problem: ProblemRow, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
+@dataclass(frozen=True)
+class _Sample:
+    """A problem, its right solution, and the answer to imitate."""
+
+    problem: ProblemRow
+    solution: str
+    answer: str
+
+
+def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Sample:
     if problem.solution is None:
         raise DatasetError(f"Problem {problem.name} has no solution.", "Use problems that come with solutions.")
-    attempts = [_broken_attempt(problem.solution, rng)] if rng.random() < share else []
-    prompt = build_prompt(problem, attempts, style=style)
-    return [*prompt, {"role": "assistant", "content": answer_text(problem.solution, style)}]
+    flawed = rng.random() < share
+    answer = with_mistake(problem.text, problem.solution, rng) if flawed else problem.solution
+    return _Sample(problem, problem.solution, answer)
+
+
+def _example(sample: _Sample, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
+    attempts = [_broken_attempt(sample.solution, rng)] if rng.random() < share else []
+    prompt = build_prompt(sample.problem, attempts, style=style)
+    return [*prompt, {"role": "assistant", "content": answer_text(sample.answer, style)}]
 
 
 def _broken_attempt(solution: str, rng: random.Random) -> Attempt:

@@ -79,7 +79,7 @@ def read_chats(path: Path) -> list[Chat]:
 
 def _generated(data: SftDataSection, seed: int) -> list[Chat]:
     problems = generated(seed=seed, count=data.problems, levels=data.levels)
-    return list(sft_examples(problems, seed, data.prompt_style))
+    return list(sft_examples(problems, seed, data.prompt_style, flawed_share=data.flawed_share))
 
 
 def _path(data: SftDataSection) -> Path:

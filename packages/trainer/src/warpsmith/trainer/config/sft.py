@@ -37,6 +37,9 @@ class SftDataSection(Section):
     )
     problems: int = Field(default=2000, ge=1, description="Generated problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the generated problems.")
+    flawed_share: float = Field(
+        default=0.0, ge=0, le=1, description="Share of generated answers that carry a common mistake on purpose."
+    )
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the generated examples.")
     max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are left out and counted.")
     pack: bool = Field(default=True, description="Put several examples into one row of `max_tokens`.")

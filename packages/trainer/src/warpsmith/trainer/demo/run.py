@@ -109,7 +109,7 @@ def _corpus(sft: SftConfig, seed: int) -> list[str]:
     from warpsmith.rollout.sft import sft_examples
 
     problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=sft.data.levels)
-    chats = sft_examples(problems, seed, sft.data.prompt_style)
+    chats = sft_examples(problems, seed, sft.data.prompt_style, flawed_share=sft.data.flawed_share)
     return [message["content"] for chat in chats for message in chat]
 
 
