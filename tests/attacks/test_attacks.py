@@ -1,10 +1,22 @@
 """Every file beside this one is a candidate with the verdict it must get; each is found by its name.
 
 A file's head says which problem it is for (`# problem: add`), which statuses it may end in (`# permitted: incorrect,
-rejected`) and which flags it must carry (`# flags: torch_fallback`). `controls/` must be correct, `wrong/` never.
+rejected`), which flags it must carry (`# flags: torch_fallback`) and, where it makes system calls by number, on which
+machine (`# machine: x86_64`). `controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
+
+An attack on the sandbox defines `succeeded()` and is right only where that says so: `correct` would tell of a hole.
 """
 
+import ctypes
+import os
+import platform
 import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,16 +42,62 @@ def _named(paths: list[Path]) -> dict[str, list]:
     return {"argvalues": paths, "ids": [path.stem for path in paths]}
 
 
+@dataclass(frozen=True)
+class _Machine:
+    """What this test's process owns: everything that an attack could leave behind shows in one of these."""
+
+    descriptors: list[str]
+    children: list[str]
+    files: list[Path]
+
+    @staticmethod
+    def now(folder: Path) -> "_Machine":
+        own = Path("/proc/self")
+        children = (own / f"task/{os.getpid()}/children").read_text().split()
+        places = [Path("/tmp"), Path("/dev/shm"), Path("/"), Path.home(), Path.cwd()]
+        left = [path for place in places for path in place.glob("warpsmith-attack-*")]
+        return _Machine(sorted(os.listdir(own / "fd")), children, [*left, *folder.iterdir()])
+
+
 @pytest.fixture(scope="module")
-def evaluator():
-    """One pool for the whole corpus, started with a canary in its environment for environment_leak.py to look for."""
+def bait() -> Iterator[Path]:
+    """What attacks look for on the host: a secret in the environment, listening sockets; and a folder for their traces.
+
+    Processes that lose their parent become this one's children meanwhile, so that none goes unseen.
+    """
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        folder = Path(tempfile.mkdtemp(prefix="attacks-"))
+        stack.callback(shutil.rmtree, folder)
+        folder.chmod(0o711)
+        patch.setenv("WARPSMITH_CANARY", "warpsmith-planted-canary")
+        patch.setenv("TMPDIR", str(folder))
+        socket_file = Path("/tmp/warpsmith-attacks-canary.sock")
+        socket_file.unlink(missing_ok=True)
+        stack.callback(socket_file.unlink)
+        for address in ("\0warpsmith-attacks-canary", str(socket_file)):
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(address)
+            server.listen()
+        _adopt_orphans(True)
+        stack.callback(_adopt_orphans, False)
+        yield folder
+
+
+def _adopt_orphans(wanted: bool) -> None:
+    assert ctypes.CDLL(None).prctl(36, int(wanted), 0, 0, 0) == 0
+
+
+@pytest.fixture(scope="module")
+def evaluator(bait: Path) -> Iterator[Evaluator]:
+    """One pool for the whole corpus. When it is closed the machine is as it was before."""
     config = EvaluatorConfig(
         slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=TIMEOUT_S, compile_timeout_s=COMPILE_TIMEOUT_S
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WARPSMITH_CANARY", "planted")
-        with Evaluator(config) as running:
-            yield running
+    before = _Machine.now(bait)
+    with Evaluator(config) as running:
+        yield running
+    assert _Machine.now(bait) == before
 
 
 def _verdict(evaluator: Evaluator, path: Path):
@@ -65,6 +123,9 @@ def test_wrong_kernel_is_not_correct(evaluator, path):
 
 @pytest.mark.parametrize("path", **_named(_files(".")))
 def test_attack_gains_nothing(evaluator, path):
+    machine = _head(path, "machine")
+    if machine and platform.machine() not in machine:
+        pytest.skip(f"the numbers of its system calls are those of {', '.join(machine)}")
     permitted = _head(path, "permitted")
     assert permitted, f"{path.name} names no permitted status"
     assert permitted <= STATUSES - {"correct"} or _head(path, "harmless")
@@ -73,8 +134,26 @@ def test_attack_gains_nothing(evaluator, path):
     assert _head(path, "flags") <= set(verdict.flags), verdict
 
 
-def test_attacks_leave_nothing_on_the_host(evaluator):
-    """write_host_files.py writes a file of this name wherever it can; the worker's own scratch is gone with it."""
-    assert _verdict(evaluator, HERE / "write_host_files.py").status == "rejected"
-    folders = [Path("/tmp"), Path("/dev/shm"), Path("/"), Path.home(), Path.cwd()]
-    assert not [folder for folder in folders if (folder / "warpsmith-attack-file").exists()]
+TELLING = [path for path in _files(".") if "def succeeded" in path.read_text(encoding="utf-8")]
+
+
+def test_an_attack_on_the_sandbox_would_tell(evaluator):
+    """Each is the same honest kernel around its attempt; with an attempt that succeeds that kernel is correct."""
+    sources = [path.read_text(encoding="utf-8") for path in TELLING]
+    assert len({source.partition("class ModelNew")[2] for source in sources}) == 1
+    assert len({source.partition("@triton.jit")[2].partition("mask=mask)\n\n")[0] for source in sources}) == 1
+    told = sources[0].replace("class ModelNew", "def succeeded():\n    return True\n\n\nclass ModelNew")
+    problem = Problem.from_file(HERE / "problems" / "add.py")
+    assert evaluator.evaluate(problem, told).status == "correct"
+
+
+def _table() -> list[str]:
+    """Return the files that README.md names in its tables."""
+    rows = [line for line in (HERE / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return re.findall(r"`((?:wrong/|controls/)?\w+\.py)`", "\n".join(rows))
+
+
+def test_the_table_names_every_attack_and_no_other():
+    named = _table()
+    assert {path.name for path in _files(".")} - set(named) == set()
+    assert [name for name in named if not (HERE / name).is_file()] == []

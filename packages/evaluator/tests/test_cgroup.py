@@ -8,7 +8,9 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, _native
 from warpsmith.evaluator.errors import IsolationUnavailableError
 
 MIB = 1 << 20
-CONFIG = EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30, timeout_s=20, cgroups="required")
+CONFIG = EvaluatorConfig(
+    slots=1, ready_workers=1, memory_bytes=1 << 30, timeout_s=20, start_timeout_s=600, cgroups="required"
+)
 
 HUNGRY_CANDIDATE = """\
 import torch.nn as nn
