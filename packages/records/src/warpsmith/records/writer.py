@@ -37,7 +37,7 @@ class RunWriter:
             SIGKILL, an exception or an out-of-memory kill lose nothing, a power loss may cost the last seconds.
             "power-loss" also waits for the disk, twice a batch.
         compression: codec of the batch bodies, read by every Arrow implementation; None writes them plain, for
-            memory maps. LZ4 is the default because it costs less than hashing and copying the bytes that it saves
+            memory maps. LZ4 is the default: it halves the bytes, and costs about what hashing and writing them would
             (benchmarks/records.py).
 
     Example:
