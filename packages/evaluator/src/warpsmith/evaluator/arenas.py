@@ -24,10 +24,13 @@ def view(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
     dtype = TORCH_DTYPES[slot.dtype]
     if not slot.numel:
         return torch.empty(slot.shape, dtype=dtype)
-    with warnings.catch_warnings():
-        # torch warns that a read-only buffer must not be written: here a write is meant to fault.
-        warnings.simplefilter("ignore", UserWarning)
+    if buffer.writable:
         flat = torch.frombuffer(buffer, dtype=dtype, count=slot.numel, offset=slot.offset)
+    else:
+        with warnings.catch_warnings():
+            # torch warns that a read-only buffer must not be written: here a write is meant to fault.
+            warnings.simplefilter("ignore", UserWarning)
+            flat = torch.frombuffer(buffer, dtype=dtype, count=slot.numel, offset=slot.offset)
     return flat.as_strided(slot.shape, slot.stride)
 
 

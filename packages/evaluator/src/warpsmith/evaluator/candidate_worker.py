@@ -20,7 +20,7 @@ from warpsmith.evaluator.operators import OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.replay import Replay
 from warpsmith.evaluator.trace import Recorder
-from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
+from warpsmith.evaluator.worker import Memory, execute, failure, root_cause, seed_generator
 
 MODULE_NAME: Final = "candidate"
 
@@ -56,7 +56,7 @@ class Candidate:
         namespace = execute(fields.text("source"), path, MODULE_NAME)
         if not isinstance(namespace.get("ModelNew"), type):
             raise CandidateError("the source defines no class ModelNew")
-        torch.manual_seed(fields.integer("seed"))
+        seed_generator(fields.integer("seed"))
         init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
         self.model = namespace["ModelNew"](*init)
         if not isinstance(self.model, nn.Module):
@@ -107,7 +107,7 @@ class Candidate:
         self.monitor.launches = 0
         self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")
-        torch.manual_seed(fields.integer("seed"))
+        seed_generator(fields.integer("seed"))
         with Watched(watch):
             output = self.model(*arguments)
         return output, watch

@@ -17,7 +17,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sizes import InputSizes
-from warpsmith.evaluator.worker import Memory, execute, failure
+from warpsmith.evaluator.worker import Memory, execute, failure, seed_generator
 
 MODULE_NAME: Final = "problem"
 
@@ -35,10 +35,10 @@ class Reference:
         self.memory = Memory()
         self.namespace = execute(source, path, MODULE_NAME)
         self.sizes = InputSizes(source, self.namespace, path)
-        torch.manual_seed(seed)
+        seed_generator(seed)
         maker = self.namespace.get("get_init_inputs", list)
         self.init = list(maker())
-        torch.manual_seed(seed)
+        seed_generator(seed)
         self.model: nn.Module = self._construct()
         self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         self.made: list[torch.Tensor] = []
@@ -86,7 +86,7 @@ class Reference:
     def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
         """Make an input set, of other sizes where some are given, and return its slots; `fill_inputs` hands it over."""
         get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
-        torch.manual_seed(seed)
+        seed_generator(seed)
         self.made = []
         return arenas.describe(list(get_inputs()), self.made, keep_strides=True)
 
@@ -110,7 +110,7 @@ class Reference:
         self._restore_buffers(model, cast)
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
-        torch.manual_seed(seed)
+        seed_generator(seed)
         output = model(*inputs)
         found: list[torch.Tensor] = []
         tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
