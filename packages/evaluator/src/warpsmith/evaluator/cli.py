@@ -13,6 +13,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem, read_source
+from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
 from warpsmith.records.errors import UsageError
@@ -25,7 +26,8 @@ app = new_app(
     """Judge model-written Triton kernels in contained workers.
 
     Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
-    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain.
+    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain, and
+    `warpsmith-evaluator serve` answers over HTTP.
     """,
 )
 
@@ -129,6 +131,9 @@ def doctor(
     console = Console()
     console.print(table)
     console.print(f"strongest tier of this machine: [bold]{tier}[/]")
+
+
+app.command()(serve)
 
 
 def main() -> NoReturn:

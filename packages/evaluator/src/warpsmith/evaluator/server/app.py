@@ -1,0 +1,34 @@
+"""The application: routes, error answers and the gate around them."""
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.server import kernelbench, requests, routes_v1
+from warpsmith.evaluator.server.gate import Gate
+from warpsmith.evaluator.server.metrics import CONTENT_TYPE
+from warpsmith.evaluator.server.service import Service
+from warpsmith.records.errors import WarpsmithError
+
+
+def build_app(service: Service) -> ASGIApp:
+    """Return the application around a service."""
+    app = FastAPI(title="warpsmith-evaluator", version=__version__, docs_url=None, redoc_url=None)
+    app.state.service = service
+    app.include_router(kernelbench.router)
+    app.include_router(routes_v1.router)
+    app.add_api_route("/metrics", metrics, methods=["GET"], response_class=Response)
+    app.add_exception_handler(WarpsmithError, requests.on_refusal)
+    app.add_exception_handler(RequestValidationError, requests.on_bad_fields)
+    app.add_exception_handler(HTTPException, requests.on_http_error)
+    app.add_exception_handler(requests.ClientGoneError, requests.on_client_gone)
+    app.add_exception_handler(Exception, requests.on_fault)
+    return Gate(app, service.settings, service.metrics)
+
+
+async def metrics(request: Request) -> Response:
+    """Return the figures for Prometheus."""
+    return Response(requests.service_of(request).metrics.exposition(), media_type=CONTENT_TYPE)

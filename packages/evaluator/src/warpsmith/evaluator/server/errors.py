@@ -1,0 +1,66 @@
+"""What the server answers instead of a verdict: each refusal has a status, a type, a message and a remedy."""
+
+from typing import Any, Final
+
+from warpsmith.evaluator.errors import (
+    BadProblemError,
+    EvaluatorError,
+    IsolationUnavailableError,
+    JudgeUnavailableError,
+)
+from warpsmith.records.errors import WarpsmithError
+
+_OF_EVALUATOR: Final[tuple[tuple[type[WarpsmithError], int, str], ...]] = (
+    (BadProblemError, 422, "bad_problem"),
+    (IsolationUnavailableError, 503, "isolation_unavailable"),
+    (JudgeUnavailableError, 503, "judge_unavailable"),
+    (EvaluatorError, 422, "bad_request"),
+)
+
+
+class RefusalError(EvaluatorError):
+    """A request that gets no verdict.
+
+    Args:
+        status: HTTP status.
+        kind: the type in the body, in snake_case.
+        message, remedy: as for every WarpsmithError.
+        retry_after_s: seconds after which it may be asked again, if that helps.
+        extra: further fields of the body.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        remedy: str,
+        *,
+        retry_after_s: int | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, remedy)
+        self.status = status
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+        self.extra = extra or {}
+
+
+def refusal_of(error: WarpsmithError) -> RefusalError:
+    """Return an error of the evaluator as a refusal."""
+    if isinstance(error, RefusalError):
+        return error
+    status, kind = next((status, kind) for known, status, kind in _OF_EVALUATOR if isinstance(error, known))
+    return RefusalError(status, kind, error.message, error.remedy, retry_after_s=5 if status == 503 else None)
+
+
+def body_of(refusal: RefusalError) -> dict[str, Any]:
+    """Return the JSON body of a refusal; `detail` is what clients of TritonForge's server read."""
+    told = {"type": refusal.kind, "message": refusal.message, "remedy": refusal.remedy}
+    return {"detail": str(refusal), "error": told, **refusal.extra}
+
+
+def headers_of(refusal: RefusalError) -> dict[str, str]:
+    """Return the headers of a refusal."""
+    headers = {} if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
+    return headers | ({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})

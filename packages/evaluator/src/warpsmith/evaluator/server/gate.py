@@ -1,0 +1,148 @@
+"""The outermost layer: request ids, the token, the bound on bodies, one log line and the figures of each request."""
+
+import logging
+import re
+import secrets
+import time
+from typing import Any, Final
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of
+from warpsmith.evaluator.server.logs import log
+from warpsmith.evaluator.server.metrics import Metrics
+from warpsmith.evaluator.server.settings import ServerSettings
+
+OPEN_PATHS: Final = frozenset({"/health"})
+"""What load balancers ask without a token."""
+
+_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Gate:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(scope, send)
+        try:
+            self._check(scope["path"], scope["method"], Headers(scope=scope))
+            await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
+        except RefusalError as refusal:
+            await JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
+        except Exception as error:  # noqa: BLE001  (the application has answered 500; here is where it is written down)
+            log("error", level=logging.ERROR, error=error, request_id=visit.id)
+        finally:
+            visit.end(self._metrics)
+
+    def _check(self, path: str, method: str, headers: Headers) -> None:
+        if method != "GET" and "origin" in headers:
+            raise RefusalError(
+                403, "browser", "Requests of web pages are refused.", "Call the server from a program, without Origin."
+            )
+        if path not in OPEN_PATHS:
+            self._check_token(headers.get("authorization", ""))
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._settings.max_body_bytes:
+            raise too_large(self._settings.max_body_bytes)
+
+    def _check_token(self, given: str) -> None:
+        expected = self._settings.token
+        if expected is None:
+            return
+        kind, _, token = given.partition(" ")
+        if kind.lower() != "bearer" or not secrets.compare_digest(token.strip().encode(), expected.encode()):
+            raise RefusalError(
+                401,
+                "no_token" if not given else "wrong_token",
+                "This server wants a token, and the request has none."
+                if not given
+                else "The token is not the server's.",
+                "Send `Authorization: Bearer TOKEN` with the token that the server was started with.",
+            )
+
+
+class _Visit:
+    """One request from its first byte to its last."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        given = Headers(scope=scope).get("x-request-id", "")
+        self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = self.id
+        self._scope = scope
+        self._send = send
+        self._began = time.monotonic()
+        self._code = 0
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, with the request's id in its head."""
+        if message["type"] == "http.response.start":
+            self._code = message["status"]
+            MutableHeaders(scope=message)["X-Request-ID"] = self.id
+        await self._send(message)
+
+    def end(self, metrics: Metrics) -> None:
+        seconds = time.monotonic() - self._began
+        route = self._route()
+        metrics.requests.labels(self._method(), route, str(self._code)).inc()
+        metrics.request_seconds.labels(route).observe(seconds)
+        log(
+            "request",
+            request_id=self.id,
+            method=self._scope["method"],
+            path=self._scope["path"],
+            code=self._code,
+            seconds=round(seconds, 4),
+            client=(self._scope.get("client") or ("",))[0],
+            **self._scope["state"].get("told", {}),
+        )
+
+    def _route(self) -> str:
+        """Return the route's template: a path of a client's own making would make a figure of its own."""
+        route: Any = self._scope.get("route")
+        return str(route.path) if route is not None else "other"
+
+    def _method(self) -> str:
+        method = str(self._scope["method"])
+        return method if method in ("GET", "POST") else "other"
+
+
+def too_large(limit: int) -> RefusalError:
+    """Return the refusal of a body that is too long."""
+    return RefusalError(
+        413, "body_too_large", f"The request's body has more than {limit} bytes.", "Send less, or a smaller batch."
+    )
+
+
+class _TooLargeError(HTTPException):
+    """Raised while the body is read; FastAPI lets HTTP errors through unchanged."""
+
+    def __init__(self, limit: int) -> None:
+        refusal = too_large(limit)
+        super().__init__(refusal.status, body_of(refusal))
+
+
+def _bounded(receive: Receive, limit: int) -> Receive:
+    """Return `receive`, ending a request whose body grows beyond `limit` whatever its head said."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _TooLargeError(limit)
+        return message
+
+    return counted

@@ -1,0 +1,43 @@
+"""Structured logs: one JSON object a line on stderr. Sources of problems and candidates are never logged."""
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Any, Final
+
+LOGGER: Final = "warpsmith.evaluator.server"
+_FIELDS: Final = "fields"
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON: time, level, event, and the fields that came with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, _FIELDS, {}),
+        }
+        if record.exc_info:
+            line["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        return json.dumps(line)
+
+
+def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
+    """Log one event with its fields."""
+    logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={_FIELDS: fields})
+
+
+def log_to_stderr() -> None:
+    """Send the server's and uvicorn's logs to stderr as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    for name, level in ((LOGGER, logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False

@@ -1,0 +1,45 @@
+"""Figures for Prometheus, in a registry of the server's own."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from warpsmith.evaluator.server.admission import Admission
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    """Counts requests and verdicts; the gauges read the admission when they are asked."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.registry = CollectorRegistry()
+        prefix = "warpsmith_evaluator"
+        self.requests = Counter(
+            f"{prefix}_requests", "Requests answered.", ["method", "route", "code"], registry=self.registry
+        )
+        self.request_seconds = Histogram(
+            f"{prefix}_request_seconds", "From a request to its answer.", ["route"], buckets=_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.verdicts = Counter(f"{prefix}_verdicts", "Verdicts by status.", ["status"], registry=self.registry)
+        self.slot_seconds = Histogram(
+            f"{prefix}_slot_seconds", "Time that evaluations held a slot.", buckets=_SECONDS, registry=self.registry
+        )
+        self.wait_seconds = Histogram(
+            f"{prefix}_wait_seconds", "Time that evaluations waited for a slot.", buckets=_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
+        self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
+        running = Gauge(f"{prefix}_running", "Evaluations in a slot.", registry=self.registry)
+        running.set_function(lambda: admission.running)
+        waiting = Gauge(f"{prefix}_waiting", "Evaluations that wait for a slot.", registry=self.registry)
+        waiting.set_function(lambda: admission.waiting)
+        Gauge(f"{prefix}_slots", "Evaluations that run at once.", registry=self.registry).set(admission.size)
+
+    def exposition(self) -> bytes:
+        """Return all figures in Prometheus' text format."""
+        return generate_latest(self.registry)

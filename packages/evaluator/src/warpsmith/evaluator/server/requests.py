@@ -1,0 +1,104 @@
+"""What the routes share about a request: its service, its error answers, and a client that goes away."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of, refusal_of
+from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.records.errors import WarpsmithError
+
+T = TypeVar("T")
+
+
+def service_of(request: Request) -> Service:
+    """Return the application's service: a FastAPI dependency."""
+    service: Service = request.app.state.service
+    return service
+
+
+def tell(request: Request, **fields: Any) -> None:
+    """Add fields to the request's log line."""
+    request.scope["state"].setdefault("told", {}).update(fields)
+
+
+class ClientGoneError(Exception):
+    """The client went away before its answer."""
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Return what `work` gives; cancel it as soon as the client is gone.
+
+    Raises:
+        ClientGoneError: it is.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGoneError
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def disconnected(request: Request) -> None:
+    """Return once the client is gone. The request's body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def judged(request: Request, service: Service, ask: Ask) -> Verdict:
+    """Return the verdict on one candidate for a client that waits for it."""
+    (place,) = service.admit()
+    verdict = await while_connected(request, service.judge(ask, place))
+    tell(request, status=verdict.status)
+    return verdict
+
+
+async def on_refusal(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a WarpsmithError."""
+    assert isinstance(error, WarpsmithError)
+    refusal = refusal_of(error)
+    return JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))
+
+
+async def on_bad_fields(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a body that is not of the form: each field with its cause, never with its content."""
+    assert isinstance(error, RequestValidationError)
+    causes = [f"{'.'.join(map(str, cause['loc']))}: {cause['msg']}" for cause in error.errors()[:10]]
+    return await on_refusal(
+        _request,
+        RefusalError(422, "bad_request", "; ".join(causes) + ".", "See /openapi.json for what each route takes."),
+    )
+
+
+async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a path or a method that does not exist, or a body that is too long."""
+    assert isinstance(error, HTTPException)
+    if isinstance(error.detail, dict):  # the gate's own
+        return JSONResponse(error.detail, error.status_code)
+    kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+    refusal = RefusalError(error.status_code, kind, f"{error.detail}.", "See /openapi.json for the routes.")
+    return JSONResponse(body_of(refusal), refusal.status, dict(error.headers or {}))
+
+
+async def on_client_gone(request: Request, _error: Exception) -> JSONResponse:
+    """Count it; nobody reads the answer."""
+    service_of(request).metrics.abandoned.inc()
+    return JSONResponse({"detail": "The client went away."}, 499)
+
+
+async def on_fault(_request: Request, _error: Exception) -> JSONResponse:
+    """Answer an error of the server's own; the gate logs it."""
+    refusal = RefusalError(500, "internal", "The server failed.", "Its log has the cause, under the request's id.")
+    return JSONResponse(body_of(refusal), refusal.status)

@@ -1,0 +1,122 @@
+"""Our own routes: the whole verdict of one candidate, or a stream of them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from warpsmith.evaluator.server.admission import Place
+from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
+from warpsmith.evaluator.server.requests import disconnected, judged, service_of, tell
+from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.records.errors import WarpsmithError
+
+router = APIRouter(prefix="/v1")
+
+Shared = Annotated[Service, Depends(service_of)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ProblemBody(_Body):
+    """A problem in KernelBench's form."""
+
+    source: str = Field(min_length=1, description="`class Model`, `get_inputs()`, `get_init_inputs()`.")
+    name: str = Field(default="problem", min_length=1, max_length=200, description="What messages call it.")
+
+
+class EvaluateBody(_Body):
+    """One evaluation."""
+
+    problem: ProblemBody
+    candidate: str = Field(description="Source of a module that defines `ModelNew`.")
+    trials: int | None = Field(default=None, ge=1, le=1000, description="Correctness trials; the server's by default.")
+    seed: int | None = Field(
+        default=None, ge=-(1 << 63), lt=1 << 64, description="Repeats the trials as long as this server runs."
+    )
+    timeout_s: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, strict=False, description="Deadline of the candidate's run."
+    )
+
+
+class BatchBody(_Body):
+    """Several evaluations."""
+
+    items: list[EvaluateBody] = Field(min_length=1, max_length=4096)
+
+
+@router.post("/evaluate")
+async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dict[str, Any]:
+    """Return `{"verdict": ...}`: the record of `warpsmith-evaluator check --json`, whatever the verdict is."""
+    verdict = await judged(request, service, ask_of(body, service))
+    return {"verdict": verdict.to_record()}
+
+
+@router.post("/evaluate/batch")
+async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
+    """Stream one JSON line an item as soon as it is known: `{"index", "verdict"}` or `{"index", "error"}`."""
+    asks = [ask_of(item, service) for item in body.items]
+    places = service.admit(len(asks))
+    tasks = {
+        asyncio.ensure_future(_line(service, index, ask, place))
+        for index, (ask, place) in enumerate(zip(asks, places, strict=True))
+    }
+    tell(request, items=len(asks))
+    return StreamingResponse(_lines(request, service, tasks), media_type="application/x-ndjson")
+
+
+async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:
+    try:
+        told: dict[str, Any] = {"verdict": (await service.judge(ask, place)).to_record()}
+    except WarpsmithError as error:
+        told = {"error": body_of(refusal_of(error))["error"]}
+    return json.dumps({"index": index, **told}) + "\n"
+
+
+async def _lines(request: Request, service: Service, tasks: set["asyncio.Task[str]"]) -> AsyncIterator[str]:
+    gone = asyncio.ensure_future(disconnected(request))
+    try:
+        while tasks:
+            done, _ = await asyncio.wait({*tasks, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone in done:
+                return
+            for task in tasks & done:
+                tasks.discard(task)
+                yield task.result()
+    finally:
+        if tasks:  # also where the framework noticed first that the client is gone
+            service.metrics.abandoned.inc()
+        for waiting in (gone, *tasks):
+            waiting.cancel()
+
+
+def ask_of(body: EvaluateBody, service: Service) -> Ask:
+    """Return the evaluation that a body asks for; RefusalError beyond the server's bounds."""
+    within_bounds(service, body.problem.source, body.candidate, body.timeout_s)
+    return Ask(body.problem.name, body.problem.source, body.candidate, body.trials, body.seed, body.timeout_s)
+
+
+def within_bounds(service: Service, problem: str, candidate: str, timeout_s: float | None = None) -> None:
+    """Refuse sources or times beyond the server's bounds."""
+    settings = service.settings
+    for what, source in (("problem", problem), ("candidate", candidate)):
+        if len(source) > settings.max_source_chars:
+            raise RefusalError(
+                413,
+                "source_too_long",
+                f"The {what} has {len(source)} characters; at most {settings.max_source_chars} were expected.",
+                "Send a shorter one.",
+            )
+    if timeout_s is not None and timeout_s > settings.max_timeout_s:
+        raise RefusalError(
+            422,
+            "timeout_too_long",
+            f"timeout_s is {timeout_s:g}; at most {settings.max_timeout_s:g} were expected.",
+            "Ask for less.",
+        )

@@ -1,0 +1,145 @@
+"""Runs the server: the socket first, then the evaluator, then requests until a signal."""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
+from warpsmith.evaluator.server.app import build_app
+from warpsmith.evaluator.server.logs import log, log_to_stderr
+from warpsmith.evaluator.server.service import Service
+from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.records.errors import UsageError
+
+_SHORTEST_TOKEN: Final = 16
+_CONNECTIONS: Final = 4096
+_LAST_ANSWERS_S: Final = 10
+"""What answers get to leave the server after the evaluations behind them were ended."""
+
+
+def serve(config: EvaluatorConfig, settings: ServerSettings, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what is under way, for `drain_s` at most.
+
+    Raises:
+        UsageError: the port is taken, the address is not this machine's, or an address that others reach has no token.
+        EvaluatorError: the evaluator cannot start.
+    """
+    with bound_socket(host, port) as listener:
+        _check_token(listener, settings.token)
+        log_to_stderr()
+        with Evaluator(config) as evaluator:
+            asyncio.run(_serve(evaluator, settings, listener))
+
+
+@contextlib.contextmanager
+def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket bound to the address; port 0 takes a free one.
+
+    Raises:
+        UsageError: it cannot be bound; the message says why.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{host!r} is no address: {error}.", "Give one of this machine, as 127.0.0.1.") from error
+    with socket.socket(family, kind, protocol) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(1024)
+        except OSError as error:
+            raise _not_bound(host, port, error) from error
+        yield listener
+
+
+def _not_bound(host: str, port: int, error: OSError) -> UsageError:
+    if error.errno == errno.EADDRINUSE:
+        return UsageError(
+            f"Port {port} of {host} is taken.",
+            "Stop what listens there, or choose another with --port; 0 takes a free one.",
+        )
+    return UsageError(
+        f"Cannot listen on port {port} of {host}: {error.strerror}.",
+        "Give an address of this machine, and a port from 1024 up unless you are root.",
+    )
+
+
+def _check_token(listener: socket.socket, token: str | None) -> None:
+    address = str(listener.getsockname()[0])
+    if token is None and not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+        raise UsageError(
+            f"{address} can be reached by others, and whoever reaches this server has foreign code run here.",
+            "Put a token of 16 characters or more into the environment variable that --token-env names, or listen on "
+            "127.0.0.1.",
+        )
+    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        raise UsageError(
+            f"The token has {len(token)} characters; {_SHORTEST_TOKEN} printable ASCII ones or more were expected.",
+            "Make one with `openssl rand -hex 24`.",
+        )
+
+
+async def _serve(evaluator: Evaluator, settings: ServerSettings, listener: socket.socket) -> None:
+    config = evaluator.config
+    tier = min(_native.achievable_tier(), config.strongest_isolation, key=TIER_STRENGTH.__getitem__)
+    service = Service(evaluator, settings, tier)
+    server = _Server(
+        uvicorn.Config(
+            build_app(service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=int(settings.drain_s) + _LAST_ANSWERS_S,
+        ),
+        service,
+    )
+    host, port, *_ = listener.getsockname()
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    log("listening", url=url, pid=os.getpid(), slots=config.slots, isolation=tier, token=settings.token is not None)
+    await server.serve(sockets=[listener])
+    for device in service.devices:
+        await device.close()
+    log("stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but with an end that gives evaluations their time, and exit code 0 after a signal."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Turn the first signal into a graceful end and the second into a quick one."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _stop(self, name: str) -> None:
+        log("stopping", signal=name, running=self._service.admission.running, waiting=self._service.admission.waiting)
+        if self.should_exit:
+            self._service.end_now()
+            return
+        self.should_exit = True
+        self._service.end_soon()

@@ -1,0 +1,327 @@
+"""The server as a process: TritonForge's JSON, our own routes, load, clients that leave, and the ways it ends."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from warpsmith.evaluator.server.child import COMMAND, ServerProcess
+
+ADD_PROBLEM = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+def get_inputs():
+    return [torch.randn(600), torch.randn(600)]
+"""
+ADD_CANDIDATE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=mask) + tl.load(y_ptr + at, mask=mask), mask=mask)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        add_kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), BLOCK=256)
+        return out
+"""
+WRONG = ADD_CANDIDATE.replace("mask=mask) + tl", "mask=mask) - tl")
+SLEEPER = """
+import time
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        time.sleep(60)
+"""
+FAULT = """
+import ctypes
+import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        ctypes.string_at(0)
+"""
+KERNEL_EXEC_RESULT = {
+    "compiled": bool,
+    "correctness": bool,
+    "metadata": dict,
+    "runtime": float,
+    "runtime_stats": dict,
+    "ref_runtime": float,
+    "ref_runtime_stats": dict,
+}
+HEALTH = {
+    "status": str,
+    "gpu_platform": str,
+    "cuda_available": bool,
+    "supported_backends": list,
+    "total_gpu_devices": int,
+    "available_gpu_devices": int,
+    "busy_gpu_devices": int,
+    "available_device_ids": list,
+    "gpu_arch": str,
+    "devices": list,
+    "isolation": str,
+    "total_memory_faults": int,
+    "max_faults_per_device": int,
+    "gpu_settings": dict,
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--slots", "2", "--queue", "2") as running:
+        yield running
+
+
+def evaluate(server, candidate, **fields):
+    body = {"problem": {"source": ADD_PROBLEM}, "candidate": candidate, **fields}
+    return httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=60)
+
+
+def eval_(server, candidate, **fields):
+    body = {"original_model_src": ADD_PROBLEM, "custom_model_src": candidate, "backend": "triton", **fields}
+    return httpx.post(f"{server.url}/eval", json=body, timeout=60)
+
+
+def types_of(told):
+    return {name: type(value) for name, value in told.items()}
+
+
+def load(server):
+    (device,) = httpx.get(f"{server.url}/gpu_status").json()["devices"]
+    return device["running"], device["waiting"]
+
+
+def until(condition, timeout_s=20.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.01)
+
+
+def test_eval_answers_as_tritonforge_does(server):
+    right = eval_(server, ADD_CANDIDATE, seed=42, num_correct_trials=2, num_perf_trials=100, measure_performance=True)
+    assert (right.status_code, types_of(right.json())) == (200, KERNEL_EXEC_RESULT)
+    assert (right.json()["compiled"], right.json()["correctness"], right.json()["runtime"]) == (True, True, -1.0)
+    assert right.json()["metadata"]["correctness_trials"] == "(2 / 2)"
+    wrong = eval_(server, WRONG)
+    assert (wrong.status_code, types_of(wrong.json())) == (200, KERNEL_EXEC_RESULT)
+    assert (wrong.json()["compiled"], wrong.json()["correctness"]) == (True, False)
+    assert "expected" in wrong.json()["metadata"]["correctness_issue"]
+    broken = eval_(server, "x =")
+    assert (broken.status_code, broken.json()["compiled"]) == (200, False)
+    assert broken.json()["metadata"]["error_category"] == "syntax_error"
+    bad_problem = httpx.post(f"{server.url}/eval", json={"original_model_src": "x", "custom_model_src": "y"})
+    assert (bad_problem.status_code, bad_problem.json()["error"]["type"]) == (400, "bad_problem")
+
+
+def test_both_names_of_the_seed_repeat_the_trials(server):
+    element = {
+        name: eval_(server, WRONG, **seed).json()["metadata"]["correctness_issue"]
+        for name, seed in {"seed": {"seed": 3}, "seed_num": {"seed_num": 3}, "other": {"seed": 4}, "none": {}}.items()
+    }
+    assert element["seed"] == element["seed_num"]
+    assert len(set(element.values())) == 3
+
+
+def test_health_and_fault_statistics_answer_as_tritonforge_do(server):
+    health = httpx.get(f"{server.url}/health").json()
+    assert types_of(health) == HEALTH
+    assert set(health["devices"][0]) == {"device_id", "available", "status", "fault_count"}
+    assert (health["status"], health["supported_backends"], health["max_faults_per_device"]) == (
+        "healthy",
+        ["triton"],
+        10,
+    )
+    faults = httpx.get(f"{server.url}/fault_statistics").json()
+    assert set(faults) == {"per_device_faults", "total_faults", "max_faults_threshold", "devices_near_limit"}
+
+
+def test_a_memory_fault_is_counted_and_a_reset_brings_a_fresh_evaluator(server):
+    before = httpx.get(f"{server.url}/fault_statistics").json()["total_faults"]
+    verdict = evaluate(server, FAULT).json()["verdict"]
+    assert verdict["status"] == "runtime_error", verdict
+    after = httpx.get(f"{server.url}/fault_statistics").json()
+    assert (after["total_faults"], after["per_device_faults"]) == (before + 1, {"0": before + 1})
+    done = httpx.post(f"{server.url}/reset_gpu/0", timeout=60).json()
+    assert (done["old_fault_count"], done["new_fault_count"]) == (before + 1, 0)
+    assert evaluate(server, ADD_CANDIDATE).json()["verdict"]["correct"]
+    assert httpx.post(f"{server.url}/reset_gpu/1").status_code == 400
+    assert httpx.post(f"{server.url}/cleanup").json()["old_fault_counts"] == {"0": 0}
+
+
+def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
+    verdict = evaluate(server, ADD_CANDIDATE, trials=1).json()["verdict"]
+    assert (verdict["status"], verdict["trials"], verdict["seconds"].keys()) == (
+        "correct",
+        1,
+        {"compile", "wait", "evaluate"},
+    )
+    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 3}
+    quick = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
+    bad = {"problem": {"source": "x"}, "candidate": ADD_CANDIDATE}
+    began, lines = time.monotonic(), []
+    with httpx.stream(
+        "POST", f"{server.url}/v1/evaluate/batch", json={"items": [sleeper, quick, bad]}, timeout=60
+    ) as s:
+        for line in s.iter_lines():
+            lines.append((json.loads(line), time.monotonic() - began))
+    assert [line["index"] for line, _ in lines] == [2, 1, 0]
+    assert lines[0][0]["error"]["type"] == "bad_problem"
+    assert lines[1][0]["verdict"]["correct"]
+    assert lines[1][1] < lines[2][1] - 0.5, "the quick one did not wait for the slow one"
+    assert lines[2][0]["verdict"]["status"] == "timeout"
+
+
+def test_under_load_health_answers_at_once_and_more_is_turned_away(server):
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=2) for _ in range(4)]
+        until(lambda: load(server) == (2, 2))
+        seconds = []
+        for _ in range(20):
+            began = time.monotonic()
+            health = httpx.get(f"{server.url}/health").json()
+            seconds.append(time.monotonic() - began)
+        assert health["busy_gpu_devices"] == 1
+        assert sorted(seconds)[10] < 0.2, seconds
+        turned_away = evaluate(server, ADD_CANDIDATE)
+        assert turned_away.status_code == 429
+        assert 1 <= int(turned_away.headers["Retry-After"]) <= 60
+        batch = {"items": [{"problem": {"source": ADD_PROBLEM}, "candidate": "x"}] * 5}
+        assert httpx.post(f"{server.url}/v1/evaluate/batch", json=batch).status_code == 413
+        assert {answer.result().json()["verdict"]["status"] for answer in asked} == {"timeout"}
+    assert load(server) == (0, 0)
+
+
+def test_a_client_that_goes_away_frees_its_place(server):
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=3) for _ in range(2)]
+        until(lambda: load(server) == (2, 0))
+        for _ in range(2):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(
+                    f"{server.url}/v1/evaluate",
+                    json={"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE},
+                    timeout=httpx.Timeout(5, read=0.2),
+                )
+        with pytest.raises(httpx.ReadTimeout):
+            items = [{"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE}] * 2
+            httpx.post(f"{server.url}/v1/evaluate/batch", json={"items": items}, timeout=httpx.Timeout(5, read=0.2))
+        until(lambda: load(server) == (2, 0))
+        assert all(answer.result().status_code == 200 for answer in running)
+    figures = httpx.get(f"{server.url}/metrics").text
+    assert "warpsmith_evaluator_abandoned_total 3.0" in figures
+
+
+def test_the_log_has_a_line_a_request_with_its_id_and_no_source(server):
+    evaluate_id = "my-request-7"
+    body = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
+    httpx.post(f"{server.url}/v1/evaluate", json=body, headers={"X-Request-ID": evaluate_id}, timeout=60)
+    event = server.await_event("request", request_id=evaluate_id)
+    assert (event["path"], event["code"], event["status"]) == ("/v1/evaluate", 200, "correct")
+    assert "add_kernel" not in json.dumps(server.events)
+
+
+def test_figures_are_told_to_prometheus(server):
+    evaluate(server, WRONG)
+    figures = httpx.get(f"{server.url}/metrics").text
+    assert 'warpsmith_evaluator_verdicts_total{status="incorrect"}' in figures
+    assert "warpsmith_evaluator_slots 2.0" in figures
+    assert 'route="/v1/evaluate"' in figures
+
+
+def refused(*options, **environment):
+    done = subprocess.run(
+        [*COMMAND, *options], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_what_cannot_be_served_is_said_in_one_paragraph(server):
+    assert f"Port {server.port} of 127.0.0.1 is taken" in refused("--port", str(server.port))
+    assert "has foreign code run here" in refused("--host", "0.0.0.0", "--port", "0")
+    assert "16 printable" in refused("--port", "0", WARPSMITH_EVALUATOR_TOKEN="short")
+    assert "is no address" in refused("--host", "no.such.host.invalid", "--port", "0")
+    assert "Cannot listen" in refused("--host", "192.0.2.1", "--port", "0", WARPSMITH_EVALUATOR_TOKEN="x" * 20)
+
+
+def test_a_missing_extra_is_named_with_the_command_that_brings_it():
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "from warpsmith.evaluator.cli import main; sys.argv[1:] = ['serve']; main()"
+    )
+    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "lacks" in done.stderr
+    assert "warpsmith-evaluator[serve]" in done.stderr.replace("\n", "")
+
+
+@pytest.mark.slow
+def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
+    with ServerProcess("--slots", "1", "--drain", "60") as server, ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(evaluate, server, SLEEPER, timeout_s=2)
+        waiting = threads.submit(evaluate, server, ADD_CANDIDATE)
+        until(lambda: load(server) == (1, 1))
+        assert server.terminate() == 0
+        assert slow.result().json()["verdict"]["status"] == "timeout"
+        assert waiting.result().json()["verdict"]["status"] == "correct"
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{server.url}/health")
+
+
+@pytest.mark.slow
+def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
+    with ServerProcess("--slots", "1", "--drain", "0.5") as server, ThreadPoolExecutor(3) as threads:
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=60) for _ in range(2)]
+        old_way = threads.submit(eval_, server, SLEEPER)
+        until(lambda: load(server) == (1, 2))
+        began = time.monotonic()
+        assert server.terminate() == 0
+        assert time.monotonic() - began < 20
+        for answer in asked:
+            verdict = answer.result().json()["verdict"]
+            assert (verdict["status"], verdict["correct"]) == ("invalid", False)
+            assert "was shut down" in verdict["error_message"]
+        assert (old_way.result().status_code, old_way.result().json()["error"]["type"]) == (503, "invalid")
+
+
+@pytest.mark.slow
+def test_a_token_from_the_environment_is_asked_for_on_every_address():
+    token = "0123456789abcdef"
+    with ServerProcess("--slots", "1", "--host", "0.0.0.0", WARPSMITH_EVALUATOR_TOKEN=token) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        assert httpx.get(f"{url}/gpu_status").status_code == 401
+        assert httpx.get(f"{url}/gpu_status", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        assert token not in json.dumps(server.events)
+
+
+@pytest.mark.slow
+def test_slow_and_broken_clients_do_not_hold_up_others(server):
+    sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
+    for number, half_open in enumerate(sockets):
+        half_open.sendall(b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"[: 10 + number])
+    reader = threading.Thread(target=lambda: httpx.get(f"{server.url}/health"))
+    reader.start()
+    assert evaluate(server, ADD_CANDIDATE, trials=1).json()["verdict"]["correct"]
+    reader.join()
+    for half_open in sockets:
+        half_open.close()
+    until(lambda: load(server) == (0, 0))
