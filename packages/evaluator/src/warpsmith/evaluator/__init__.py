@@ -10,10 +10,12 @@ from warpsmith.evaluator.errors import (
     JudgeUnavailableError,
 )
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.remote import Client, ServerError, ServerRefusedError, ServerUnreachableError
 from warpsmith.evaluator.verdict import Seconds, Verdict
 
 __all__ = [
     "BadProblemError",
+    "Client",
     "Evaluator",
     "EvaluatorConfig",
     "EvaluatorError",
@@ -21,6 +23,9 @@ __all__ = [
     "JudgeUnavailableError",
     "Problem",
     "Seconds",
+    "ServerError",
+    "ServerRefusedError",
+    "ServerUnreachableError",
     "Verdict",
     "__version__",
     "evaluate",

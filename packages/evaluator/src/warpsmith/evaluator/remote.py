@@ -1,0 +1,408 @@
+"""A client of evaluation servers. Importable without httpx, which its first use needs (the extra `client`)."""
+
+import asyncio
+import importlib.util
+import os
+import random
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+DEFAULT_TOKEN_ENV: Final = "WARPSMITH_EVALUATOR_TOKEN"
+_CONNECT_S: Final = 5.0
+_HEALTH_S: Final = 10.0
+_SHORTEST_REST_S: Final = 0.25
+_LONGEST_REST_S: Final = 5.0
+
+
+class ServerError(EvaluatorError):
+    """A server gave no verdict. `server` is its address."""
+
+    def __init__(self, server: str, message: str, remedy: str) -> None:
+        super().__init__(message, remedy)
+        self.server = server
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.server, self.message, self.remedy)
+
+
+class ServerUnreachableError(ServerError):
+    """No server answered: nothing listens there, the network is down, or it went away before its answer."""
+
+
+class ServerRefusedError(ServerError):
+    """A server refused a request that no repetition mends: the token, the form, a bound, or it is another service."""
+
+
+class _LostError(Exception):
+    """One attempt failed in a way that another attempt may mend.
+
+    Args:
+        cause: what happened, with the server's address.
+        rest_s: how long the server is to be left alone.
+        asked: whether the server may have begun to evaluate.
+        reached: whether a server of ours answered at all.
+    """
+
+    def __init__(self, cause: str, *, rest_s: float | None = None, asked: bool, reached: bool) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.rest_s = rest_s
+        self.asked = asked
+        self.reached = reached
+
+
+@dataclass(eq=False)
+class _Server:
+    """One address and what is known about it."""
+
+    url: str
+    running: int = 0
+    failures: int = 0
+    rests_until: float = 0.0
+
+    def rest(self, seconds: float | None) -> None:
+        """Leave it alone for a while: as long as it said, or longer with each failure."""
+        self.failures += 1
+        backoff = min(_LONGEST_REST_S, _SHORTEST_REST_S * 2.0 ** min(self.failures - 1, 10))
+        self.rests_until = time.monotonic() + (backoff if seconds is None else seconds) * random.uniform(0.75, 1.25)
+
+    def well(self) -> None:
+        self.failures, self.rests_until = 0, 0.0
+
+
+class Client:
+    """Has candidates judged by evaluation servers. A context manager; safe to use from threads and from asyncio.
+
+    The least busy server that is not resting is asked. What cannot be delivered (no connection, 429, 503) is tried
+    again, elsewhere first, until the deadline. What was delivered and lost, or came back `invalid`, is asked again
+    `retries` times. `invalid` is returned as such and never made into a score.
+
+    Proxies of the environment are not used.
+
+    Args:
+        servers: addresses, for example `http://10.0.0.7:18188`.
+        token: what the servers ask for; None takes it from the environment variable `token_env`, if set.
+        token_env: name of that variable.
+        deadline_s: longest that one verdict may take, waiting and retries included.
+        retries: times that a lost or `invalid` evaluation is asked again.
+
+    Raises:
+        UsageError: there is no server, or httpx is missing.
+
+    Example:
+        with Client(["http://10.0.0.7:18188"]) as client:
+            verdict = client.evaluate(Problem.from_file("19_ReLU.py"), candidate_source)
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        *,
+        token: str | None = None,
+        token_env: str = DEFAULT_TOKEN_ENV,
+        deadline_s: float = 120.0,
+        retries: int = 2,
+    ) -> None:
+        if isinstance(servers, str) or not servers:
+            raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
+        if importlib.util.find_spec("httpx") is None:
+            raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
+        self.deadline_s = deadline_s
+        self.retries = retries
+        self._token_env = token_env
+        self._token = token or os.environ.get(token_env) or None
+        self._servers = [_Server(url.rstrip("/")) for url in servers]
+        self._loop = _LoopThread()
+        self._http = self._loop.run(self._connected())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; what is asked at that moment is given up."""
+        if self._loop.runs:
+            self._loop.run(self._http.aclose())
+            self._loop.close()
+
+    def evaluate(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """Return the verdict on `candidate`; arguments as for `Evaluator.evaluate`.
+
+        The verdict is `invalid`, with what happened, when servers were reached and none gave another in time.
+
+        Raises:
+            BadProblemError: the problem itself cannot be judged.
+            ServerUnreachableError: no server could be reached until the deadline.
+            ServerRefusedError: a server refused the request.
+        """
+        return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s)))
+
+    async def evaluate_async(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """As `evaluate`, for asyncio: cancelling it frees the place on the server."""
+        return await self._loop.awaited(self._evaluated(_body(problem, candidate, trials, seed, timeout_s)))
+
+    def health(self) -> dict[str, dict[str, Any] | ServerError]:
+        """Return what each server says of itself, by address, or why it does not."""
+        return self._loop.run(self._healths())
+
+    async def _connected(self) -> "httpx.AsyncClient":
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+        return httpx.AsyncClient(headers=headers, limits=limits, trust_env=False)
+
+    async def _healths(self) -> dict[str, dict[str, Any] | ServerError]:
+        found = await asyncio.gather(*(self._health(server.url) for server in self._servers))
+        return {server.url: told for server, told in zip(self._servers, found, strict=True)}
+
+    async def _health(self, url: str) -> dict[str, Any] | ServerError:
+        import httpx
+
+        try:
+            answer = await self._http.get(f"{url}/health", timeout=_HEALTH_S)
+            told = answer.raise_for_status().json()
+        except httpx.TransportError as error:
+            return unreachable(url, _reason(error))
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return _other_service(url, str(error))
+        return (
+            told if isinstance(told, dict) and "isolation" in told else _other_service(url, "its /health is another's")
+        )
+
+    async def _evaluated(self, body: dict[str, Any]) -> Verdict:
+        deadline = time.monotonic() + self.deadline_s
+        causes: list[str] = []
+        asked, reached, avoided = 0, False, None
+        while asked <= self.retries:
+            server = await self._next(avoided, deadline)
+            if server is None:
+                break
+            avoided = server
+            try:
+                verdict = await self._asked(server, body, deadline)
+            except _LostError as lost:
+                server.rest(lost.rest_s)
+                asked += lost.asked
+                reached |= lost.reached
+                causes.append(lost.cause)
+                continue
+            server.well()
+            if verdict.status != "invalid":
+                return verdict
+            asked, reached = asked + 1, True
+            causes.append(f"{server.url} answered invalid: {verdict.error_message}")
+        return self._none(causes, reached)
+
+    def _none(self, causes: list[str], reached: bool) -> Verdict:
+        """Return `invalid`, or raise where no server was reached at all."""
+        last = "; ".join(dict.fromkeys(causes[-3:])) or "no server was free to be asked"
+        if not reached:
+            raise unreachable(self._servers[0].url, f"within {self.deadline_s:g} s: {last}")
+        return invalid(f"No server gave a verdict in {len(causes)} attempts: {last}.")
+
+    async def _next(self, avoided: _Server | None, deadline: float) -> _Server | None:
+        """Return the server to ask, after waiting where all rest; None once the deadline is past."""
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                return None
+            ready = [server for server in self._servers if server.rests_until <= now]
+            if ready:
+                return min(ready, key=lambda server: (server is avoided, server.running, random.random()))
+            soonest = min(server.rests_until for server in self._servers)
+            await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
+
+    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> Verdict:
+        import httpx
+
+        left = max(0.05, deadline - time.monotonic())
+        timeout = httpx.Timeout(left, connect=min(_CONNECT_S, left))
+        server.running += 1
+        try:
+            async with asyncio.timeout(left):
+                answer = await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _LostError(f"{server.url}: {_reason(error)}", asked=False, reached=False) from error
+        except (httpx.TimeoutException, TimeoutError) as error:
+            raise _LostError(f"{server.url}: no answer by the deadline", asked=True, reached=True) from error
+        except httpx.TransportError as error:
+            raise _LostError(
+                f"{server.url} went away before its answer: {_reason(error)}", asked=True, reached=True
+            ) from error
+        finally:
+            server.running -= 1
+        return self._read(server.url, answer)
+
+    def _read(self, url: str, answer: "httpx.Response") -> Verdict:
+        """Return the verdict of an answer, or raise for what it is instead."""
+        match answer.status_code:
+            case 200:
+                return _verdict(url, answer)
+            case 429 | 503:
+                rest = _retry_after_s(answer)
+                cause = f"{url} answered {answer.status_code}: {_message(answer)}"
+                raise _LostError(cause, rest_s=rest, asked=False, reached=True)
+            case 401 | 403:
+                raise ServerRefusedError(
+                    url,
+                    f"{url} refuses this client: {_message(answer)}",
+                    f"Put the server's token into the environment variable {self._token_env}.",
+                )
+            case code if code >= 500:
+                raise _LostError(f"{url} answered {code}: {_message(answer)}", asked=True, reached=True)
+            case 422 if _kind(answer) == "bad_problem":
+                raise BadProblemError(_message(answer), "")
+            case 404 | 405:
+                raise _other_service(url, f"it answered {answer.status_code} to /v1/evaluate")
+            case code:
+                raise ServerRefusedError(
+                    url, f"{url} answered {code}: {_message(answer)}", "Use the server's version of this package."
+                )
+
+
+def unreachable(url: str, reason: str) -> ServerUnreachableError:
+    """Return the error for a server that does not answer."""
+    return ServerUnreachableError(
+        url,
+        f"The evaluation server {url} cannot be reached: {reason}.",
+        f"Start it with `warpsmith-evaluator serve`, check the address, and try `curl {url}/health`.",
+    )
+
+
+def _other_service(url: str, reason: str) -> ServerRefusedError:
+    return ServerRefusedError(
+        url,
+        f"{url} is no evaluation server of this kind: {reason}.",
+        "Check address and port; `warpsmith-evaluator serve` listens on 18188 unless told otherwise.",
+    )
+
+
+def _body(
+    problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
+) -> dict[str, Any]:
+    try:
+        for text in (problem.source, problem.name, candidate):
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise EvaluatorError(
+            f"A source holds a character that is no text: {error.reason}.", "Send valid Unicode."
+        ) from error
+    given = {"trials": trials, "seed": seed, "timeout_s": timeout_s}
+    return {
+        "problem": {"source": problem.source, "name": problem.name[:200]},
+        "candidate": candidate,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _verdict(url: str, answer: "httpx.Response") -> Verdict:
+    try:
+        return Verdict.from_record(answer.json()["verdict"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerRefusedError(
+            url, f"{url} answered with what is no verdict: {error!r}.", "Use the server's version of this package."
+        ) from error
+
+
+def _told(answer: "httpx.Response") -> dict[str, Any]:
+    """Return the error of an answer, or nothing where the answer is not the server's own."""
+    try:
+        told = answer.json()
+    except ValueError:
+        return {}
+    error = told.get("error") if isinstance(told, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _kind(answer: "httpx.Response") -> str:
+    return str(_told(answer).get("type", ""))
+
+
+def _message(answer: "httpx.Response") -> str:
+    told = _told(answer)
+    return f"{told.get('message', answer.reason_phrase)} {told.get('remedy', '')}".strip()
+
+
+def _retry_after_s(answer: "httpx.Response") -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    return min(60.0, float(text)) if text.isdecimal() else None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+class _LoopThread:
+    """An event loop in a thread of its own: one way of doing things for callers with a loop and without."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="evaluation client", daemon=True)
+        self._thread.start()
+
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end and return the result; call it from any thread but the loop's."""
+        if not self.runs:
+            work.close()
+            raise EvaluatorError("This client is closed.", "Make a new one.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await from another loop; a cancelled wait cancels the work."""
+        if not self.runs:
+            work.close()
+            raise EvaluatorError("This client is closed.", "Make a new one.")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread."""
+
+        async def cancelled() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.run(cancelled())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,191 @@
+"""The client against a real server, and against peers that fail in the ways that networks and other services do."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from warpsmith.evaluator import BadProblemError, Client, Problem, ServerRefusedError, ServerUnreachableError
+from warpsmith.evaluator.server.child import ServerProcess
+from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
+
+SLEEPER = """
+import time
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        time.sleep(60)
+"""
+RIGHT = Verdict("correct", True, True)
+INVALID = invalid("the judge died")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--slots", "1", "--queue", "8") as running:
+        yield running
+
+
+def answer(status: int, body: object, **headers: str) -> bytes:
+    content = json.dumps(body).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(content)}\r\nConnection: close\r\n"
+    return (head + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n").encode() + content
+
+
+def verdict(found: Verdict) -> bytes:
+    return answer(200, {"verdict": found.to_record()})
+
+
+@contextmanager
+def peer(*script: bytes) -> Iterator[tuple[str, Callable[[], int]]]:
+    """A server of raw bytes: each connection gets the next answer, the last one for ever; how many were asked."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asked = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1 << 20)
+                    connection.sendall(script[min(len(asked), len(script) - 1)])
+                    asked.append(1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", lambda: len(asked)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def closed_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_verdicts_come_for_threads_and_for_asyncio(server, add_problem, add_candidate):
+    with Client([server.url]) as client:
+        assert client.evaluate(add_problem, add_candidate, trials=2).trials == 2
+
+        async def many():
+            sources = [add_candidate, "x ="] * 2
+            return await asyncio.gather(*(client.evaluate_async(add_problem, source, trials=1) for source in sources))
+
+        assert [found.status for found in asyncio.run(many())] == ["correct", "compile_error"] * 2
+        bad = Problem.from_source("class Model: pass\ndef get_inputs(): raise KeyError('x')\n")
+        with pytest.raises(BadProblemError, match="problem"):
+            client.evaluate(bad, add_candidate)
+
+
+def test_a_dead_server_is_left_alone_for_one_that_lives(server, add_problem, add_candidate):
+    with Client([closed_port(), server.url], deadline_s=30) as client:
+        for _ in range(3):
+            assert client.evaluate(add_problem, add_candidate, trials=1).correct
+
+
+def test_where_no_server_answers_the_error_names_it_and_says_how_to_start_one(add_problem):
+    url = closed_port()
+    began = time.monotonic()
+    with (
+        Client([url], deadline_s=0.5) as client,
+        pytest.raises(ServerUnreachableError, match="warpsmith-evaluator serve") as caught,
+    ):
+        client.evaluate(add_problem, "")
+    assert (caught.value.server, time.monotonic() - began < 5) == (url, True)
+
+
+@pytest.mark.parametrize(
+    "failure", [answer(500, {}), verdict(INVALID), b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"]
+)
+def test_what_is_lost_is_asked_elsewhere(failure, add_problem):
+    with peer(failure) as (bad, bad_asked), peer(verdict(RIGHT)) as (good, _), Client([bad, good]) as client:
+        while not bad_asked():
+            assert client.evaluate(add_problem, "").correct
+
+
+def test_what_is_lost_too_often_is_invalid_and_never_a_score(add_problem):
+    with peer(verdict(INVALID)) as (bad, asked), Client([bad], retries=2) as client:
+        found = client.evaluate(add_problem, "")
+        assert (found.status, found.correct, asked()) == ("invalid", False, 3)
+        assert "the judge died" in found.error_message
+
+
+def test_a_busy_server_is_asked_again_when_it_said(add_problem):
+    busy = answer(429, {"error": {"type": "overloaded", "message": "full"}}, **{"Retry-After": "1"})
+    with peer(busy, verdict(RIGHT)) as (url, asked), Client([url], retries=0) as client:
+        began = time.monotonic()
+        assert client.evaluate(add_problem, "").correct
+        assert asked() == 2
+        assert time.monotonic() - began > 0.7
+    with peer(busy) as (url, _), Client([url], deadline_s=0.5) as client:
+        found = client.evaluate(add_problem, "")
+        assert (found.status, "full" in found.error_message) == ("invalid", True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "part"),
+    [
+        (answer(401, {"error": {"type": "wrong_token", "message": "The token is not the server's."}}), "MY_TOKEN"),
+        (answer(404, {"detail": "Not Found"}), "no evaluation server"),
+        (answer(413, {"error": {"type": "source_too_long", "message": "too long"}}), "too long"),
+        (answer(200, {"something": 1}), "what is no verdict"),
+        (answer(200, {"verdict": {"status": "correct", "correct": False}}), "what is no verdict"),
+    ],
+)
+def test_a_refusal_is_not_repeated_and_says_what_to_do(reply, part, add_problem):
+    with peer(reply) as (url, asked), Client([url], token_env="MY_TOKEN") as client:
+        with pytest.raises(ServerRefusedError, match=part) as caught:
+            client.evaluate(add_problem, "")
+        assert (caught.value.server, asked()) == (url, 1)
+
+
+def test_who_gives_up_frees_the_place_on_the_server(server, add_problem, add_candidate):
+    def load():
+        (device,) = httpx.get(f"{server.url}/gpu_status").json()["devices"]
+        return device["running"], device["waiting"]
+
+    async def until(wanted):
+        async with asyncio.timeout(20):
+            while await asyncio.to_thread(load) != wanted:
+                await asyncio.sleep(0.01)
+
+    async def go(client):
+        slow = asyncio.ensure_future(client.evaluate_async(add_problem, SLEEPER, timeout_s=3))
+        await until((1, 0))
+        waiting = asyncio.ensure_future(client.evaluate_async(add_problem, add_candidate))
+        await until((1, 1))
+        waiting.cancel()
+        await until((1, 0))
+        assert (await slow).status == "timeout"
+
+    with Client([server.url]) as client:
+        asyncio.run(go(client))
+
+
+def test_health_tells_each_server_apart(server):
+    url = closed_port()
+    with peer(answer(200, {"status": "ok"})) as (other, _), Client([server.url, url, other]) as client:
+        found = client.health()
+    assert found[server.url]["status"] == "healthy"
+    assert isinstance(found[url], ServerUnreachableError)
+    assert isinstance(found[other], ServerRefusedError)
+
+
+def test_a_client_of_no_server_and_a_closed_one_are_refused(add_problem):
+    for servers in ([], "http://a"):
+        with pytest.raises(UsageError, match="no list of servers"):
+            Client(servers)
+    client = Client(["http://127.0.0.1:9"])
+    client.close()
+    client.close()
+    with pytest.raises(Exception, match="closed"):
+        client.evaluate(add_problem, "")

@@ -1,0 +1,87 @@
+"""Evaluation servers as the judge of a collection: killed in the middle, absent at the start, contained too weakly."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from warpsmith.evaluator import EvaluatorConfig, IsolationUnavailableError, ServerUnreachableError
+from warpsmith.evaluator.server.child import ServerProcess
+from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
+from warpsmith.rollout.datasets import from_generated
+from warpsmith.rollout.generator import generate
+from warpsmith.rollout.judges import open_judge
+
+
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def test_a_run_does_not_start_without_any_server():
+    url = f"http://127.0.0.1:{closed_port()}"
+    config = EvaluationConfig(where="server", servers=(url,))
+    with pytest.raises(ServerUnreachableError, match=url), open_judge(config, EvaluatorConfig()):
+        pass
+
+
+@pytest.mark.slow
+def test_the_command_says_so_in_one_paragraph(tiny_checkpoint):
+    url = f"http://127.0.0.1:{closed_port()}"
+    arguments = f"evaluate {tiny_checkpoint} --set evaluation.where=server --set evaluation.servers={url}".split()
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsmith.rollout", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    told = " ".join(done.stderr[done.stderr.index("error: ") :].split())
+    assert f"The evaluation server {url} cannot be reached" in told
+    assert told.endswith(f"`curl {url}/health`.")
+
+
+@pytest.mark.slow
+def test_a_server_that_contains_less_than_the_run_asks_for_is_refused_and_its_token_comes_from_the_environment(
+    monkeypatch,
+):
+    token = "0123456789abcdef"
+    monkeypatch.setenv("THE_TOKEN", token)
+    with ServerProcess("--slots", "1", "--isolation", "none", "--token-env", "THE_TOKEN") as server:
+        config = EvaluationConfig(where="server", servers=(server.url,), token_env="THE_TOKEN")
+        with pytest.raises(IsolationUnavailableError, match="tier 'none'"), open_judge(config, EvaluatorConfig()):
+            pass
+
+
+@pytest.mark.slow
+def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, scripted_engine):
+    problems = [from_generated(p, "train") for p in generate(seed=3, count=6, levels=(1,))]
+    servers = [ServerProcess("--slots", "1")]
+    port = servers[0].port
+    config = RolloutConfig(
+        prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096},
+        max_turns=1, evaluation={"where": "server", "servers": (servers[0].url,)},
+    )  # fmt: skip
+
+    def killed_and_started_again():
+        servers[0].await_event("request", path="/v1/evaluate")
+        servers[0].kill()
+        servers.append(ServerProcess("--slots", "1", port=port))
+
+    outage = threading.Thread(target=killed_and_started_again)
+    outage.start()
+    try:
+        with open_judge(config.evaluation, EvaluatorConfig()) as judge:
+            answers = [problem.solution for problem in problems]
+            collector = Collector(scripted_engine(*answers), judge, chat, config, run="r")
+            rows = asyncio.run(collector.collect_rows(problems, 1, label="step-0"))
+    finally:
+        outage.join()
+        codes = [server.terminate() for server in servers]
+    assert len(servers) == 2, "the server was killed in the middle"
+    assert codes[1] == 0
+    assert [(row["valid"], row["reward"]) for row in rows] == [(True, 0.3)] * 6
+    asked_after = [e for e in servers[1].events if e["event"] == "request" and e["path"] == "/v1/evaluate"]
+    assert asked_after, "the second server judged what the first one could not"
