@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from warpsmith.evaluator._version import __version__
@@ -36,6 +37,14 @@ NO_ISOLATION: Final = (
     "your files, use the network, and read or stop the evaluator. Use it for code that you wrote yourself.\n"
 )
 
+TIERS: Final = {
+    "namespaces": "A worker sees no file, process or network but its own.",
+    "landlock": "A worker opens only the files it is given, has no sockets and reaches no other process, but can learn "
+    "the names of files and the numbers of processes.",
+    "none": "Workers cannot be contained: the evaluator refuses to start unless --isolation none is given, which lets "
+    "candidates read and write your files, use the network and stop the evaluator.",
+}
+
 
 @app.command()
 def check(
@@ -48,6 +57,9 @@ def check(
     timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls; nothing is timed on the cpu.")] = 100,
     seed: Annotated[int | None, typer.Option(help="Repeat a run exactly; left out, nobody can foresee it.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
+    reference_timeout: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds for one step of the problem's own code.")
+    ] = 60.0,
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
@@ -72,6 +84,7 @@ def check(
         strongest_isolation="none" if isolation == "none" else "namespaces",
         trials=correctness_trials,
         timeout_s=timeout,
+        reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
@@ -125,12 +138,15 @@ def doctor(
     if as_json:
         typer.echo(json.dumps({"tier": tier, "layers": [layer._asdict() for layer in layers]}))
         return
-    table = Table("layer", "available", "seen", "what to do")
+    table = Table("layer", "available", "seen")
     for layer in layers:
-        table.add_row(layer.name, "yes" if layer.available else "no", layer.detail, layer.remedy)
+        table.add_row(layer.name, "yes" if layer.available else "[red]no[/]", escape(layer.detail))
     console = Console()
     console.print(table)
-    console.print(f"strongest tier of this machine: [bold]{tier}[/]")
+    console.print(f"strongest tier of this machine: [bold]{tier}[/]. {TIERS[tier]}")
+    for remedy in dict.fromkeys(layer.remedy for layer in layers if layer.remedy):
+        wanted = ", ".join(layer.name for layer in layers if layer.remedy == remedy)
+        console.print(f"\n[bold]to get {wanted}[/]: {escape(remedy)}", highlight=False)
 
 
 app.command()(serve)

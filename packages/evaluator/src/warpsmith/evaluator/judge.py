@@ -24,8 +24,8 @@ from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileRun, CompileService
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
-from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, WireError
-from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
+from warpsmith.evaluator.evaluation import STARVED_SHARE, CandidateRun, Evidence, TransientError
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
@@ -103,9 +103,10 @@ class Judge:
                 raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
             return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
         except ReferenceFailedError as error:
-            raise BadProblemError(
-                f"Problem {problem.name} raised in {error.stage}: {error}.", PROBLEM_REMEDY
-            ) from error
+            told = str(error).rstrip(".")
+            raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
+        except LayoutError as error:
+            raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
         return verdict_of(evidence, time.monotonic() - started)
 
     def close(self) -> None:
@@ -116,16 +117,26 @@ class Judge:
 
 
 def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
-    """Whether a reference worker was lost by its own doing: it died of a fault, or used its whole deadline itself."""
+    """Whether a reference worker was lost by its own doing: it died of a fault, or its deadline passed undisturbed.
+
+    Undisturbed is a worker that used the time itself, or that waited for something else than a processor.
+    """
     match error:
         case WorkerDiedError(role="reference", out_of_memory=True):
             return True
         case WorkerDiedError(role="reference", ended=_native.Exit() as ended):
             return ended.signal != signal.SIGKILL
-        case WorkerTimeoutError(role="reference", cpu_seconds=float() as used):
-            return used > 0.8 * config.reference_timeout_s
+        case WorkerTimeoutError(role="reference", starved_seconds=starved):
+            undisturbed = starved is not None and starved < STARVED_SHARE * config.reference_timeout_s
+            return undisturbed or computed_to_the_end(error, config)
         case _:
             return False
+
+
+def computed_to_the_end(error: Exception, config: EvaluatorConfig) -> bool:
+    """Whether a reference worker used its whole deadline itself, so that another attempt would be no better."""
+    used = error.cpu_seconds if isinstance(error, WorkerTimeoutError) and error.role == "reference" else None
+    return used is not None and used > 0.8 * config.reference_timeout_s
 
 
 @dataclass(frozen=True)
@@ -169,8 +180,9 @@ class _Run:
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._attempt()
-            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError):
-                continue
+            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError) as error:
+                if computed_to_the_end(error, self.request.config):
+                    raise
         return self._attempt()
 
     def _attempt(self) -> Evidence:

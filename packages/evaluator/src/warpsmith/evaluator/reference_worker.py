@@ -47,6 +47,8 @@ class Reference:
 
     def _construct(self) -> nn.Module:
         # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
+        if not isinstance(self.namespace["Model"], type):
+            raise TypeError(f"Model must be a class; got {type(self.namespace['Model']).__name__}")
         model = self.namespace["Model"](*self.init)
         if not isinstance(model, nn.Module):
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
@@ -87,8 +89,11 @@ class Reference:
         """Make an input set, of other sizes where some are given, and return its slots; `fill_inputs` hands it over."""
         get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
         seed_generator(seed)
+        inputs = get_inputs()
+        if not isinstance(inputs, list | tuple):
+            raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
         self.made = []
-        return arenas.describe(list(get_inputs()), self.made, keep_strides=True)
+        return arenas.describe(list(inputs), self.made, keep_strides=True)
 
     def fill_inputs(self, tree: wire.Value, arena: _native.Buffer) -> None:
         """Copy the inputs made last into the judge's arena."""
@@ -174,6 +179,8 @@ def serve(channel: _native.Channel, scratch: Path) -> None:
                     protocol.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
+            except SystemExit as error:
+                protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
 

@@ -1,0 +1,122 @@
+"""Problems that cannot be judged: what is wrong stands in one paragraph, whichever way the evaluator is asked."""
+
+import subprocess
+import sys
+
+import pytest
+
+from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
+
+MODEL = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return {}\n"
+GOOD_INPUTS = "def get_inputs():\n    return [torch.randn(20, 30)]\n"
+
+
+def answering(expression: str) -> str:
+    return MODEL.format(expression) + GOOD_INPUTS
+
+
+def given(expression: str) -> str:
+    return f"{MODEL.format('x * 2')}def get_inputs():\n    return {expression}\n"
+
+
+SYNTAX = {
+    "empty": ("", "no Model"),
+    "no_model": ("x = 1\n", "no Model"),
+    "no_inputs": (MODEL.format("x"), "no get_inputs"),
+    "syntax": ("class Model(:\n", "line 1"),
+}
+"""What is found before any process is started: the source, and words that the message must hold."""
+
+RUN = {
+    "no_module": ("import torch\nModel = 3\n" + GOOD_INPUTS, "must be a class"),
+    "no_import": ("import nowhere_to_be_found\n" + answering("x"), "nowhere_to_be_found"),
+    "constructor": (answering("x") + "def get_init_inputs():\n    return [3]\n", "raised in load: TypeError"),
+    "inputs_raise": (given("[][1]"), "raised in make_inputs: IndexError"),
+    "inputs_exit": (given("exit(3)"), "SystemExit: 3"),
+    "inputs_leave": (given("[__import__('os')._exit(0)]"), "ended without an answer"),
+    "no_list": (given("3"), "must return a list"),
+    "bare_tensor": (given("torch.randn(3, 4)"), "must return a list"),
+    "no_tensor": (given("[3]"), "returns no tensor"),
+    "odd_value": (given("[torch.randn(3), object()]"), "type object cannot cross"),
+    "sparse": (given("[torch.randn(3, 4).to_sparse()]"), "sparse_coo cannot cross"),
+    "no_data": (given("[torch.randn(3, device='meta')]"), "meta tensor"),
+    "bf16": (given("[torch.randn(3).bfloat16()]"), "bfloat16"),
+    "bf16_answer": (answering("x.bfloat16()"), "bfloat16"),
+    "large_inputs": (given("[torch.zeros(1).expand(1 << 31)]"), "max_tensor_bytes"),
+    "large_answer": (answering("x.sum().expand(1 << 31)"), "max_tensor_bytes"),
+    "memory": (answering("torch.zeros(1 << 36)"), "allocate memory"),
+    "raises": (answering("x.no_such_method()"), "line 5"),
+    "answers_nothing": (answering("'text'"), "no tensor"),
+    "odd_answer": (answering("object()"), "type object cannot cross"),
+    "random": (answering("torch.rand_like(x)"), "randomness"),
+    "constant": (answering("torch.zeros(3) * x.sum()"), "degenerate"),
+    "endless": (answering("[i for i in iter(int, 1)]"), "gave no answer"),
+    "asleep": (answering("__import__('time').sleep(1e6)"), "gave no answer"),
+    "fault": (answering("__import__('ctypes').string_at(0)"), "signal 11"),
+}
+"""What is found by running it."""
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    config = EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30, reference_timeout_s=1.0)
+    with Evaluator(config) as running:
+        yield running
+
+
+def is_one_paragraph(text: str) -> bool:
+    return "\n\n" not in text.strip() and "Traceback" not in text and ".." not in text.replace("...", "")
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(impatient, add_candidate, name):
+    source, says = RUN[name]
+    with pytest.raises(BadProblemError) as caught:
+        impatient.evaluate(Problem.from_source(source, name), add_candidate)
+    assert says in str(caught.value)
+    assert caught.value.remedy
+    assert is_one_paragraph(str(caught.value)), str(caught.value)
+
+
+def check(path, candidate, *options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "warpsmith.evaluator", "check", str(path), str(candidate), *options]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def candidate(tmp_path, add_candidate):
+    path = tmp_path / "candidate.py"
+    path.write_text(add_candidate)
+    return path
+
+
+def refused(done: subprocess.CompletedProcess[str], says: str) -> bool:
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert says in " ".join(done.stderr.split()), done.stderr
+    assert done.stderr.startswith("error: ")
+    return is_one_paragraph(done.stderr)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+@pytest.mark.parametrize("name", SYNTAX)
+def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, name, options):
+    source, says = SYNTAX[name]
+    (tmp_path / f"{name}.py").write_text(source)
+    assert refused(check(tmp_path / f"{name}.py", candidate, *options), says)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, options):
+    (tmp_path / "binary.py").write_bytes(bytes(range(256)))
+    assert refused(check(tmp_path / "missing.py", candidate, *options), "Cannot read")
+    assert refused(check(tmp_path, candidate, *options), "Is a directory")
+    assert refused(check(tmp_path / "binary.py", candidate, *options), "not UTF-8")
+    assert refused(check("/dev/null/x.py", candidate, *options), "Cannot read")
+
+
+@pytest.mark.parametrize(("name", "options"), [("inputs_raise", ()), ("bf16", ("--json",)), ("endless", ("--json",))])
+def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate, name, options):
+    source, says = RUN[name]
+    (tmp_path / f"{name}.py").write_text(source)
+    done = check(tmp_path / f"{name}.py", candidate, "--reference-timeout", "1", *options)
+    assert refused(done, says.split()[0])
