@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "core/failure.h"
+#include "core/text.h"
 #include "sandbox/sys.h"
 
 #ifndef CLONE_INTO_CGROUP
@@ -27,10 +29,40 @@ namespace {
 constexpr const char* kLayer = "namespaces";
 constexpr const char* kRemedy =
     "Allow user namespaces: sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 "
-    "(Debian), "
-    "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in Docker --security-opt seccomp=unconfined "
-    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined; docs/sandbox.md has each "
-    "platform.";
+    "(Debian), kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in Docker --security-opt "
+    "seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined; "
+    "docs/sandbox.md has each platform.";
+
+bool reads(const std::string& path, const char* value) {
+  return read_text(path).value_or("").starts_with(value);
+}
+
+bool is_filtered() {
+  const std::string text = read_text("/proc/self/status").value_or("");
+  for (const std::string_view line : split(text, '\n')) {
+    const auto fields = words(line);
+    if (fields.size() == 2 && fields[0] == "Seccomp:") return fields[1] == "2";
+  }
+  return false;
+}
+
+// The switches that are seen to be off come first; the general advice follows, since a switch may be hidden.
+std::string remedy() {
+  std::string found;
+  if (reads("/proc/sys/user/max_user_namespaces", "0\n"))
+    found += "sysctl user.max_user_namespaces is 0 here: set it to 10000. ";
+  if (reads("/proc/sys/kernel/unprivileged_userns_clone", "0") && ::geteuid() != 0)
+    found += "sysctl kernel.unprivileged_userns_clone is 0 here: set it to 1, or start as root. ";
+  if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") && ::geteuid() != 0)
+    found +=
+        "AppArmor keeps user namespaces from ordinary users here: set the sysctl "
+        "kernel.apparmor_restrict_unprivileged_userns to 0, give the Python interpreter a profile with "
+        "`userns,`, "
+        "or start as root. ";
+  if (is_filtered())
+    found += "A seccomp filter is in force here, as in a container: start the container without it. ";
+  return found + kRemedy;
+}
 
 // Where the C library keeps the thread's id: abort() and raise() read it, and a raw clone leaves the parent's
 // there.
@@ -76,7 +108,10 @@ Forked fork_into(unsigned long long flags, int cgroup_fd) {
     args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
   }
   const int pid = sys::clone3(&args, sizeof args);
-  if (pid < 0) throw system_failure(kLayer, "clone3", errno, kRemedy);
+  if (pid < 0) {
+    const int error = errno;
+    throw system_failure(kLayer, cgroup_fd < 0 ? "clone3" : "clone3 into a cgroup", error, remedy());
+  }
   if (pid == 0) {
     robust.restore();
     return {};

@@ -95,7 +95,18 @@ std::string landlock_detail() {
   if (abi == 0)
     throw system_failure("landlock", "landlock_create_ruleset", errno,
                          "Linux 5.13 or later with landlock in the kernel's lsm= list is needed.");
-  return "ABI " + std::to_string(abi);
+  struct Since {
+    int abi;
+    const char* what;
+  };
+  static constexpr Since kLater[] = {{3, "truncation (Linux 6.2)"},
+                                     {4, "TCP (6.7)"},
+                                     {5, "device ioctls (6.10)"},
+                                     {6, "signals and abstract sockets (6.12)"}};
+  std::string missing;
+  for (const Since& later : kLater)
+    if (abi < later.abi) missing += std::string(missing.empty() ? ", without rules for " : ", ") + later.what;
+  return "ABI " + std::to_string(abi) + missing;
 }
 
 // Where a worker can be put without moving anything, it is. Moving the processes of a delegated cgroup is

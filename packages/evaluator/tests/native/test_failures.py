@@ -202,3 +202,38 @@ def test_a_probe_leaves_nothing_behind():
     before = open_things()
     _native.probe()
     assert open_things() == before
+
+
+# As an ordinary user of a machine whose administrator has switched user namespaces off.
+NO_USER_NAMESPACES = """
+    import ctypes, os
+    from pathlib import Path
+    uid, gid = os.getuid(), os.getgid()
+    assert ctypes.CDLL(None, use_errno=True).unshare(0x10000000) == 0, ctypes.get_errno()
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+    Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    from warpsmith.evaluator import _native
+    layers = {layer.name: layer for layer in _native.probe()}
+    assert not layers["user namespace"].available
+    print(layers["user namespace"].remedy)
+"""
+
+
+def test_the_probe_names_the_switch_that_is_off(tier):
+    if tier != "namespaces":
+        pytest.skip(f"this machine gives only the tier {tier}")
+    command = [sys.executable, "-c", textwrap.dedent(NO_USER_NAMESPACES)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("sysctl user.max_user_namespaces is 0 here")
+
+
+def test_the_probe_says_that_a_filter_is_in_force():
+    script = textwrap.dedent(NO_CLONE3).format(error=errno.EPERM) + textwrap.dedent("""
+        from warpsmith.evaluator import _native
+        print({layer.name: layer for layer in _native.probe()}["user namespace"].remedy)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert "A seccomp filter is in force here" in done.stdout
