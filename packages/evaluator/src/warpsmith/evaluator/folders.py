@@ -3,14 +3,18 @@
 import errno
 import fcntl
 import os
-import shutil
+import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from warpsmith.evaluator.removal import remove_at_once, start_removing
+
 PREFIX: Final = "warpsmith-zygote-"
 LOCK: Final = "owned"
+PATIENCE_S: Final = 2.0
 
 
 @dataclass
@@ -21,8 +25,14 @@ class Folder:
     lock_fd: int
 
     def remove(self) -> None:
-        """Remove the folder, if it is still there, with all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove the folder, if it is still there, with all that is in it.
+
+        What takes longer than PATIENCE_S goes on without the caller, in a process that holds the lock meanwhile.
+        """
+        if not remove_at_once(self.path):
+            process = start_removing([self.path], [self.lock_fd] if self.lock_fd >= 0 else [])
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
         if self.lock_fd >= 0:
             os.close(self.lock_fd)
         self.lock_fd = -1

@@ -8,7 +8,6 @@ import ctypes
 import gc
 import os
 import select
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Final, Literal
 from warpsmith.evaluator import _native, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
 from warpsmith.evaluator.sandbox import Role, library_paths, policy_for
 
 ZygoteKind = Literal["plain", "interpreting"]
@@ -47,6 +47,8 @@ class Zygote:
     cgroups: _native.Cgroups | None
     libraries: list[Path] = field(default_factory=library_paths)
     children: dict[int, _Child] = field(default_factory=dict)
+    left: Backlog = field(default_factory=Backlog)
+    remover: int = -1
 
     def serve(self) -> None:
         """Fork on request until the judge closes the channel; then kill every worker that is left."""
@@ -55,16 +57,32 @@ class Zygote:
         try:
             while True:
                 for fd, _ in poller.poll():
-                    if fd == self.channel.fileno():
-                        self._answer(poller)
-                    else:
-                        poller.unregister(fd)
-                        self._reap(self.children.pop(fd))
+                    self._attend(fd, poller)
         except _native.PeerClosed:
             for child in self.children.values():
                 _native.kill(child.pidfd)
                 _native.wait(child.pidfd)
-                self._forget(child)
+                os.close(child.pidfd)
+                self._take_cgroup(child)
+        finally:
+            # What it leaves goes with the folder that all is in.
+            self.left.end()
+
+    def _attend(self, fd: int, poller: select.poll) -> None:
+        if fd == self.channel.fileno():
+            self._answer(poller)
+        elif fd == self.remover:
+            poller.unregister(fd)
+            os.close(fd)
+            self.remover = -1
+            self.left.end()
+        else:
+            poller.unregister(fd)
+            self._reap(self.children.pop(fd))
+        remover = self.left.begin()
+        if remover is not None:
+            self.remover = remover
+            poller.register(remover, select.POLLIN)
 
     def _answer(self, poller: select.poll) -> None:
         message = protocol.receive(self.channel)
@@ -72,16 +90,26 @@ class Zygote:
         channel_fd = message.fds[0]
         try:
             self._fork(number, role, channel_fd, poller)  # type: ignore[arg-type]
+        except _native.PeerClosed:
+            raise
         except _native.NativeError as error:
-            reason = {"number": number, "layer": error.layer, "message": str(error)}
-            protocol.send(self.channel, Kind.FORK_FAILED, reason)
+            self._fail(number, error.layer, error)
+        except OSError as error:
+            self._fail(number, "scratch", error)
         finally:
             os.close(channel_fd)
+
+    def _fail(self, number: int, layer: str, error: Exception) -> None:
+        protocol.send(self.channel, Kind.FORK_FAILED, {"number": number, "layer": layer, "message": str(error)})
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
         scratch = self._make_scratch()
         policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries)
-        spawned = _native.spawn(policy, channel_fd, self.cgroups)
+        try:
+            spawned = _native.spawn(policy, channel_fd, self.cgroups)
+        except _native.NativeError:
+            self._clear(scratch)
+            raise
         if isinstance(spawned, _native.InChild):
             worker.run(spawned, role, scratch, self.config.target_arch)
         self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
@@ -99,23 +127,32 @@ class Zygote:
         return path
 
     def _reap(self, child: _Child) -> None:
+        """Tell the judge of a worker's end, then remove what it left, which may be anything."""
         ended = _native.wait(child.pidfd)
-        out_of_memory = self._forget(child)
+        os.close(child.pidfd)
+        out_of_memory = self._take_cgroup(child)
         if ended is not None:
             facts = {"number": child.number, "code": ended.code, "signal": ended.signal, "out_of_memory": out_of_memory}
             protocol.send(self.channel, Kind.EXITED, facts)
+        self._clear(child.scratch)
 
-    def _forget(self, child: _Child) -> bool:
-        """Remove what a reaped worker leaves; return whether it was killed at the limit of its own cgroup.
+    def _clear(self, scratch: Path | None) -> None:
+        if scratch is not None:
+            self.left.remove(scratch)
+
+    def _take_cgroup(self, child: _Child) -> bool:
+        """Remove a reaped worker's cgroup; return whether the worker was killed at the limit of its own.
 
         A kill without the limit reached came from further up, where others took the memory.
         """
-        os.close(child.pidfd)
-        if child.scratch is not None:
-            shutil.rmtree(child.scratch, ignore_errors=True)
         if self.cgroups is None:
             return False
-        events = self.cgroups.remove(child.cgroup)
+        try:
+            events = self.cgroups.remove(child.cgroup)
+        except _native.NativeError as error:
+            # It is removed with the others at the end; one worker's remains are no reason to fail the next.
+            sys.stderr.write(f"A worker's cgroup cannot be removed: {error}\n")
+            return False
         return events.limit_reached > 0 and events.killed > 0
 
 
@@ -193,7 +230,7 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None
     mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
     if mounts_scratch:
         # Nobody needs it any more, and nobody could leave it behind.
-        shutil.rmtree(root)
+        remove(root)
     protocol.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
         Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups).serve()
@@ -224,7 +261,7 @@ def main(arguments: list[str]) -> None:
         serve(channel, config, root)
     finally:
         # The judge removes it as well, unless it was killed.
-        shutil.rmtree(root, ignore_errors=True)
+        remove_or_say(root)
     # Triton's bindings report what they leak at an ordinary exit: noise on the user's terminal.
     os._exit(0)
 
