@@ -11,7 +11,7 @@ from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.resizing import Form, Resizing
-from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare
+from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
 
@@ -274,6 +274,38 @@ def test_a_redrawn_trial_keeps_what_the_problem_bears(session_of):
     assert lengths.tolist() == [9] * 6
     assert not bool(keep.all())
     assert torch.equal(answer.expected[0].value, torch.where(keep, x + bias, 0))
+
+
+WEIGHTED = "self.weight = nn.Parameter(torch.randn(9))"
+
+
+def test_what_is_unseen_has_other_parameters_and_other_constant_inputs(session_of):
+    session = session_of(
+        problem("return x * y + self.weight", "torch.randn(9), torch.linspace(1, 2, 9)", init=WEIGHTED)
+    )
+    learned = learn(session, hidden_shapes=False)
+    session.make_inputs(1)
+    x, table = inputs_of(session)
+    weight = arenas.view(session.state_buffer, session.parameters["weight"])
+    before = weight.clone()
+    answer = prepare_unseen(session, learned, random.Random(1))
+    after = inputs_of(session)
+    assert torch.equal(after[0], x)
+    assert not bool((after[1] == table).any())
+    assert not bool((weight == before).any())
+    assert torch.equal(answer.expected[0].value, after[0] * after[1] + weight)
+
+
+def test_what_is_unseen_is_no_more_than_the_problem_bears(session_of):
+    forward = "assert bool((y == 2).all()) and float(self.weight.sum()) == 9\nreturn x * y + self.weight"
+    init = "self.weight = nn.Parameter(torch.ones(9))"
+    session = session_of(problem(forward, "torch.randn(9), torch.full((9,), 2.0)", init=init))
+    learned = learn(session, hidden_shapes=False)
+    session.make_inputs(1)
+    answer = prepare_unseen(session, learned, random.Random(1))
+    x, table = inputs_of(session)
+    assert table.tolist() == [2.0] * 9
+    assert torch.equal(answer.expected[0].value, x * 2 + 1)
 
 
 @pytest.mark.parametrize(

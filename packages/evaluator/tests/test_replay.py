@@ -89,6 +89,18 @@ def test_a_replay_on_other_inputs_is_the_forward_on_other_inputs(forward, tmp_pa
     assert torch.equal(found, expected)
 
 
+def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
+    memory = memory_of(arena(1))
+    recorder, count = Recorder(memory), torch.zeros(4)
+    slot = arenas.contiguous("float32", (4,))
+    recorder.starts_as(count, slot)
+    arenas.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
+    player = Replay("import triton\n", tmp_path, memory.buffers)
+    described = recorder.tensor(count)
+    player.run(recorder.events)
+    assert player.tensor(described).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_what_no_event_explains_is_missing_from_a_replay(tmp_path):
     def hidden(x, y):
         out = torch.empty_like(x)

@@ -97,11 +97,11 @@ class Candidate:
             "output": described,
             "mismatch": mismatch,
             "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
-            "trace": self._trace(output),
+            "trace": self._trace(output, fields.mapping("answer")["buffers"]),
         }
 
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
-        self.recorder = Recorder(self.memory) if fields.flag("trace") else None
+        self.recorder = self._new_recorder() if fields.flag("trace") else None
         on_done = self.recorder.operator if self.recorder else None
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16, on_done)
         self.monitor.launches = 0
@@ -112,10 +112,19 @@ class Candidate:
             output = self.model(*arguments)
         return output, watch
 
-    def _trace(self, output: Any) -> dict[str, Any]:
+    def _new_recorder(self) -> Recorder:
+        """Return a recorder that knows where the module's buffers have their content from."""
+        recorder, own = Recorder(self.memory), dict(self.model.named_buffers())
+        for name, slot in self.buffers.items():
+            recorder.starts_as(own[name], slot)
+        return recorder
+
+    def _trace(self, output: Any, buffers: dict[str, TensorSlot]) -> dict[str, Any]:
+        """Return the events, and where the output and then the buffers lie after them."""
         if self.recorder is None:
             return {}
-        outputs = [self.recorder.tensor(tensor) for tensor in _tensors(output)]
+        own = dict(self.model.named_buffers())
+        outputs = [self.recorder.tensor(tensor) for tensor in (*_tensors(output), *(own[name] for name in buffers))]
         return {"events": self.recorder.events, "outputs": outputs}
 
     def _restore_buffers(self) -> None:

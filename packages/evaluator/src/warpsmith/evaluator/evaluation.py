@@ -272,18 +272,22 @@ class CandidateRun:
         return self.inputs[1], fresh
 
     def _answer_arena(self, answer: Answer) -> tuple[_native.Buffer, bool]:
-        kept = {name: slot for name, slot in answer.buffers.items() if name in self.buffer_names}
-        placed = Placed.of({"output": answer.output, "buffers": kept}, self.config.max_tensor_bytes)
+        placed = self._room_for(answer)
         fresh = self.answers is None or self.answers[0] != placed
         if self.answers is None or fresh:
             buffer = _native.Buffer.create("candidate-answers", placed.size, writable_by_peer=True)
             self.answers = (placed, buffer)
         return self.answers[1], fresh
 
+    def _room_for(self, answer: Answer) -> Placed:
+        kept = {name: slot for name, slot in answer.buffers.items() if name in self.buffer_names}
+        return Placed.of({"output": answer.output, "buffers": kept}, self.config.max_tensor_bytes)
+
     def _judge(self, answer: Answer) -> str:
         """Compare private copies of the output buffer with the expected answer; return what is wrong, or nothing."""
         reduction = self.session.reduction(answer)
-        for name, got, expected in self._pairs(answer):
+        assert self.answers is not None
+        for name, got, expected in self._pairs(answer, *self.answers):
             comparison = compare(got, expected, reduction)
             self.evidence.note(comparison)
             if not comparison.ok:
@@ -301,9 +305,8 @@ class CandidateRun:
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 
-    def _pairs(self, answer: Answer) -> list[tuple[str, torch.Tensor, Any]]:
-        assert self.answers is not None
-        placed, buffer = self.answers
+    def _pairs(self, answer: Answer, placed: Placed, buffer: _native.Buffer) -> list[tuple[str, torch.Tensor, Any]]:
+        """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
         outputs = list(wire.slots(tree.value("output")))
         many = len(outputs) > 1
@@ -344,14 +347,17 @@ class CandidateRun:
             )
 
     def _replay_without_host_code(self, rng: random.Random) -> None:
-        """Replay the last trial's trace on inputs that the candidate never saw, where none of its host code runs.
+        """Replay the last trial's trace on what the candidate never saw, where none of its host code runs.
+
+        Inputs are new, those that no seed changes included, and so are parameters and buffers.
 
         Raises:
             BadProblemError: the problem gives its inputs another form each time, and no policy lets that pass.
         """
         if not self._inputs_like_the_traced(rng):
             return
-        answer = self.session.answer(rng.getrandbits(48))
+        learned = trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
+        answer = trials.prepare_unseen(self.session, learned, rng)
         worker = self.machine.take("candidate", self.config.start_timeout_s)
         try:
             wrong = self._replayed(worker, answer)
@@ -363,7 +369,8 @@ class CandidateRun:
             self.evidence.flags.add("not_from_kernels")
             message = (
                 f"The launches of forward alone, replayed on other inputs, give another output: {wrong}. "
-                "What decides the output must be computed in kernels, not in Python and not through .item()."
+                "What decides the output must be computed in kernels, from the inputs, parameters and buffers of each "
+                "call: not in Python, and not through .item()."
             )
             raise CandidateFailedError("rejected", "unknown", message)
         self.evidence.replayed = True
@@ -390,7 +397,7 @@ class CandidateRun:
         inputs = _native.Buffer.create("replay-inputs", self.session.inputs.size)
         memoryview(inputs)[:] = memoryview(self.session.inputs_buffer)
         memoryview(self.state)[:] = memoryview(self.session.state_buffer)
-        placed = Placed.of(answer.output, self.config.max_tensor_bytes)
+        placed = self._room_for(answer)
         answers = _native.Buffer.create("replay-answers", placed.size, writable_by_peer=True)
         arenas.poison(answers, placed.slots)
         fields = {
@@ -405,9 +412,9 @@ class CandidateRun:
         fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
         self._ask(Kind.REPLAY, fields, fds, Kind.DONE, worker)
         reduction = self.session.reduction(answer)
-        pairs = zip(placed.slots, answer.expected, strict=False)
-        found = (compare(self._copy(answers, slot), expected, reduction) for slot, expected in pairs)
-        return next((comparison.message for comparison in found if not comparison.ok), "")
+        pairs = self._pairs(answer, placed, answers)
+        found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)
+        return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
 
     def _ask(
         self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind, worker: Worker | None = None

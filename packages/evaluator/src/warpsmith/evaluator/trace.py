@@ -17,6 +17,7 @@ import torch
 
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.interpreting import describe_argument
+from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.operators import ALLOCATES, CONSTRUCTS
 from warpsmith.evaluator.worker import Memory
 
@@ -64,6 +65,11 @@ class Recorder:
             self._fill(result)
         if base in _COPIED:
             self._add(["copy", self.tensor(result), self.tensor(args[0])])
+
+    def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
+        """Note that a tensor of the candidate's begins as what lies at `slot` of the judge's parameters and buffers."""
+        origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
+        self._add(["copy", self.tensor(tensor), origin])
 
     def launch(self, kernel: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any]:
         """Note a launch; returns the event, whose grid (its third item) the caller sets once it is known."""

@@ -136,6 +136,7 @@ def prepare(
             return replace(trial, shapes=learned.resizing.describe(session.inputs)), answer
     trial = replace(trial, reshaped=False)
     if trial.new_parameters and learned.has_state:
+        session.make_inputs(rng.getrandbits(48))
         changed = _with_new_state(session, rng)
         if changed is not None:
             return trial, changed
@@ -157,6 +158,17 @@ def prepare(
         if answer is not None:
             return came_about, answer
     raise AssertionError("the last attempt is always a fresh input set")
+
+
+def prepare_unseen(session: ReferenceSession, learned: Learned, rng: random.Random) -> Answer:
+    """Change what the candidate has seen beside the fresh inputs in the arena, and let the reference answer.
+
+    Parameters and buffers, and the inputs that no seed changes, become others, as far as the problem bears that.
+    """
+    answer = _with_new_state(session, rng) if learned.has_state else None
+    if learned.constant_inputs:
+        answer = _with_redrawn_inputs(session, learned, rng) or answer
+    return answer or session.answer(rng.getrandbits(48))
 
 
 def _with_other_shapes(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
@@ -207,7 +219,10 @@ def _keep_most(session: ReferenceSession, previous: bytes, rng: random.Random) -
 
 
 def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: random.Random) -> Answer | None:
-    """Change the inputs that two seeds leave the same: all of them, or one after the other what the problem bears."""
+    """Change the inputs that two seeds leave the same: all of them, or one after the other what the problem bears.
+
+    Where it bears none, they are what they were before.
+    """
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
     made = session.inputs.slots
     slots = [made[number] for number in learned.constant_inputs if number < len(made) and made[number].numel]
@@ -217,10 +232,10 @@ def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: rando
     if not changed:
         return None
     answer = bearable_answer(session, rng)
-    if answer is not None or len(changed) == 1:
+    if answer is not None:
         return answer
     memoryview(buffer)[:] = before
-    for slot in changed:
+    for slot in changed if len(changed) > 1 else []:
         kept = bytes(memoryview(buffer))
         variation.redraw(arenas.view(buffer, slot), generator)
         found = bearable_answer(session, rng)
@@ -231,10 +246,9 @@ def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: rando
 
 
 def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | None:
-    """Change parameters and buffers, or only one of both where the problem does not bear more."""
+    """Change parameters and buffers, or only one of both where the problem does not bear more, or neither."""
     before = bytes(memoryview(session.state_buffer))
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
-    session.make_inputs(rng.getrandbits(48))
     parameters = [slot for slot in session.parameters.values() if slot.dtype.startswith("float") and slot.numel]
     buffers = list(session.varied_buffers.values())
     for chosen, others in [(parameters, buffers), (parameters, []), ([], buffers)][: 3 if buffers else 1]:

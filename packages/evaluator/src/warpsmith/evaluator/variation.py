@@ -49,7 +49,7 @@ def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
 def redraw(tensor: torch.Tensor, generator: torch.Generator) -> bool:
     """Change an input that never changes by itself, and return whether that was possible.
 
-    Booleans are flipped here and there, integers drawn anew within their range, floating constants varied.
+    Booleans are flipped here and there, integers drawn anew within their range, floating numbers varied.
     """
     if tensor.dtype.is_complex:
         return False
@@ -57,12 +57,37 @@ def redraw(tensor: torch.Tensor, generator: torch.Generator) -> bool:
     if tensor.dtype == torch.bool:
         _flip(tensor, generator)
     elif tensor.dtype.is_floating_point:
-        if bool((before == before.flatten()[0]).all()):
-            vary(tensor, generator)
+        _vary_table(tensor, generator)
     elif tensor.dtype != torch.uint64:
         values = tensor.flatten().to(torch.int64)
         tensor.copy_(_redrawn(values, generator).reshape(tensor.shape))
     return bool((tensor.double() != before).any())
+
+
+def _vary_table(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """Change floating numbers that hold more than one value: zeros stay zero, signs stay, sorted rows stay sorted.
+
+    Where zeros and one other number are all there is, a mask, some of the others become zero.
+    """
+    wide = tensor.double()
+    peak = wide.flatten()[wide.abs().argmax()]
+    if not bool(torch.isfinite(wide).all()) or bool((wide == peak).all()):
+        vary(tensor, generator)
+    elif bool(((wide == 0) | (wide == peak)).all()):
+        dropped = torch.zeros(tensor.shape, dtype=torch.bool)
+        _flip(dropped, generator)
+        tensor.copy_(wide.masked_fill(dropped, 0))
+    else:
+        factor = torch.exp2(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1)
+        tensor.copy_(_sorted_like(wide, wide * factor))
+
+
+def _sorted_like(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """Sort the rows of `after` where all those of `before` are sorted, up or down."""
+    steps = before.diff(dim=-1) if before.dim() and before.shape[-1] > 1 else torch.zeros(0)
+    if not steps.numel() or bool((steps < 0).any() and (steps > 0).any()):
+        return after
+    return after.sort(dim=-1, descending=bool((steps < 0).any())).values
 
 
 def _flip(tensor: torch.Tensor, generator: torch.Generator) -> None:
