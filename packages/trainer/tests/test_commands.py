@@ -57,6 +57,12 @@ def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
     assert launcher.without_local_rank(["--local_rank=1", "sft", "x.toml"]) == ["sft", "x.toml"]
 
 
+@pytest.mark.parametrize(("code", "told", "says"), [(0, 0, ""), (2, 2, ""), (247, 137, "ended by signal 9 (Killed)")])
+def test_a_rank_that_was_killed_is_told_of(capsys: pytest.CaptureFixture[str], code: int, told: int, says: str) -> None:
+    assert launcher._told(code) == told
+    assert says in capsys.readouterr().err
+
+
 def test_processes_follow_the_visible_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
     assert launcher.default_processes() == 3
@@ -90,9 +96,9 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
         refuse_used(RunSection(dir=tmp_path / "old"))
 
 
-def test_a_port_that_is_taken_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_refused_in_a_sentence(tmp_path: Path, tiny: Path) -> None:
     config = tmp_path / "sft.toml"
-    config.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tmp_path / "policy"}"\n')
+    config.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
     with socket.create_server(("127.0.0.1", 0)) as taken:
         shown = run("sft", str(config), "--master-port", str(taken.getsockname()[1]))
     assert shown.returncode == 2

@@ -55,7 +55,7 @@ def sft(
     overrides = _overrides(set_, steps, seconds)
     checked = load_sft(config, overrides)
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
-    _check_directory(checked, resume)
+    _preflight(checked, resume)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
 
 
@@ -81,7 +81,7 @@ def grpo(
     overrides = _overrides(set_, steps, seconds)
     checked = load_grpo(config, overrides)
     arguments = ["grpo", str(config), *_as_options(overrides, resume)]
-    _check_directory(checked, resume)
+    _preflight(checked, resume)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume))
 
 
@@ -169,18 +169,13 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
     return [*options, "--resume"] if resume else options
 
 
-def _check_directory(config: "SftConfig | TrainerConfig", resume: bool) -> None:
+def _preflight(config: "SftConfig | TrainerConfig", resume: bool) -> None:
     """Refuse here, in one paragraph and at once, what the ranks would refuse after their start."""
-    from warpsmith.trainer import checkpoint
-    from warpsmith.trainer.rundir import refuse_used
+    from warpsmith.trainer.preflight import preflight
 
-    if is_rank():
-        return
-    if not resume:
-        refuse_used(config.run)
-        return
-    newest = checkpoint.latest(config.run.dir)
-    checkpoint.refuse_changes(newest, checkpoint.read_state(newest)["config"], config.model_dump(mode="json"))
+    if not is_rank():
+        choose_accelerator()
+        preflight(config, resume)
 
 
 def _as_ranks(arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]) -> None:

@@ -26,8 +26,8 @@ from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.order import taken
+from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
-from warpsmith.trainer.rundir import prepare
 from warpsmith.trainer.session import RolloutSession
 from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
 from warpsmith.trainer.steplog import StepLog
@@ -51,7 +51,9 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         DivergenceError: the loss or the gradient is no finite number.
     """
     ranks = join(config.run, config.zero)
-    prepare(config.run, ranks, resume)
+    if ranks.drives:
+        preflight(config, resume)
+    ranks.barrier()
     with ExitStack() as stack:
         bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
         session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None

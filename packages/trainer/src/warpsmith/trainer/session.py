@@ -53,7 +53,6 @@ class RolloutSession:
     def __enter__(self) -> Self:
         run, rollout = self.config.run, self.config.rollout
         with ExitStack() as stack:
-            self.writer = stack.enter_context(RunWriter(run.dir))
             with _only_devices(run.engine_devices):
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=_object_store_bytes(self.config)))
             # One event loop for the whole run: the engines' handles belong to it.
@@ -75,12 +74,13 @@ class RolloutSession:
         self._stack.close()
 
     def ready(self, chat: ChatFormat) -> None:
-        """Wait for the engines, and make the collector.
+        """Wait for the engines, open the records and make the collector; a run that cannot start leaves no records.
 
         Raises:
             EngineError: an engine cannot start.
         """
         self._loop.run(self._pool.ready())
+        self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,

@@ -23,8 +23,8 @@ from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.order import taken
+from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
-from warpsmith.trainer.rundir import prepare
 from warpsmith.trainer.sft_data import SftData, batch_rows, load_sft_data
 from warpsmith.trainer.steplog import StepLog
 
@@ -40,7 +40,9 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         DivergenceError: the loss or the gradient is no finite number.
     """
     ranks = join(config.run, config.zero)
-    prepare(config.run, ranks, resume)
+    if ranks.drives:
+        preflight(config, resume)
+    ranks.barrier()
     directory = _Sft(config, ranks).run(resume)
     leave()
     return directory

@@ -85,8 +85,13 @@ def _explained(kind: type[BaseModel], error: ValidationError, where: str) -> Con
     """Say what is wrong with each key, and which known key is nearest to an unknown one."""
     causes = [_cause(kind, detail["type"], detail["loc"], detail["msg"]) for detail in error.errors()]
     return ConfigError(
-        f"{where} cannot be used: {'; '.join(causes)}.", "`warpsmith-trainer schema` lists every key and its meaning."
+        f"{where} cannot be used: {_sentence('; '.join(causes))}",
+        "`warpsmith-trainer schema` lists every key and its meaning.",
     )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _cause(kind: type[BaseModel], error_type: str, location: Iterable[int | str], message: str) -> str:

@@ -18,6 +18,8 @@ from warpsmith.trainer.launch.port import checked_port, free_port
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
+_KILLED = 256 - 65
+"""The launcher ends with minus the signal that ended a rank, which a shell reads as 256 less it."""
 
 
 def is_rank() -> bool:
@@ -48,7 +50,7 @@ def launch(arguments: Sequence[str], processes: int, master_port: int | None = N
         raise LaunchError(f"DeepSpeed's launcher did not start: {error}.", "Check the installation.") from error
     restore = _forward_signals(process)
     try:
-        return _exit_code(process.wait())
+        return _told(process.wait())
     finally:
         restore()
         _end(process)
@@ -60,7 +62,7 @@ def launcher_command(arguments: Sequence[str], processes: int, port: int) -> lis
     return [
         sys.executable, "-u", "-m", "deepspeed.launcher.launch",
         f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={port}",
-        "--no_local_rank", "--log_level=error", "--module", "warpsmith.trainer", *arguments,
+        "--no_local_rank", "--log_level=critical", "--module", "warpsmith.trainer", *arguments,
     ]  # fmt: skip
 
 
@@ -136,5 +138,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         return
 
 
-def _exit_code(code: int) -> int:
-    return 128 - code if code < 0 else code
+def _told(code: int) -> int:
+    """Return the exit code as a shell would; say what a rank that was killed could not say itself."""
+    if code < 0:
+        return 128 - code
+    if code > _KILLED:
+        number = 256 - code
+        name = signal.strsignal(number) or str(number)
+        sys.stderr.write(f"error: A rank was ended by signal {number} ({name}). Go on with --resume.\n")
+        return 128 + number
+    return code

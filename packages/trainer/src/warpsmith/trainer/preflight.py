@@ -1,0 +1,66 @@
+"""What a run needs before anything starts or is written: policy, chat template, room on the disk, servers."""
+
+import shutil
+from pathlib import Path
+
+from warpsmith.policy.loading import check_directory, check_weights, count_parameters, load_chat
+from warpsmith.trainer import checkpoint
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.rundir import refuse_used
+
+_STATE_BYTES = 16
+"""Of a parameter in a checkpoint: fp32 weight, two moments, and the weight in the dtype that computes."""
+
+_GIB = 1 << 30
+
+
+def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
+    """Refuse a run that cannot go well; starts no process and writes nothing.
+
+    Raises:
+        CheckpointError: there is nothing to resume, or it is of another configuration.
+        ConfigError: the run's directory holds a run, or its disk has no room for the checkpoints.
+        policy's CheckpointError, TokenizerError, TemplateError: the policy's directory cannot be used.
+        ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
+    """
+    if resume:
+        newest = checkpoint.latest(config.run.dir)
+        checkpoint.refuse_changes(newest, checkpoint.read_state(newest)["config"], config.model_dump(mode="json"))
+    else:
+        refuse_used(config.run)
+    directory = check_directory(config.policy.path)
+    check_weights(directory)
+    load_chat(directory, config.policy.template_kwargs)
+    _check_room(config, directory)
+    if isinstance(config, TrainerConfig) and config.rollout.evaluation.where == "server":
+        _check_servers(config)
+
+
+def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
+    """Refuse a disk that cannot hold the checkpoints that are kept, one that is being written, and the last model."""
+    needed = count_parameters(policy) * ((config.checkpoint.keep + 1) * _STATE_BYTES + 4)
+    folder = _nearest(config.run.dir)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ConfigError(
+            f"{folder} has {free / _GIB:.2f} GiB free; {config.checkpoint.keep + 1} checkpoints and the final model "
+            f"of {policy} take about {needed / _GIB:.2f} GiB.",
+            "Make room, lower checkpoint.keep, or put run.dir on another disk.",
+        )
+
+
+def _nearest(path: Path) -> Path:
+    """Return `path`, or the directory above it that is there already."""
+    path = path.absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path
+
+
+def _check_servers(config: TrainerConfig) -> None:
+    from warpsmith.rollout.server_judge import ServerJudge
+
+    with ServerJudge(config.rollout.evaluation, config.evaluator):
+        return

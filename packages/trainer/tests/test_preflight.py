@@ -1,0 +1,142 @@
+"""What is refused before any process starts or any file is written."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator import ServerError
+from warpsmith.policy.errors import CheckpointError, TemplateError, TokenizerError
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.trainer.config import load_grpo, load_sft
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.errors import CheckpointError as RunError
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.preflight import preflight
+
+Grpo = Callable[..., TrainerConfig]
+
+
+@pytest.fixture
+def grpo(tmp_path: Path, tiny: Path) -> Grpo:
+    """Loads a GRPO file with overrides; the policy is the tiny one unless they name another."""
+
+    def load(*overrides: str) -> TrainerConfig:
+        path = tmp_path / "grpo.toml"
+        path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\nsteps = 1\n[policy]\npath = "{tiny}"\n')
+        return load_grpo(path, overrides)
+
+    return load
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda directory: (directory / name).unlink()
+
+
+def shortened(directory: Path) -> None:
+    weights = directory / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+
+
+def no_generation_prompt(directory: Path) -> None:
+    template = directory / "chat_template.jinja"
+    template.write_text(template.read_text().replace("add_generation_prompt", "false"))
+
+
+def no_template(directory: Path) -> None:
+    (directory / "chat_template.jinja").unlink()
+
+
+def no_json(directory: Path) -> None:
+    (directory / "config.json").write_text("{")
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], type[WarpsmithError], str]] = {
+    "no_config": (without("config.json"), CheckpointError, "no config.json"),
+    "no_json": (no_json, CheckpointError, "is not JSON"),
+    "no_tokenizer": (without("tokenizer.json"), TokenizerError, "no tokenizer.json"),
+    "no_weights": (without("model.safetensors"), CheckpointError, "lacks model.safetensors"),
+    "shortened": (shortened, CheckpointError, "damaged or cut short"),
+    "no_template": (no_template, TemplateError, "no chat template"),
+    "no_generation_prompt": (no_generation_prompt, TemplateError, "no generation prompt"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_policy_is_refused_by_what_is_wrong_with_it(
+    grpo: Grpo, tiny: Path, tmp_path: Path, name: str
+) -> None:
+    damage, error, says = DAMAGES[name]
+    directory = tmp_path / "policy"
+    shutil.copytree(tiny, directory)
+    damage(directory)
+    with pytest.raises(error, match=says) as caught:
+        preflight(grpo(f"policy.path={directory}"), False)
+    assert caught.value.remedy
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_sound_run_passes_and_nothing_is_written(grpo: Grpo, tmp_path: Path) -> None:
+    preflight(grpo(), False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_that_is_nowhere_is_refused(grpo: Grpo, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist"):
+        preflight(grpo(f"policy.path={tmp_path / 'nowhere'}"), False)
+
+
+def test_a_disk_without_room_is_refused_with_both_figures(grpo: Grpo) -> None:
+    with pytest.raises(ConfigError, match=r"GiB free; 1000000001 checkpoints"):
+        preflight(grpo("checkpoint.keep=1000000000"), False)
+
+
+def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
+    servers = 'rollout.evaluation.servers=["http://127.0.0.1:9"]'
+    with pytest.raises(ServerError, match="cannot be reached") as caught:
+        preflight(grpo("rollout.evaluation.where=server", servers), False)
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:
+    with pytest.raises(RunError, match="no checkpoint to resume"):
+        preflight(grpo(), True)
+
+
+def test_a_fine_tuning_run_is_looked_at_alike(tmp_path: Path, tiny: Path) -> None:
+    path = tmp_path / "sft.toml"
+    path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
+    preflight(load_sft(path), False)
+    (tmp_path / "run" / "records").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        preflight(load_sft(path), False)
+
+
+def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo, tmp_path: Path) -> None:
+    grpo()
+    arguments = ["grpo", str(tmp_path / "grpo.toml"), "--set", f"policy.path={tmp_path / 'nowhere'}"]
+    command = [sys.executable, "-m", "warpsmith.trainer", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ")
+    assert "\n\n" not in ended.stderr.strip()
+    assert "deepspeed" not in ended.stderr.lower()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("run.stepz=3", "did you mean `steps`? `warpsmith-trainer schema`"),
+        ("rollouts.max_turns=2", "did you mean `rollout`?"),
+        ("run.steps=many", "`run.steps`: Input should be a valid integer"),
+    ],
+)
+def test_a_mistyped_key_names_the_near_one(grpo: Grpo, key: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        grpo(key)
+    assert says in str(caught.value)
