@@ -19,9 +19,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.records.schema import VERDICT
 
 HERE = Path(__file__).parent
 STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected"}
@@ -102,7 +104,10 @@ def evaluator(bait: Path) -> Iterator[Evaluator]:
 
 def _verdict(evaluator: Evaluator, path: Path):
     (problem,) = _head(path, "problem")
-    return evaluator.evaluate(Problem.from_file(HERE / "problems" / f"{problem}.py"), path.read_text(encoding="utf-8"))
+    found = Problem.from_file(HERE / "problems" / f"{problem}.py")
+    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"))
+    assert pa.array([verdict.to_record()], type=VERDICT).validate(full=True) is None
+    return verdict
 
 
 @pytest.mark.parametrize("path", **_named(_files("controls")))

@@ -53,6 +53,8 @@ RUN = {
     "endless": (answering("[i for i in iter(int, 1)]"), "gave no answer"),
     "asleep": (answering("__import__('time').sleep(1e6)"), "gave no answer"),
     "fault": (answering("__import__('ctypes').string_at(0)"), "signal 11"),
+    "no_text": (answering("{}[chr(0xD800)]"), "KeyError: '\\ud800'"),
+    "no_text_at_all": (answering("exit(chr(0xD800))"), "SystemExit: ?"),
 }
 """What is found by running it."""
 

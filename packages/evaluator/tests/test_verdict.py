@@ -33,3 +33,9 @@ def test_failures_of_the_evaluator_are_invalid():
     assert not invalid("x").correct
     assert "invalid" in STATUSES
     assert invalid("x").error_category in ERROR_CATEGORIES
+
+
+def test_a_message_is_text_that_a_record_takes():
+    told = Verdict("runtime_error", True, False, error_message=f"Value{chr(0xD800)}Error: \U0001f600")
+    assert told.error_message == "Value?Error: \U0001f600"
+    assert pa.array([told.to_record()], type=VERDICT).to_pylist()[0]["error_message"] == told.error_message

@@ -30,7 +30,7 @@ from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutErro
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
-from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid
+from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
@@ -278,8 +278,7 @@ class Service:
             verdict = replace(verdict, seconds=replace(verdict.seconds, wait=wait))
             self._send(Kind.VERDICT, {"number": number, "verdict": verdict.to_record()})
         except WarpsmithError as error:
-            refusal = {"number": number, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
-            self._send(Kind.REFUSED, refusal)
+            self._send(Kind.REFUSED, _refusal(number, error))
         except Exception as error:  # noqa: BLE001  (a fault of the judge's own must reach the client as `invalid`)
             self._send(Kind.VERDICT, {"number": number, "verdict": _own_fault(error).to_record()})
 
@@ -297,6 +296,11 @@ class Service:
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
         with self._lock:
             protocol.send(self._channel, kind, fields)
+
+
+def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
+    message, remedy = well_formed(error.message), well_formed(error.remedy)
+    return {"number": number, "type": type(error).__name__, "message": message, "remedy": remedy}
 
 
 def _own_fault(error: Exception) -> Verdict:
@@ -319,8 +323,7 @@ def main(arguments: list[str]) -> None:
             protocol.send(channel, Kind.READY, {})
             Service(channel, judge).serve()
     except EvaluatorError as error:
-        refusal = {"number": 0, "type": type(error).__name__, "message": error.message, "remedy": error.remedy}
-        protocol.send(channel, Kind.REFUSED, refusal)
+        protocol.send(channel, Kind.REFUSED, _refusal(0, error))
     # Threads of evaluations that nobody waits for would otherwise hold up the end.
     os._exit(0)
 

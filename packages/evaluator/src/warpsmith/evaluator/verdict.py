@@ -98,6 +98,8 @@ class Verdict:
             raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if self.correct != (self.status == "correct"):
             raise ValueError(f"correct={self.correct} does not fit status {self.status!r}")
+        if self.error_message is not None:
+            object.__setattr__(self, "error_message", well_formed(self.error_message))
 
     def to_record(self) -> dict[str, Any]:
         """Return the verdict as plain values: the object of `--json`."""
@@ -112,6 +114,11 @@ class Verdict:
         values["flags"] = tuple(values["flags"])
         values["seconds"] = Seconds(**values["seconds"])
         return Verdict(**values)
+
+
+def well_formed(text: str) -> str:
+    """Return text that every encoding takes: foreign code may have put half of a surrogate pair into it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def invalid(message: str, category: ErrorCategory = "process_error") -> Verdict:
