@@ -44,8 +44,8 @@ def test_rates_by_hand():
     assert (first.reached, first.correct, first.solved_by) == (4, 0.25, 0.25)
     assert (second.reached, second.correct, second.solved_by) == (2, 0.5, 0.5)
     assert {level: r.correct for level, r in result.by_level.items()} == {"1": 0.5, "2": 0.5}
-    assert result.mean_speedup is None
-    assert result.fast_1 is None
+    assert result.speedup is None
+    assert result.fast_p is None
 
 
 def test_speedups_count_only_where_correct():
@@ -55,8 +55,8 @@ def test_speedups_count_only_where_correct():
         turn("p", 2, 0, "correct", speedup=0.5),
     ]
     result = summarise(rows)
-    assert result.mean_speedup == 1.25
-    assert result.fast_1 == pytest.approx(1 / 3)
+    assert result.speedup == pytest.approx(1.0)
+    assert result.fast_p == {0.0: 2 / 3, 0.5: 1 / 3, 0.8: 1 / 3, 1.0: 1 / 3, 1.5: 1 / 3, 2.0: 0.0}
 
 
 def test_results_survive_json():

@@ -282,8 +282,9 @@ def _report(result: evaluation.EvaluationResult) -> str:
         f"compiled {_percent(r.compiled)}   correct {_percent(r.correct)}"
         for level, r in result.by_level.items()
     ]
-    if result.mean_speedup is not None and result.fast_1 is not None:
-        lines.append(f"mean speedup {result.mean_speedup:.2f}x   fast_1 {result.fast_1:.1%}")
+    if result.speedup is not None and result.fast_p is not None:
+        fast = "   ".join(f"{p:g}: {share:.1%}" for p, share in result.fast_p.items())
+        lines.append(f"speedup {result.speedup:.2f}x (geometric mean)   fast_p   {fast}")
     return "\n".join(lines)
 
 

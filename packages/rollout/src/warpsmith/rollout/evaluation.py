@@ -10,6 +10,7 @@ from warpsmith.records.errors import UsageError
 
 Row = Mapping[str, Any]
 
+_FASTER_THAN = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 _PASS_AT = (1, 2, 4, 5, 8, 10, 16, 20, 32, 64)
 
 
@@ -66,8 +67,9 @@ class EvaluationResult:
         pass_at: unbiased pass@k (Chen et al. 2021, eq. 1), by k, over problems with at least k valid trajectories.
         by_turn: by turn index.
         by_level: by level (`none` where problems have no level).
-        mean_speedup: mean of the best speedups of solved trajectories; None where nothing was timed.
-        fast_1: share of trajectories that were correct and faster than the reference; None likewise.
+        speedup: geometric mean of the best speedups of solved trajectories; None where nothing was timed.
+        fast_p: share of trajectories with a correct turn more than p times as fast as the reference, by p (KernelBench,
+            arXiv 2502.10517); None likewise.
         invalid: trajectories lost to the infrastructure.
         problems: problem by problem, in order of name.
     """
@@ -76,8 +78,8 @@ class EvaluationResult:
     pass_at: dict[int, float]
     by_turn: list[TurnRates]
     by_level: dict[str, Rates]
-    mean_speedup: float | None
-    fast_1: float | None
+    speedup: float | None
+    fast_p: dict[float, float] | None
     invalid: int
     problems: list[ProblemRates]
 
@@ -113,8 +115,8 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
         pass_at=_pass_at(problems),
         by_turn=_by_turn(valid),
         by_level=_by_level(valid),
-        mean_speedup=_mean([t.speedup for t in valid if t.speedup is not None]),
-        fast_1=_fast(valid),
+        speedup=_geometric_mean([t.speedup for t in valid if t.speedup is not None]),
+        fast_p=_fast_p(valid),
         invalid=len(by_trajectory) - len(valid),
         problems=problems,
     )
@@ -250,10 +252,15 @@ def _by_level(trajectories: Sequence[_Trajectory]) -> dict[str, Rates]:
     }
 
 
-def _fast(trajectories: Sequence[_Trajectory]) -> float | None:
+def _fast_p(trajectories: Sequence[_Trajectory]) -> dict[float, float] | None:
     if all(t.speedup is None for t in trajectories):
         return None
-    return _mean([t.speedup is not None and t.speedup > 1.0 for t in trajectories])
+    fast = {p: [t.speedup is not None and t.speedup > p for t in trajectories] for p in _FASTER_THAN}
+    return {p: sum(are) / len(are) for p, are in fast.items()}
+
+
+def _geometric_mean(values: Sequence[float]) -> float | None:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 def _mean(values: Sequence[float]) -> float | None:
