@@ -43,8 +43,9 @@ def test_results_are_compared(tmp_path):
         (["compare", "missing", "missing"], "evaluate --out"),
         (["evaluate", "x", "--task-type", "kernelbensh"], "Did you mean `kernelbench`"),
         (["evaluate", "x", "--prompt-style", "short"], "full, compact"),
-        (["evaluate", "x", "--set", "reward.bonus=1"], "reward.bonus"),
-        (["evaluate", "x", "--set", "gamma"], "--set reward.preset=kevin"),
+        (["evaluate", "x", "--set", "reward.bonus=1"], "unknown key `bonus` in .reward."),
+        (["evaluate", "x", "--set", "max_turn=1"], "did you mean `max_turns`"),
+        (["evaluate", "x", "--set", "gamma"], "form table.key=value"),
         (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
         (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
         (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
@@ -61,12 +62,20 @@ def test_help_has_an_example(command):
     assert "warpsmith-rollout" in invoke(*command, "--help").stdout
 
 
-def test_bad_input_is_one_paragraph_on_stderr():
-    command = [sys.executable, "-m", "warpsmith.rollout", "evaluate", "nowhere"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 2
-    assert "nowhere" in done.stderr
+@pytest.mark.parametrize("command", [["evaluate", "nowhere"], ["generate", "nowhere", "run"]])
+def test_bad_input_is_one_paragraph_on_stderr_and_leaves_nothing(tmp_path, command):
+    command = [sys.executable, "-m", "warpsmith.rollout", *command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: nowhere does not exist")
     assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_turns_are_not_added_to_a_run_that_is_there(tmp_path):
+    (tmp_path / "records").mkdir()
+    with pytest.raises(WarpsmithError, match="holds a run already"):
+        invoke("generate", "x", tmp_path)
 
 
 def test_nothing_heavy_is_imported_for_help_config_or_problems():

@@ -2,19 +2,20 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout import console, datasets, evaluation
+from warpsmith.rollout import console, datasets, evaluation, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import RolloutConfig
@@ -22,6 +23,8 @@ from warpsmith.rollout.episodes import Row
 from warpsmith.rollout.generator import Split
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.tasks import known_tasks, task_for
+
+M = TypeVar("M", bound=BaseModel)
 
 PURPOSE = """Problems, episodes and the evaluation of checkpoints.
 
@@ -107,7 +110,7 @@ def evaluate(
     device: Device = "cpu",
     dtype: DType = "bfloat16",
     isolation: Isolation = "landlock",
-    settings: Set = [],  # noqa: B006 - typer reads it once and it is never changed
+    set_: Set = [],  # noqa: B006 - typer reads it once and it is never changed
     out: Annotated[Path | None, typer.Option(help="File to write the result to, for `compare`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
@@ -116,7 +119,7 @@ def evaluate(
     Example: `warpsmith-rollout evaluate runs/tiny --count 20 --samples 2 --prompt-style compact --json`
     """
     config = _config(
-        settings,
+        set_,
         task_type=task_type,
         prompt_style=_style(prompt_style),
         max_turns=max_turns,
@@ -160,9 +163,9 @@ def generate(
     device: Device = "cpu",
     dtype: DType = "bfloat16",
     isolation: Isolation = "landlock",
-    settings: Set = [],  # noqa: B006 - typer reads it once and it is never changed
+    set_: Set = [],  # noqa: B006 - typer reads it once and it is never changed
 ) -> None:
-    """Sample a checkpoint on problems and write every turn to a run directory, without training.
+    """Sample a checkpoint on problems and write every trajectory to a run directory as it ends, without training.
 
     Example: `warpsmith-rollout generate runs/tiny runs/sampled --count 100 --samples 8 --prompt-style compact`
     """
@@ -170,25 +173,29 @@ def generate(
     from warpsmith.records.writer import RunWriter
 
     config = _config(
-        settings,
+        set_,
         task_type=task_type,
         prompt_style=_style(prompt_style),
         max_turns=max_turns,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
         engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
-    rows = _sampled(
-        checkpoint,
-        _problems(problems, count, split, levels, seed),
-        config,
-        samples=samples,
-        isolation=isolation,
-        seed=seed,
-        role="train",
-        run=run.name,
-    )
-    with RunWriter(run) as writer:
-        writer.append("turns", turns_batch(rows))
+    if (run / "records").exists():
+        raise UsageError(f"{run} holds a run already.", "Name another directory.")
+    with ExitStack() as stack:
+        # Made with the first trajectory: a command that cannot start leaves no directory.
+        writer = cache(lambda: stack.enter_context(RunWriter(run)))
+        rows = _sampled(
+            checkpoint,
+            _problems(problems, count, split, levels, seed),
+            config,
+            samples=samples,
+            isolation=isolation,
+            seed=seed,
+            role="train",
+            run=run.name,
+            keep=lambda turns: writer().append("turns", turns_batch(turns)),
+        )
     typer.echo(f"{len(rows)} turns under {run}; read them with `warpsmith-records summary {run}`")
 
 
@@ -226,14 +233,20 @@ def _sampled(
     seed: int,
     role: str,
     run: str,
+    keep: Callable[[Rows], None] = lambda _: None,
 ) -> list[Row]:
-    from warpsmith.rollout.sessions import sample_turns
+    from warpsmith.rollout.sessions import check_policy, sample_turns
 
     # The task's name is checked before an engine is started for it.
     task_for(config)
-    with _validation_as_usage():
-        evaluator_config = EvaluatorConfig(minimum_isolation=isolation)
+    evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
+    check_policy(checkpoint)
     with _progress(len(problems) * samples) as advance:
+
+        def ended(turns: Rows) -> None:
+            keep(turns)
+            advance(turns)
+
         return sample_turns(
             checkpoint,
             problems,
@@ -243,7 +256,7 @@ def _sampled(
             run=run,
             seed=seed,
             role=role,
-            on_trajectory=advance,
+            on_trajectory=ended,
         )
 
 
@@ -300,28 +313,18 @@ def _problems(where: str, count: int, split: str, levels: str, seed: int) -> lis
 
 def _config(overrides: Sequence[str], **given: Any) -> RolloutConfig:
     for override in overrides:
-        path, equals, value = override.partition("=")
-        if not equals:
-            raise UsageError(f"--set {override} has no value.", "Write it as --set reward.preset=kevin.")
-        _put(given, path.split("."), value)
-    with _validation_as_usage():
-        return RolloutConfig(**given)
+        settings.override(given, override)
+    return _validated(RolloutConfig, given)
 
 
-def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
-    for part in path[:-1]:
-        tree = tree.setdefault(part, {})
-    tree[path[-1]] = value
-
-
-@contextmanager
-def _validation_as_usage() -> Iterator[None]:
+def _validated(kind: type[M], given: Mapping[str, Any]) -> M:
     try:
-        yield
+        return kind.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the settings"
-        raise UsageError(f"{where}: {first['msg']}.", "See --help, or the fields of RolloutConfig.") from error
+        raise UsageError(
+            f"These settings cannot be used: {settings.explained(kind, error)}",
+            f"See --help, or the fields of {kind.__name__}.",
+        ) from None
 
 
 def _split(name: str) -> Split:

@@ -47,6 +47,18 @@ def sample_turns(
         return asyncio.run(collected())
 
 
+def check_policy(checkpoint: Path) -> None:
+    """Look at a policy's directory before an engine or an evaluator starts for it.
+
+    Raises:
+        policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
+    """
+    from warpsmith.policy.loading import check_directory, check_weights, load_chat
+
+    check_weights(check_directory(checkpoint))
+    load_chat(checkpoint)
+
+
 @contextmanager
 def _cluster(config: RolloutConfig) -> Iterator[None]:
     """Be connected to Ray where the evaluators are actors."""

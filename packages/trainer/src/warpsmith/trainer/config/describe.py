@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warpsmith.trainer.config.load import model_in
+from warpsmith.rollout.settings import model_in
 
 
 def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
