@@ -48,7 +48,9 @@ def test_the_summary_has_what_it_promises(finished):
     low, high = held_out["difference"]["ci95"]
     assert low <= held_out["difference"]["correct"] <= high
     assert summary["steps"] == 2
-    assert {"policy", "sft", "grpo", "grpo/collect", "grpo/train", "grpo/sync"} <= set(summary["phases"])
+    parts = {"held_out_before", "collect", "train", "sync", "held_out_after"}
+    assert {"policy", "sft", "grpo", *(f"grpo/{part}" for part in parts)} <= set(summary["phases"])
+    assert 0 < sum(summary["phases"][f"grpo/{part}"] for part in parts) < summary["phases"]["grpo"]
     assert {"torch", "triton", "deepspeed", "ray", "warpsmith-evaluator"} <= set(summary["versions"])
     assert summary["machine"]["cores"] >= 1
 

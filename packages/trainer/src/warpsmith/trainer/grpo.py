@@ -173,6 +173,7 @@ class _Grpo:
     def _held_out_figures(self, when: str, step: int) -> dict[str, float]:
         session = self._driving()
         section = self.config.held_out
+        began = time.monotonic()
         table = session.collect(
             session.held_out,
             section.samples,
@@ -181,7 +182,7 @@ class _Grpo:
             role="held_out",
             after_step=step,
         )
-        return batch_figures(table)
+        return {**batch_figures(table), "seconds": time.monotonic() - began}
 
     def _end(self, progress: Progress) -> None:
         self.control.save(progress)

@@ -1,7 +1,7 @@
 """Wall time of a run by phase, said as it passes and kept for the summary."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 
@@ -27,8 +27,21 @@ class Phases:
         """Seconds since the first phase could begin."""
         return time.monotonic() - self._began
 
-    def table(self) -> str:
-        """The phases as lines, each with its share of the whole."""
+    def table(self, parts: Mapping[str, float]) -> str:
+        """The phases as lines, each with its share of the whole; `parts`, named `phase/part`, stand below theirs."""
         total = self.total
-        rows = [f"  {name:<22} {seconds:7.1f} s  {seconds / total:4.0%}" for name, seconds in self.seconds.items()]
-        return "\n".join([*rows, f"  {'all':<22} {total:7.1f} s"])
+        lines = []
+        for name, seconds in self.seconds.items():
+            lines.append(_line(name, seconds, total, 2))
+            lines += [_line(part, spent, total, 4) for part, spent in _below(name, seconds, parts)]
+        return "\n".join([*lines, f"{'  all':<24} {total:7.1f} s"])
+
+
+def _below(name: str, seconds: float, parts: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return the parts of a phase, with what they leave over."""
+    below = [(part.removeprefix(f"{name}/"), spent) for part, spent in parts.items() if part.startswith(f"{name}/")]
+    return [*below, ("start and end", seconds - sum(spent for _, spent in below))] if below else []
+
+
+def _line(name: str, seconds: float, total: float, indent: int) -> str:
+    return f"{'':<{indent}}{name:<{24 - indent}} {seconds:7.1f} s  {seconds / total:4.0%}"

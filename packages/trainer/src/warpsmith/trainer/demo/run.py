@@ -66,8 +66,9 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
         _run("grpo", settings.grpo, settings.out / "grpo", grpo, resume)
     with phases.phase("summary", "compare held-out problems before and after, write the report"):
         summary = _conclude(settings.out, phases)
-    say(f"\nTime by phase:\n{phases.table()}\n")
-    say(_conclusion(json.loads(summary.read_text(encoding="utf-8")), settings.out))
+    told = json.loads(summary.read_text(encoding="utf-8"))
+    say(f"\nTime by phase:\n{phases.table(told['phases'])}\n")
+    say(_conclusion(told, settings.out))
     return summary
 
 

@@ -1,5 +1,6 @@
 """What a demo run came to: held-out rates before and after GRPO, their difference, times, versions, machine."""
 
+import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
         "note": _note(before),
         "steps": len(steps),
         "seconds": round(seconds, 1),
-        "phases": {name: round(value, 1) for name, value in {**phases, **_step_phases(steps)}.items()},
+        "phases": {name: round(value, 1) for name, value in {**phases, **grpo_phases(run_dir, steps)}.items()},
         "versions": versions(),
         "machine": machine(),
     }
@@ -98,10 +99,13 @@ def _note(rows: Sequence[Row]) -> str:
     )
 
 
-def _step_phases(steps: Sequence[Row]) -> dict[str, float]:
-    """Return where the steps' time went, summed."""
+def grpo_phases(run_dir: Path, steps: Sequence[Row]) -> dict[str, float]:
+    """Return where the time of a GRPO run went: seconds of both evaluations and of the steps' parts, summed."""
+    held_out = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))["held_out"]
     metrics = [dict(step["metrics"]) for step in steps]
-    return {f"grpo/{name.removesuffix('_s')}": sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
+    parts = {name.removesuffix("_s"): sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
+    spent = {"held_out_before": held_out["before"]["seconds"], **parts, "held_out_after": held_out["after"]["seconds"]}
+    return {f"grpo/{name}": seconds for name, seconds in spent.items()}
 
 
 def versions() -> dict[str, str]:
