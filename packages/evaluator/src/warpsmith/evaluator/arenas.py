@@ -34,6 +34,12 @@ def view(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
     return flat.as_strided(slot.shape, slot.stride)
 
 
+def placed_in(content: bytearray, slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that a checked slot describes, on a copy of an arena's content; no slot may be empty."""
+    flat = torch.frombuffer(content, dtype=TORCH_DTYPES[slot.dtype], count=slot.numel, offset=slot.offset)
+    return flat.as_strided(slot.shape, slot.stride)
+
+
 def raw(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
     """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
     return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))

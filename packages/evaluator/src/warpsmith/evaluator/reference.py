@@ -162,8 +162,9 @@ class ReferenceSession:
             raise RuntimeError("make_inputs comes first")
         return self._inputs_buffer
 
-    def floating_inputs(self) -> list[TensorSlot]:
-        return [slot for slot in self.inputs.slots if slot.dtype in FLOATING and slot.numel]
+    def floating_inputs(self) -> dict[int, TensorSlot]:
+        """Return the slots of floating inputs that are not empty, by their number among all inputs."""
+        return {number: slot for number, slot in enumerate(self.inputs.slots) if slot.dtype in FLOATING and slot.numel}
 
     def answer(self, seed: int, *, exact: bool = True) -> Answer:
         """Let the problem compute its answer to the input arena's content, and return private copies of it."""

@@ -7,16 +7,18 @@ lengths, zeros), at new addresses; inputs of other shapes (sizes that are hard-c
 """
 
 import random
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import torch
 
-from warpsmith.evaluator import arenas, resizing, variation
+from warpsmith.evaluator import arenas, resizing, structure, variation
 from warpsmith.evaluator.bearing import bearable_answer
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.reference import Answer, ReferenceSession
 from warpsmith.evaluator.resizing import Resizing
+from warpsmith.evaluator.structure import Structure
 
 Content = Literal["fresh", "near", "shifted", "scaled", "redrawn"]
 
@@ -25,6 +27,7 @@ CHANGED_STATE: Final = "parameters or buffers changed after construction: derive
 REDRAWN: Final = "other values in inputs that get_inputs() always gives the same"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 PART: Final = 8
+MAX_STRUCTURES: Final = 64
 MAX_REDRAWN: Final = 16
 RESHAPINGS: Final = 2
 
@@ -64,11 +67,16 @@ class Learned:
         constant_inputs: the numbers of the input tensors that two seeds leave the same.
         has_state: whether there are parameters or buffers to change.
         resizing: how the shapes of its inputs may change, if they may.
+        structures: what every change of an input keeps, by the input's number, where that is anything.
     """
 
     constant_inputs: tuple[int, ...]
     has_state: bool
     resizing: Resizing | None
+    structures: Mapping[int, Structure] = field(default_factory=dict)
+
+    def structure(self, number: int) -> Structure:
+        return self.structures.get(number, structure.NONE)
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -79,17 +87,27 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     if session.learned is None:
         rng = random.Random(session.init_seed)
         session.make_inputs(rng.getrandbits(48))
-        placed, first = session.inputs, bytes(memoryview(session.inputs_buffer))
+        placed, first = session.inputs, bytearray(memoryview(session.inputs_buffer))
         session.make_inputs(rng.getrandbits(48))
+        second = bytearray(memoryview(session.inputs_buffer))
         steady = session.inputs == placed
-        constant = _unchanged(placed.slots, first, bytes(memoryview(session.inputs_buffer))) if steady else ()
+        constant = _unchanged(placed.slots, first, second) if steady else ()
+        structures = dict(_structures(placed.slots, first, second)) if steady else {}
         has_state = bool(session.parameters or session.varied_buffers)
         found = resizing.learn(session, rng) if steady and hidden_shapes else None
-        session.learned = Learned(constant, has_state, found)
+        session.learned = Learned(constant, has_state, found, structures)
     return session.learned
 
 
-def _unchanged(slots: list[TensorSlot], first: bytes, second: bytes) -> tuple[int, ...]:
+def _structures(slots: list[TensorSlot], *samples: bytearray) -> Iterator[tuple[int, Structure]]:
+    for number, slot in enumerate(slots[:MAX_STRUCTURES]):
+        if slot.numel:
+            found = Structure.of([arenas.placed_in(sample, slot) for sample in samples])
+            if found != structure.NONE:
+                yield number, found
+
+
+def _unchanged(slots: list[TensorSlot], first: bytearray, second: bytearray) -> tuple[int, ...]:
     spans = ((number, slice(slot.offset, slot.offset + slot.nbytes)) for number, slot in enumerate(slots) if slot.numel)
     return tuple(number for number, span in spans if first[span] == second[span])[:MAX_REDRAWN]
 
@@ -149,7 +167,7 @@ def prepare(
         trial = replace(trial, content="fresh")
     for content in _attempts(trial.content):
         session.make_inputs(rng.getrandbits(48))
-        if not _apply(session, content, previous, rng):
+        if not _apply(session, learned, content, previous, rng):
             continue
         came_about = Trial(content, new_memory=trial.new_memory)
         if content == "fresh":
@@ -189,7 +207,9 @@ def _attempts(content: Content) -> tuple[Content, ...]:
     return (content, "fresh") if content != "fresh" else ("fresh",)
 
 
-def _apply(session: ReferenceSession, content: Content, previous: bytes | None, rng: random.Random) -> bool:
+def _apply(
+    session: ReferenceSession, learned: Learned, content: Content, previous: bytes | None, rng: random.Random
+) -> bool:
     """Change the fresh inputs in the arena as `content` asks; False where that is impossible."""
     slots = session.floating_inputs()
     if content == "fresh":
@@ -197,25 +217,34 @@ def _apply(session: ReferenceSession, content: Content, previous: bytes | None, 
     if not slots or (content == "near" and (previous is None or len(previous) != session.inputs.size)):
         return False
     if content == "near":
-        _keep_most(session, previous or b"", rng)
+        _keep_most(session, learned, previous or b"", rng)
         return True
-    for slot in slots:
+    for number, slot in slots.items():
         tensor = arenas.view(session.inputs_buffer, slot)
         if bool(torch.isfinite(tensor).all()):
             variation.stretch(tensor, centred=content == "shifted", factor=rng.uniform(1.5, 3.0))
+            learned.structure(number).restore(tensor)
     return True
 
 
-def _keep_most(session: ReferenceSession, previous: bytes, rng: random.Random) -> None:
+def _keep_most(session: ReferenceSession, learned: Learned, previous: bytes, rng: random.Random) -> None:
     """Put back the previous content except for one random run of elements in each floating input."""
     buffer = session.inputs_buffer
-    fresh = bytes(memoryview(buffer))
+    fresh = bytearray(memoryview(buffer))
     memoryview(buffer)[:] = previous
-    for slot in session.floating_inputs():
-        item = slot.nbytes // slot.numel
+    for number, slot in session.floating_inputs().items():
         length = max(slot.numel // PART, 1)
-        start = slot.offset + rng.randrange(slot.numel - length + 1) * item
-        memoryview(buffer)[start : start + length * item] = fresh[start : start + length * item]
+        start = rng.randrange(slot.numel - length + 1)
+        if learned.structure(number).symmetric:
+            drawn = torch.zeros(slot.numel, dtype=torch.bool)
+            drawn[start : start + length] = True
+            drawn = drawn.as_strided(slot.shape, slot.stride)
+            tensor = arenas.view(buffer, slot)
+            tensor.copy_(torch.where(drawn | drawn.mT, arenas.placed_in(fresh, slot), tensor))
+            continue
+        item = slot.nbytes // slot.numel
+        span = slice(slot.offset + start * item, slot.offset + (start + length) * item)
+        memoryview(buffer)[span] = fresh[span]
 
 
 def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: random.Random) -> Answer | None:
@@ -225,19 +254,26 @@ def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: rando
     """
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
     made = session.inputs.slots
-    slots = [made[number] for number in learned.constant_inputs if number < len(made) and made[number].numel]
+    numbers = [number for number in learned.constant_inputs if number < len(made) and made[number].numel]
     buffer = session.inputs_buffer
     before = bytes(memoryview(buffer))
-    changed = [slot for slot in slots if variation.redraw(arenas.view(buffer, slot), generator)]
+
+    def redraw(number: int) -> bool:
+        tensor = arenas.view(buffer, made[number])
+        changed = variation.redraw(tensor, generator)
+        learned.structure(number).restore(tensor)
+        return changed
+
+    changed = list(filter(redraw, numbers))
     if not changed:
         return None
     answer = bearable_answer(session, rng)
     if answer is not None:
         return answer
     memoryview(buffer)[:] = before
-    for slot in changed if len(changed) > 1 else []:
+    for number in changed if len(changed) > 1 else []:
         kept = bytes(memoryview(buffer))
-        variation.redraw(arenas.view(buffer, slot), generator)
+        redraw(number)
         found = bearable_answer(session, rng)
         if found is None:
             memoryview(buffer)[:] = kept
