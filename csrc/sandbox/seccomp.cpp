@@ -64,6 +64,13 @@ constexpr Denied kDenied[] = {
     DENY(migrate_pages),
     DENY(lookup_dcookie),
     DENY(vmsplice),
+    // Its own priority: who lets all others go first runs out of time, and looks like one who was kept
+    // waiting.
+    DENY(setpriority),
+    DENY(ioprio_set),
+    DENY(sched_setparam),
+    DENY(sched_setscheduler),
+    DENY(sched_setattr),
     // Mounts, old and new.
     DENY(mount),
     DENY(umount2),
@@ -156,12 +163,7 @@ constexpr Denied kDeniedBesideOthers[] = {
     DENY(socket),
     DENY(setpgid),
     DENY(tkill),
-    DENY(setpriority),
-    DENY(ioprio_set),
     DENY(sched_setaffinity),
-    DENY(sched_setparam),
-    DENY(sched_setscheduler),
-    DENY(sched_setattr),
     DENY(connect),
     DENY(bind),
     DENY(pidfd_open),
