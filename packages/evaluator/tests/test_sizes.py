@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from warpsmith.evaluator import Problem
 from warpsmith.evaluator.reference import ReferenceSession
-from warpsmith.evaluator.resizing import learn, smaller
+from warpsmith.evaluator.resizing import answer_to_others, learn, smaller
 from warpsmith.evaluator.sizes import InputSizes
 from warpsmith.evaluator.trials import learn as learn_problem
 
@@ -55,7 +56,7 @@ def test_other_sizes_reach_constants_helpers_and_literals_and_nothing_else():
     assert sizes.get_inputs({"N": 11})() == [11, 22, 11, 40, 40, 0]
 
 
-@pytest.mark.parametrize(("size", "step"), [(4, 1), (5, 1), (16, 1), (1000, 1), (64, 16), (48, 4), (1 << 30, 1)])
+@pytest.mark.parametrize(("size", "step"), [(5, 1), (6, 1), (1000, 1), (80, 16), (96, 16), (56, 4), (3 << 29, 1)])
 def test_a_smaller_size_is_an_odd_multiple_of_its_step_and_half_the_size_at_least(size, step):
     for seed in range(50):
         found = smaller(size, step, random.Random(seed))
@@ -63,8 +64,40 @@ def test_a_smaller_size_is_an_odd_multiple_of_its_step_and_half_the_size_at_leas
         assert found % step == 0 and found // step % 2 == 1
 
 
+@pytest.mark.parametrize(("size", "least"), [(4, 2), (16, 8), (32, 16), (64, 16), (1 << 30, 1 << 28)])
+def test_a_power_of_two_becomes_another_which_stays_aligned_where_it_can(size, least):
+    found = {smaller(size, 1, random.Random(seed)) for seed in range(50)}
+    assert found == {size // 2, least}
+
+
+def test_a_size_that_has_no_odd_multiple_below_it_gets_an_even_one():
+    assert smaller(48, 16, random.Random(0)) == 32
+
+
 def test_a_size_that_cannot_be_smaller_stays():
-    assert smaller(16, 16, random.Random(0)) == 16
+    assert smaller(24, 24, random.Random(0)) == 24
+
+
+REGULAR = [
+    ("torch.randn(64, 96)", 16),
+    ("torch.randn(24, 40 * 2)", 16),
+    ("torch.randn(12, 7 * 16)", 16),
+    ("torch.randn(20, 30)", 1),
+]
+
+
+@pytest.mark.parametrize(("made", "divisor"), REGULAR)
+def test_dimensions_stay_powers_of_two_and_multiples_of_sixteen(session_of, made, divisor):
+    session = session_of(HEAD + "return x[0] * 2" + inputs(made))
+    found = learn(session, random.Random(0))
+    columns = set()
+    for seed in range(8):
+        if answer_to_others(session, found, random.Random(seed)):
+            rows, width = session.inputs.slots[0].shape
+            columns.add(width)
+            assert "64" not in made or rows in {16, 32}
+            assert width % divisor == 0
+    assert columns
 
 
 @pytest.fixture
@@ -104,7 +137,7 @@ def test_a_problem_lets_change_what_its_answer_follows(session_of, forward, made
 
 
 def test_a_problem_that_halves_a_dimension_gets_even_sizes(session_of):
-    session = session_of(HEAD + "return x[0].view(x[0].shape[0], 2, -1).sum(1)" + inputs("torch.randn(20, 32)"))
+    session = session_of(HEAD + "return x[0].view(x[0].shape[0], 2, -1).sum(1)" + inputs("torch.randn(20, 30)"))
     found = learn(session, random.Random(0))
     assert found.coarse
     assert all(size % 2 == 0 for size in found.draw(random.Random(1)).values())
@@ -124,3 +157,37 @@ def test_inputs_too_large_for_the_judge_leave_the_session_usable(session_of):
     session._limit = limit
     session.make_inputs(1)
     assert torch.isfinite(session.answer(0).expected[0].value).all()
+
+
+ABSOLUTE = HEAD + "return torch.abs(x[0])" + inputs("torch.randn(12, 20)")
+BY_DESCRIPTORS = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def abs_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    out = tl.make_tensor_descriptor(out_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    out.store([0, 0], tl.abs(x.load([0, 0])))
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        abs_kernel[(1,)](x, out, x.shape[0], x.shape[1], BLOCK=32)
+        return out
+"""
+
+
+def test_what_triton_itself_cannot_do_with_other_shapes_is_flagged_and_tried_again_with_the_samples(evaluator):
+    verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), BY_DESCRIPTORS)
+    assert (verdict.status, verdict.flags, verdict.trials) == ("correct", ("sample_shapes_only",), 5)
+
+
+def test_a_candidate_that_says_so_itself_is_wrong(evaluator):
+    said = 'if x.shape[1] != 20: raise AssertionError("stride must be 16-byte aligned")\n        out ='
+    verdict = evaluator.evaluate(
+        Problem.from_source(ABSOLUTE, "absolute"), BY_DESCRIPTORS.replace("out = torch", f"{said} torch")
+    )
+    assert verdict.status == "incorrect"
+    assert "other shapes" in verdict.error_message

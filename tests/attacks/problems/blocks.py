@@ -7,8 +7,8 @@ class Model(nn.Module):
         return torch.sigmoid(x)
 
 
-rows = 64
-columns = 2 * 64
+rows = 40
+columns = 2 * 48
 
 
 def get_inputs():

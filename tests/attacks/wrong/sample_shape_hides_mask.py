@@ -1,6 +1,6 @@
 # problem: blocks
 # permitted: incorrect
-# Has no mask: the sample's 64 rows of 128 elements are a multiple of its block.
+# Has no mask: the sample's 40 rows of 96 elements are a multiple of its block.
 import torch
 import torch.nn as nn
 import triton

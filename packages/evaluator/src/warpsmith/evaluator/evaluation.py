@@ -1,10 +1,11 @@
 """One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
 
 import random
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
@@ -27,6 +28,7 @@ MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TEXT: Final = 4000
 FORM_ATTEMPTS: Final = 8
 STARVED_SHARE: Final = 0.2
+USED_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,10 @@ class CandidateRun:
             for number, wanted in enumerate(planned):
                 trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
                 if trial.reshaped:
-                    self._try_other_shapes(trial, answer, rng)
-                    continue
+                    if self._try_other_shapes(trial, answer, rng):
+                        continue
+                    as_sampled = replace(wanted, reshaped=False)
+                    trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
                 previous = bytes(memoryview(self.session.inputs_buffer))
                 self._try(trial, answer, rng, traced=number == last)
                 compiling.start(list(self.launches.values()))
@@ -191,10 +195,13 @@ class CandidateRun:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
             raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
 
-    def _try_other_shapes(self, trial: Trial, answer: Answer, rng: random.Random) -> None:
+    def _try_other_shapes(self, trial: Trial, answer: Answer, rng: random.Random) -> bool:
         """Run a trial of other shapes: what raises there, after the sample's shapes went well, is right only for these.
 
         What it launches need not be compiled: it is no launch of the problem's own shapes.
+
+        Returns:
+            Whether the trial counts; not if Triton cannot form a block of such a shape, which the sample did not ask.
         """
         self.compiles = False
         try:
@@ -203,10 +210,14 @@ class CandidateRun:
             failure = error.failure
             if failure.status != "runtime_error" or failure.category in _NO_MISTAKES:
                 raise
+            if failure.category == "triton_jit_error" and _RESTRICTION.search(failure.message):
+                self.evidence.flags.add("sample_shapes_only")
+                return False
             message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
             raise CandidateFailedError("incorrect", failure.category, message) from error
         finally:
             self.compiles = True
+        return True
 
     def _check_rules(self, done: wire.Fields) -> None:
         refused = done.mapping("refused")
@@ -432,7 +443,7 @@ class CandidateRun:
                 if message.kind is Kind.LAUNCH:
                     self._keep(message)
                 elif message.kind is Kind.FAILED:
-                    raise self._reported(message.fields)
+                    raise self._reported(message.fields, worker)
                 elif message.kind is answer:
                     return message
                 else:
@@ -475,7 +486,7 @@ class CandidateRun:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
 
-    def _reported(self, fields: wire.Fields) -> Exception:
+    def _reported(self, fields: wire.Fields, worker: Worker) -> Exception:
         """Turn what the candidate's process says went wrong into its failure."""
         kind, message = fields.text("type", 100), fields.text("message", MAX_TEXT)
         category = fields.text("category", 40)
@@ -487,7 +498,11 @@ class CandidateRun:
         loading = fields.text("stage", 20) == "load"
         status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
         if kind == "MemoryError" or "can't allocate memory" in message:
-            return _SuspectError(Failure(status, "out_of_memory", f"out of memory: {text}"))
+            failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])
+            # Who ran into others' use of the memory has used much of it; who says so alone has only said so.
+            if worker.used_bytes() >= USED_SHARE * self.config.memory_bytes:
+                return _SuspectError(failure)
+            return CandidateFailedError(failure.status, failure.category, failure.message)
         return CandidateFailedError(status, category, text)
 
     def _death(self, error: WorkerDiedError, worker: Worker) -> Exception:
@@ -520,6 +535,7 @@ class CandidateRun:
         return CandidateFailedError(failure.status, failure.category, failure.message)
 
 
+_RESTRICTION: Final = re.compile(r"^.{0,60}must be (a power of (2|two)|16-byte aligned)")
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24

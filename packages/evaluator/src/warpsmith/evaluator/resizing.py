@@ -1,6 +1,7 @@
 """Inputs of other shapes than the sample's: which of a problem's sizes may change, and to what.
 
-Sizes only become smaller: a block or a grid that covers the sample is tuning, and no worse for fewer elements.
+Sizes only become smaller: a block or a grid that covers the sample is tuning, and no worse for fewer elements. Powers
+of two stay such, and multiples of 16 multiples of 16: a block may be as wide as a dimension, a row aligned.
 """
 
 import random
@@ -45,7 +46,7 @@ class Resizing:
     coarse: bool = False
 
     def draw(self, rng: random.Random) -> dict[str, int]:
-        """Return other sizes: odd ones unless coarse, which are no multiple of any block."""
+        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block."""
         return {name: smaller(size, _step(size, self.coarse), rng) for name, size in self.sizes.items()}
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
@@ -59,6 +60,7 @@ class Resizing:
         moved = _moved(placed, inputs.slots)
         return (
             any(after != {before} for before, after in moved.items())
+            and all(_as_regular(before, after) for before, after in _dimensions(placed, inputs.slots))
             and _no_larger(self.sample.output, found.output)
             and all(
                 after in moved.get(before, {after}) for before, after in _dimensions(self.sample.output, found.output)
@@ -73,14 +75,33 @@ class Resizing:
 
 
 def smaller(size: int, step: int, rng: random.Random) -> int:
-    """Return an odd multiple of `step` between half of `size` and below it; `size` itself where there is none."""
-    least = -(-size // (2 * step)) | 1
-    choices = range(least * step, size, 2 * step)
+    """Return a multiple of `step` between half of `size` and below it, an odd one if possible; else `size` itself.
+
+    Of a power of two it is the half or the quarter, not below 16 or the half.
+    """
+    if is_power_of_two(size):
+        return rng.choice([size // 2, max(size // 4, min(size // 2, COARSEST))])
+    least = -(-size // (2 * step))
+    choices = range((least | 1) * step, size, 2 * step) or range(least * step, size, step)
     return choices[rng.randrange(len(choices))] if choices else size
 
 
+def is_power_of_two(size: int) -> bool:
+    return size > 0 and size & (size - 1) == 0
+
+
+def _as_regular(before: int, after: int) -> bool:
+    """Whether a dimension still is a power of two if it was one, and else a multiple of 16 if it was one."""
+    return is_power_of_two(after) if is_power_of_two(before) else before % COARSEST != 0 or after % COARSEST == 0
+
+
 def _step(size: int, coarse: bool) -> int:
-    """Return 1, or for a coarse step the largest power of two up to 16 that divides `size` and is a quarter of it."""
+    """Return what a smaller size is a multiple of: 16 where `size` is, else 1, or the largest power of two for coarse.
+
+    That is one up to 16 that divides `size` and is a quarter of it at most.
+    """
+    if size % COARSEST == 0:
+        return COARSEST
     step = 1
     while coarse and size % (2 * step) == 0 and 2 * step <= min(size // 4, COARSEST):
         step *= 2

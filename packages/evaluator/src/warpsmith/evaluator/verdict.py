@@ -34,6 +34,7 @@ Flag = Literal[
     "degenerate_problem",
     "returns_input",
     "missing_buffers",
+    "sample_shapes_only",
     "unmatched_parameters",
     "tf32_dot",
     "retried",
