@@ -68,7 +68,7 @@ def test_other_constants_are_left_out_and_missed(constant):
         ("with x:\n    pass", "With"),
         ("global x", "Global"),
         ("unknown_function(x)", "global unknown_function"),
-        ("y = [z for z in unknown]", "global unknown"),
+        ("y = [z for z in unknown]", "a ListComp"),
         ("tl.static_assert(x == 1, f'{unknown}')", "global unknown"),
         ("y = f'{x}'", "JoinedStr"),
         ("match x:\n    case tl.tensor(handle=h):\n        pass", "Match"),

@@ -216,7 +216,11 @@ def replay(fields: wire.Fields, fds: list[int], folder: Path) -> dict[str, Any]:
     memory = Memory()
     for name in ("inputs", "state", "answers"):
         memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-    interpreting.install(interpreting.LaunchMonitor(lambda _: None, lambda tensor: False))
+    interpreting.install(
+        interpreting.LaunchMonitor(
+            lambda _: None, lambda tensor: memory.is_read_only(tensor.untyped_storage().data_ptr())
+        )
+    )
     player = Replay(fields.text("source"), folder, memory.buffers)
     player.run(fields.sequence("events"))
     player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])

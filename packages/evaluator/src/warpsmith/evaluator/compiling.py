@@ -118,7 +118,7 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
             "cannot be compiled by itself. Define every kernel at module level."
         )
     try:
-        compiled = _compile(kernel, launch, arch)
+        compiled = _compile(kernels, kernel, launch, arch)
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
@@ -129,15 +129,11 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
     return _facts(compiled, launch, arch)
 
 
-def _compile(kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any:
+def _compile(kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any:
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
-    fixed = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
-    arguments = {
-        name: _stand_in(description if name in fixed else _no_one(description))
-        for name, description in dict(launch["arguments"]).items()
-    }
+    arguments = {name: _stand_in(described, kernels) for name, described in dict(launch["arguments"]).items()}
     options = {name: value for name, value in dict(launch["options"]).items() if name in OPTION_NAMES}
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
@@ -147,24 +143,7 @@ def _compile(kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any
     return triton.compile(source, target=target, options=parsed.__dict__ | checks)
 
 
-def _no_one(description: Any) -> Any:
-    """Return a description without an integer of 1, which the compiler makes a constant and the interpreter a tensor.
-
-    What is compiled is then the kernel for any integer, the one that was interpreted.
-    """
-    match description:
-        case ["value", int(value)] if value == 1 and not isinstance(value, bool):
-            return ["value", _ANY_INTEGER]
-        case ["tuple", list(items)]:
-            return ["tuple", [_no_one(item) for item in items]]
-        case _:
-            return description
-
-
-_ANY_INTEGER: Final = 3
-
-
-def _stand_in(description: Any) -> Any:
+def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
     """Return what specialises like the argument that was described."""
     match description:
         case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
@@ -174,7 +153,18 @@ def _stand_in(description: Any) -> Any:
         case ["dtype", str(name)]:
             return triton_dtype(name)
         case ["tuple", list(items)]:
-            return tuple(_stand_in(item) for item in items)
+            return tuple(_stand_in(item, kernels) for item in items)
+        case ["kernel", str(name)] if name in kernels:
+            return kernels[name]
+        case ["kernel", str(name)]:
+            raise KernelCompilationError(
+                f"The argument {name} is no @triton.jit function at the top level of the source. Define it there."
+            )
+        case ["unsupported", str(kind)]:
+            raise KernelCompilationError(
+                f"A kernel argument is a {kind}, which no kernel takes. Pass tensors, numbers, dtypes, tuples of these "
+                "or @triton.jit functions as tl.constexpr."
+            )
         case [str(kind), *_]:
             raise KernelCompilationError(f"A kernel argument of kind {kind} cannot be compiled for without a device.")
         case _:

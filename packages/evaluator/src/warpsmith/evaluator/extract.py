@@ -34,6 +34,8 @@ PURE_HELPERS: Final = frozenset(
     {"triton.cdiv", "triton.next_power_of_2", "min", "max", "abs", "int", "float", "bool", "len"}
 )
 JIT_NAME: Final = "warpsmith_jit"
+RESERVED_PREFIX: Final = "warpsmith"
+"""Names that begin so are ours: the decorator, and what an interpreted kernel is rewritten to call."""
 BODY_BUILTINS: Final = frozenset(
     {"range", "len", "min", "max", "abs", "int", "float", "bool", "print", "tuple", "list"}
 )
@@ -55,6 +57,7 @@ VALUE_ATTRIBUTES: Final = frozenset(_VALUE_ATTRIBUTES.split())
 MESSAGE_CALLS: Final = frozenset(
     f"triton.language.{name}_{what}" for name in ("static", "device") for what in ("assert", "print")
 )
+VALUELESS_CALLS: Final = MESSAGE_CALLS | {"triton.language.store", "triton.language.debug_barrier"}
 CLOSED_MEMBERS: Final = frozenset(
     f"triton.language.{name}"
     for name in ("tensor", "tensor_descriptor", "str_to_ty", "aggregate_replace", "constexpr_type", "condition")
@@ -78,6 +81,7 @@ class _Module:
 
     aliases: dict[str, str] = field(default_factory=dict)
     constants: set[str] = field(default_factory=set)
+    uncertain: set[str] = field(default_factory=set)
     kernels: dict[str, ast.FunctionDef] = field(default_factory=dict)
     kept: list[ast.stmt] = field(default_factory=list)
 
@@ -99,6 +103,7 @@ def extract(source: str) -> Extracted:
 
     Never executes anything of `source`.
     """
+    source = _without_tensor_annotations(source)
     tree = ast.parse(source)
     module = _Module()
     for statement in tree.body:
@@ -108,6 +113,26 @@ def extract(source: str) -> Extracted:
         reached |= _check_kernel(kernel, module)
         _check_text(kernel, source)
     return Extracted(_render(source, module), tuple(module.kernels), frozenset(reached))
+
+
+def _without_tensor_annotations(source: str) -> str:
+    """Return `source` with blanks for each `torch.Tensor` of a function's annotations, which tells Triton nothing."""
+    lines = [line.encode() for line in _lines(source)]
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.FunctionDef):
+            annotated = [(found.annotation, b":") for found in ast.walk(function.args) if isinstance(found, ast.arg)]
+            for annotation, sign in [*annotated, (function.returns, b"->")]:
+                if annotation is not None and ast.unparse(annotation).strip("'") == "torch.Tensor":
+                    _blank(lines, annotation, sign)
+    return "\n".join(line.decode() for line in lines)
+
+
+def _blank(lines: list[bytes], annotation: ast.expr, sign: bytes) -> None:
+    """Replace an annotation of one line, and the sign before it, by blanks; one that spans lines stays."""
+    number, end = annotation.lineno - 1, annotation.end_col_offset or 0
+    begin = lines[number].rfind(sign, 0, annotation.col_offset)
+    if begin >= 0 and annotation.end_lineno == annotation.lineno:
+        lines[number] = lines[number][:begin] + b" " * (end - begin) + lines[number][end:]
 
 
 def dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
@@ -147,13 +172,15 @@ def _take(statement: ast.stmt, module: _Module) -> None:
                 _bind(name, statement, module)
                 module.constants.add(name)
                 module.kept.append(statement)
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            module.uncertain.add(name)
 
 
 def _bind(name: str, statement: ast.stmt, module: _Module, meaning: str | None = None) -> None:
     """Raise if `name` is bound already: what is checked must be what is found under the name when it is used."""
     again = meaning is not None and module.aliases.get(name) == meaning
     taken = name in {*module.aliases, *module.constants, *module.kernels} and not again
-    if taken or name == JIT_NAME or name.startswith("__"):
+    if taken or name.startswith(("__", RESERVED_PREFIX)):
         raise ExtractionError(
             f"the module-level name {name} is bound more than once, or is reserved.",
             "Give every kernel, constant and import of the file a name of its own.",
@@ -218,10 +245,23 @@ def _is_constant_expression(node: ast.expr, module: _Module) -> bool:
         case ast.UnaryOp(operand=operand):
             return _is_constant(operand, module)
         case ast.BinOp(left=left, right=right, op=op):
-            # Powers and shifts of literals can take any amount of time and memory.
-            return not isinstance(op, ast.Pow | ast.LShift) and _all_constant([left, right], module)
+            if isinstance(op, ast.Pow | ast.LShift):
+                return _is_small(node)
+            return _all_constant([left, right], module)
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return _all_constant(items, module)
+        case _:
+            return False
+
+
+_SMALL: Final = 64
+
+
+def _is_small(node: ast.BinOp) -> bool:
+    """Whether a power or shift is of small literals: others can take any amount of time and memory."""
+    match node.left, node.right:
+        case ast.Constant(value=int() | float() as base), ast.Constant(value=int(exponent)):
+            return abs(base) <= _SMALL and 0 <= exponent <= _SMALL
         case _:
             return False
 
@@ -326,8 +366,11 @@ class _Body(ast.NodeVisitor):
         self.function = function
         self.module = module
         self.reached: set[str] = set()
+        self._alone: ast.expr | None = None
         self.local = _local_names(function)
-        for name in sorted(self.local & {*module.aliases, JIT_NAME, *_CLOSED_BUILTINS}):
+        hidden = _names_bound_on_some_paths(function) & {*module.constants, *module.kernels, *BODY_BUILTINS}
+        reserved = {name for name in self.local if name.startswith(RESERVED_PREFIX)}
+        for name in sorted(self.local & {*module.aliases, *_CLOSED_BUILTINS} | hidden | reserved):
             raise self.refused(function, f"the local name {name} for two things", "Give it another name.")
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
@@ -374,9 +417,38 @@ class _Body(ast.NodeVisitor):
                 raise self.refused(node, "`is` between values", "Use ==, or compare with None.")
         self.generic_visit(node)
 
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """Note a call that stands alone: only such a one may have no value."""
+        self._alone = node.value
+        self.visit(node.value)
+
+    def visit_For(self, node: ast.For) -> None:
+        self._check_no_else(node)
+        self.generic_visit(node)
+
+    def visit_While(self, node: ast.While) -> None:
+        self._check_no_else(node)
+        self.generic_visit(node)
+
+    def _check_no_else(self, node: ast.For | ast.While) -> None:
+        if node.orelse:
+            raise self.refused(node, "an `else` of a loop", "Put what follows the loop after it.")
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        _check_annotation(node.annotation, self.function, self.module)
+        if node.value is None:
+            raise self.refused(node, "an annotation without a value", "Write `name: tl.constexpr = value`.")
+        self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         """Let messages be formatted; a formatted value anywhere else could be read."""
-        formats = dotted(node.func, self.module.aliases) in MESSAGE_CALLS
+        full = dotted(node.func, self.module.aliases)
+        formats = full in MESSAGE_CALLS
+        printed = isinstance(node.func, ast.Name) and node.func.id == "print"
+        if (printed or full in VALUELESS_CALLS) and node is not self._alone:
+            raise self.refused(
+                node, f"the value of {ast.unparse(node.func)}, which has none", "Call it on a line of its own."
+            )
         self.visit(node.func)
         for argument in [*node.args, *node.keywords]:
             if formats and isinstance(argument, ast.JoinedStr):
@@ -404,12 +476,14 @@ class _Body(ast.NodeVisitor):
                 raise self.refused(node, f"the module {name} as a value", "Name what you need of it: tl.load, math.pi.")
             self.reached.add(full)
         elif name not in self.local | set(self.module.kernels) | self.module.constants | BODY_BUILTINS:
-            raise self.refused(
-                node,
-                f"the global {name}",
-                "A kernel may name its arguments and locals, other @triton.jit functions of the file, "
-                "and module-level tl.constexpr constants.",
+            remedy = (
+                f"{name} is computed by what is not evaluated (calls, powers and shifts of large or named numbers). "
+                "Write its value out."
+                if name in self.module.uncertain
+                else "A kernel may name its arguments and locals, other @triton.jit functions of the file, "
+                "and module-level tl.constexpr constants."
             )
+            raise self.refused(node, f"the global {name}", remedy)
 
 
 _ALLOWED_NODES: Final = (
@@ -428,7 +502,6 @@ _ALLOWED_NODES: Final = (
     ast.Continue,
     # expressions
     ast.BoolOp,
-    ast.NamedExpr,
     ast.BinOp,
     ast.UnaryOp,
     ast.IfExp,
@@ -441,9 +514,7 @@ _ALLOWED_NODES: Final = (
     ast.Name,
     ast.List,
     ast.Tuple,
-    ast.ListComp,
     # their parts
-    ast.comprehension,
     ast.keyword,
     ast.boolop,
     ast.operator,
@@ -480,6 +551,21 @@ def _local_names(function: ast.FunctionDef) -> set[str]:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names.add(node.id)
     return names
+
+
+def _names_bound_on_some_paths(function: ast.FunctionDef) -> set[str]:
+    """Return the names that are first bound inside a branch or a loop: after it the compiler forgets them again."""
+    known = {argument.arg for argument in _arguments(function)}
+    found = set()
+    for statement in function.body:
+        stored = {
+            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            known |= stored
+        else:
+            found |= stored - known
+    return found
 
 
 def _root(node: ast.expr) -> str:

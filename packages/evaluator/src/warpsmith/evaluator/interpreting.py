@@ -4,6 +4,7 @@ Runs in the candidate's own process, so what it finds is a hint: it explains hon
 to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
 """
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -16,6 +17,7 @@ import triton.language as tl
 from triton.runtime import autotuner, interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from warpsmith.evaluator import meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 
@@ -52,6 +54,40 @@ class MemoryRange:
     read_only: bool
 
 
+class Access:
+    """One load, store or atomic operation of a program.
+
+    Args:
+        kind: `load`, `store` or `atomic`.
+        pointers: addresses, of the elements that the mask leaves.
+        item_bytes: size of an element.
+        values: what is stored, of the same elements.
+    """
+
+    def __init__(self, kind: str, pointers: Any, item_bytes: int, values: Any = None) -> None:
+        self.kind = kind
+        self.pointers = pointers
+        self.item_bytes = item_bytes
+        self._values = values
+
+    def of(self, held: Any) -> "Access":
+        """Return this access for some of its elements."""
+        return Access(
+            self.kind, self.pointers[held], self.item_bytes, None if self._values is None else self._values[held]
+        )
+
+    def leaves_as_it_is(self, held: Any) -> bool:
+        """Whether this stores what is there already."""
+        if self._values is None:
+            return False
+        stored = np.ascontiguousarray(self._values[held])
+        there = b"".join(ctypes.string_at(int(pointer), self.item_bytes) for pointer in self.pointers[held])
+        return stored.tobytes() == there
+
+
+_ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
+
+
 class LaunchMonitor:
     """Sees every kernel launch of this process once `install` has been called.
 
@@ -68,6 +104,7 @@ class LaunchMonitor:
         self._is_read_only = is_read_only
         self._seen: set[str] = set()
         self._ranges: list[MemoryRange] = []
+        self._touched: dict[int, races.Memory] = {}
         self._kernel = ""
 
     def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
@@ -88,6 +125,7 @@ class LaunchMonitor:
         self._note(signature)
         self._kernel = name
         self._ranges = [*self._memory(arguments)]
+        self._touched = {}
         if self.ghost:
             return None
         return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
@@ -109,35 +147,59 @@ class LaunchMonitor:
             start = storage.data_ptr()
             yield MemoryRange(start, start + storage.nbytes(), name, self._is_read_only(tensor))
 
-    def check_access(self, pointers: Any, mask: Any, item_bytes: int, stores: bool) -> None:
-        """Raise unless every active pointer lies in an argument's storage, and in none of the judge's for a store."""
-        active = np.asarray(pointers)[np.asarray(mask, dtype=bool)]
-        if not active.size:
+    def check_access(self, access: Access) -> None:
+        """Raise unless every active pointer lies in an argument's storage, and no other program is in the way."""
+        pointers = access.pointers
+        if not pointers.size:
             return
-        low, high = int(active.min()), int(active.max()) + item_bytes
+        low, high = int(pointers.min()), int(pointers.max()) + access.item_bytes
         for memory in self._ranges:
             if memory.start <= low and high <= memory.end:
-                self._check_writable(memory, stores)
+                self._check_writable(memory, access)
+                self._check_alone(memory, access)
                 return
-        self._check_each(active, item_bytes, stores)
+        self._check_each(access)
 
-    def _check_each(self, active: Any, item_bytes: int, stores: bool) -> None:
-        inside = np.zeros(active.shape, dtype=bool)
+    def _check_each(self, access: Access) -> None:
+        pointers = access.pointers
+        inside = np.zeros(pointers.shape, dtype=bool)
         for memory in self._ranges:
-            held = (active >= memory.start) & (active + item_bytes <= memory.end)
+            held = (pointers >= memory.start) & (pointers + access.item_bytes <= memory.end) & ~inside
             if held.any():
-                self._check_writable(memory, stores)
+                self._check_writable(memory, access)
+                self._check_alone(memory, access.of(held))
             inside |= held
         if not inside.all():
-            raise IllegalAccessError(self._explain(active[~inside], stores))
+            raise IllegalAccessError(self._explain(pointers[~inside], access))
 
-    def _check_writable(self, memory: MemoryRange, stores: bool) -> None:
-        if stores and memory.read_only:
+    def _check_alone(self, memory: MemoryRange, access: Access) -> None:
+        """Raise if another program of the launch stores there, or stores something else."""
+        builder = interpreter.interpreter_builder
+        if memory.read_only or len(builder.order) == 1:
+            return
+        touched = self._touched.get(memory.start)
+        if touched is None:
+            touched = self._touched[memory.start] = races.Memory(memory.start, memory.end - memory.start)
+        raced = touched.touched(access.kind, builder.program + 1, access.pointers, access.item_bytes)
+        if raced is not None and not access.leaves_as_it_is(raced):
+            raise races.RaceError(self._explain_race(memory, access, int(access.pointers[raced][0])))
+
+    def _explain_race(self, memory: MemoryRange, access: Access, first: int) -> str:
+        what = _ACCESSES[access.kind]
+        return (
+            f"a race in kernel {self._kernel}: a program {what} byte {first - memory.start} of {memory.name}, which "
+            "another program of the same launch stores to, loads or updates. Programs run in any order and at the same "
+            "time. Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that "
+            "the host has filled, or a second launch."
+        )
+
+    def _check_writable(self, memory: MemoryRange, access: Access) -> None:
+        if access.kind != "load" and memory.read_only:
             raise InputMutationError(f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter")
 
-    def _explain(self, outside: Any, stores: bool) -> str:
+    def _explain(self, outside: Any, access: Access) -> str:
         first = int(outside.flat[0])
-        verb = "stores" if stores else "loads"
+        verb = "loads" if access.kind == "load" else "stores"
         text = f"kernel {self._kernel} {verb} {outside.size} elements outside every tensor that it was given"
         before = [memory for memory in self._ranges if memory.start <= first]
         if before:
@@ -197,6 +259,9 @@ def keep_language() -> None:
     """
     seen_by_kernels = {"tl": tl, "core": tl.core}
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
+    meaning.install()
+    undefined.install()
+    reductions.install()
 
     def patch_lang(fn: Any) -> _Kept:
         if not any(value is tl or value is tl.core for value in fn.__globals__.values()):
@@ -230,6 +295,7 @@ def keep_truth_values() -> None:
 
 def install(monitor: LaunchMonitor) -> None:
     """Route every launch and every memory access of Triton's interpreter in this process through `monitor`."""
+    races.shuffle_programs()
     _watch_launches(monitor)
     _watch_memory(monitor)
     _take_first_autotune_config()
@@ -253,7 +319,10 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
 
     interpreter.InterpretedFunction.run = run
     # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
-    interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (list(args), dict(kwargs))
+    interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (
+        [],
+        meaning.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | kwargs),
+    )
     interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
 
 
@@ -277,19 +346,20 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
 
     def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        monitor.check_access(ptrs.data, mask.data, _item_bytes(ptrs), stores=False)
+        monitor.check_access(Access("load", _active(ptrs, mask), _item_bytes(ptrs)))
         return load(self, ptrs, mask, *rest, **named)
 
     def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        monitor.check_access(ptrs.data, mask.data, _item_bytes(ptrs), stores=True)
+        stored = value.data[np.asarray(mask.data, dtype=bool)]
+        monitor.check_access(Access("store", _active(ptrs, mask), _item_bytes(ptrs), stored))
         return store(self, ptrs, value, mask, *rest, **named)
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
-        monitor.check_access(ptr.data, mask.data, _item_bytes(ptr), stores=True)
+        monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr)))
         return rmw(self, op, ptr, val, mask, *rest)
 
     def create_atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
-        monitor.check_access(ptr.data, np.ones_like(ptr.data, dtype=bool), _item_bytes(ptr), stores=True)
+        monitor.check_access(Access("atomic", ptr.data.ravel(), _item_bytes(ptr)))
         return cas(self, ptr, *rest)
 
     def refuse_bf16(self: Any) -> Any:
@@ -298,6 +368,10 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
     builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
     builder.get_bf16_ty = refuse_bf16
+
+
+def _active(pointers: Any, mask: Any) -> Any:
+    return np.asarray(pointers.data)[np.asarray(mask.data, dtype=bool)]
 
 
 def _item_bytes(pointers: Any) -> int:

@@ -1,0 +1,429 @@
+"""Lets Triton's interpreter mean what Triton's compiler means, where running a kernel's body as Python would not.
+
+The interpreter executes a kernel as Python. So `and` picks an operand, a loop's index is an integer without bounds,
+and integers in a tuple divide like Python's, while the compiler makes logical operations and 32-bit integers of them.
+A kernel could ask which of the two it is, and do the right thing only where it is judged. Here a kernel's syntax is
+rewritten such that Python follows the compiler; what both cannot follow is refused with what to write instead.
+
+A value is *static* where the compiler knows it (a constant, a constexpr) and *dynamic* where it is a tensor.
+"""
+
+import ast
+import builtins
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.jit import _normalize_ty
+from triton.runtime.jit import type_canonicalisation_dict as _TYPES
+
+NAME: Final = "warpsmith_meaning"
+"""What rewritten kernels call this module; `extract` lets no kernel use a name that begins so."""
+
+
+class UnclearMeaningError(RuntimeError):
+    """A kernel does what the compiler and the interpreter take differently, or what is undefined on a chip."""
+
+
+def _value(value: Any) -> Any:
+    while isinstance(value, tl.constexpr):
+        value = value.value
+    return value
+
+
+def _is_dynamic(value: Any) -> bool:
+    return isinstance(_value(value), tl.core.base_value) and not isinstance(_value(value), tl.tuple)
+
+
+def to_tensor(value: Any) -> Any:
+    """Return a number as the tensor that the compiler makes of it; anything else as it is."""
+    return interpreter.interpreter_semantic.to_tensor(value, False)
+
+
+def assigned(value: Any) -> Any:
+    """Return what a variable holds after an assignment: numbers become tensors, in tuples too."""
+    if isinstance(value, tl.tensor):
+        return value
+    if isinstance(value, tuple | list):
+        return tuple(map(assigned, value))
+    return to_tensor(value)
+
+
+def declared(annotation: Any, value: Any) -> Any:
+    """Return what an annotated assignment binds: a constexpr stays static."""
+    return _value(value) if annotation is tl.constexpr else assigned(value)
+
+
+def given(value: Any) -> Any:
+    """Return a call's value. None would be a value for the compiler where it is none for the interpreter."""
+    if value is None:
+        raise UnclearMeaningError(
+            "the value of a call is used that has none (print, tl.store, or a helper without a return on some path). "
+            "Call it on a line of its own, and let each path of a helper end in a return."
+        )
+    return value
+
+
+def both(left: Any, right: Callable[[], Any]) -> Any:
+    """Return `left and right` as the compiler has it: logical for tensors, Python's for static values."""
+    if not _is_dynamic(left):
+        return right() if _value(left) else left
+    other = right()
+    if _is_dynamic(other):
+        return _value(left).logical_and(_value(other))
+    return left if _value(other) else other
+
+
+def either(left: Any, right: Callable[[], Any]) -> Any:
+    """Return `left or right` as the compiler has it."""
+    if not _is_dynamic(left):
+        return left if _value(left) else right()
+    other = right()
+    if _is_dynamic(other):
+        return _value(left).logical_or(_value(other))
+    return other if _value(other) else left
+
+
+def chained(left: Any, *steps: tuple[Callable[[Any, Any], Any], Callable[[], Any]]) -> Any:
+    """Return `a < b < c` as the compiler has it: each operand is computed once, and what is static may end it."""
+    dynamic, held = [], None
+    for compare, later in steps:
+        right = later()
+        held, left = compare(left, right), right
+        if _is_dynamic(held):
+            dynamic.append(_value(held))
+        elif not _value(held):
+            return held
+    return functools.reduce(lambda one, other: one.logical_and(other), dynamic) if dynamic else held
+
+
+def negated(value: Any) -> Any:
+    """Return `not value` as the compiler has it."""
+    return _value(value).__not__() if _is_dynamic(value) else not _value(value)
+
+
+def decided(condition: Any) -> Any:
+    """Return the condition of a branch or loop, which must be a scalar."""
+    held = _value(condition)
+    if isinstance(held, tl.tensor) and held.handle.data.size != 1:
+        raise UnclearMeaningError(
+            "a condition is a block of several elements, which `if` and `while` cannot decide. Use tl.where."
+        )
+    return held
+
+
+def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Return `then if condition else otherwise`: a tensor where the condition is one."""
+    value = then() if decided(condition) else otherwise()
+    return to_tensor(value) if _is_dynamic(condition) else value
+
+
+def returned(value: Any) -> Any:
+    """Return what a function with several returns returns. Which of them make a constant, the compiler alone knows."""
+    items = value if isinstance(value, tuple | list) else (value,)
+    if any(isinstance(_value(item), int | float) for item in items):
+        raise UnclearMeaningError(
+            f"a helper with several returns returns the constant {value}, of which the compiler makes a tensor or not. "
+            "Return a tensor, such as tl.full((), 1.0, tl.float32), or use one return with tl.where."
+        )
+    return value
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """Return `left % right` of numbers; strings would be formatted, with what tells the interpreter."""
+    if isinstance(_value(left), str):
+        raise UnclearMeaningError("a string is formatted with %. Leave it out.")
+    return left % right
+
+
+def extreme(function: Any, *values: Any, **options: Any) -> Any:
+    """Return what `max` or `min` gives: Triton's own where they are Python's."""
+    if function is builtins.max:
+        return _value(tl.core.builtin_max(*values, **options))
+    if function is builtins.min:
+        return _value(tl.core.builtin_min(*values, **options))
+    return function(*values, **options)
+
+
+def check(condition: Any, message: Any = "") -> None:
+    """Assert a condition, of a block in all its elements."""
+    held = _value(condition)
+    if not (held.handle.data.all() if isinstance(held, tl.tensor) else held):
+        raise AssertionError(message)
+
+
+def static_range(start: Any, end: Any = None, step: Any = None, **_options: Any) -> range:
+    """Stand for tl.static_range, whose indices are static."""
+    low, high = (0, start) if end is None else (start, end)
+    return range(int(_value(low)), int(_value(high)), 1 if step is None else int(_value(step)))
+
+
+def dynamic_range(start: Any, end: Any = None, step: Any = None, **_options: Any) -> Iterator[Any]:
+    """Stand for range and tl.range, whose indices are integers of 32 or 64 bits."""
+    low, high = (0, start) if end is None else (start, end)
+    stride = 1 if step is None else step
+    if _is_dynamic(stride) and int(_value(stride)) <= 0:
+        raise UnclearMeaningError(
+            "a loop has a step that is known only when it runs, and is not positive. Count up, or use a constant step."
+        )
+    semantic = interpreter.interpreter_semantic
+    bounds = [to_tensor(bound) for bound in (low, high, stride)]
+    kind = bounds[0].dtype
+    for bound in bounds[1:]:
+        kind = semantic.integer_promote_impl(kind, bound.dtype)
+    dtype = interpreter._get_np_dtype(kind)
+    for index in range(*(int(bound.handle.data.astype(dtype).item()) for bound in bounds)):
+        yield tl.tensor(interpreter.TensorHandle(np.array([index], dtype=dtype), kind), kind)
+
+
+def indices(loop: Any, *bounds: Any, **options: Any) -> Any:
+    """Return what a `for` runs through."""
+    if loop in (builtins.range, dynamic_range):
+        return dynamic_range(*bounds, **options)
+    if loop is static_range:
+        return static_range(*bounds, **options)
+    raise UnclearMeaningError("a loop runs through something else than range, tl.range or tl.static_range.")
+
+
+_OPERATIONS: Final = {ast.And: "both", ast.Or: "either"}
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites one kernel's syntax, in place of the interpreter's own transformer."""
+
+    def __init__(self) -> None:
+        self._several_returns = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Rewrite a kernel's body; its arguments and defaults stay."""
+        returns = [found for found in ast.walk(node) if isinstance(found, ast.Return) and found.value is not None]
+        self._several_returns = len(returns) > 1
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        """`x = v`, with v as the variable holds it."""
+        if len(node.targets) > 1:
+            raise ValueError("Multiple assignments are not supported")
+        node.value = _call("assigned", self.visit(node.value))
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """`x += v` as `x = x + v`, which is all that the compiler knows."""
+        if not isinstance(node.target, ast.Name):
+            return node
+        old = ast.Name(id=node.target.id, ctx=ast.Load())
+        new = ast.Assign(targets=[node.target], value=ast.BinOp(left=old, op=node.op, right=node.value))
+        return self.visit_Assign(ast.copy_location(new, node))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """`x: T = v`: only a constexpr keeps v static."""
+        if node.value is None:
+            return node
+        value = _call("declared", node.annotation, self.visit(node.value))
+        return ast.copy_location(ast.Assign(targets=[node.target], value=value), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        """`return v`, where v may have to be a tensor."""
+        if node.value is not None:
+            value = self.visit(node.value)
+            node.value = _call("returned", value) if self._several_returns else value
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """`assert c`, also for a block."""
+        message = [node.msg] if node.msg is not None else []
+        return ast.copy_location(ast.Expr(_call("check", self.visit(node.test), *message)), node)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        """`for i in range(n)`, with i as the compiler has it."""
+        if isinstance(node.iter, ast.Call):
+            call = node.iter
+            arguments = [self.visit(argument) for argument in call.args]
+            keywords = [self.visit(keyword) for keyword in call.keywords]
+            node.iter = ast.copy_location(_call("indices", call.func, *arguments, keywords=keywords), call)
+        node.body = [self.visit(statement) for statement in node.body]
+        node.orelse = [self.visit(statement) for statement in node.orelse]
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """A call on a line of its own, which may have no value."""
+        if isinstance(node.value, ast.Call):
+            node.value = self._called(node.value)
+            return node
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call whose value is used."""
+        return ast.copy_location(_call("given", self._called(node)), node)
+
+    def _called(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in {"max", "min"}:
+            return ast.copy_location(_call("extreme", node.func, *node.args, keywords=node.keywords), node)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """`a and b and c`, from the right as the compiler does."""
+        values = [self.visit(value) for value in node.values]
+        result: ast.expr = values.pop()
+        for left in reversed(values):
+            result = _call(_OPERATIONS[type(node.op)], left, _later(result))
+        return ast.copy_location(result, node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """`not a`."""
+        self.generic_visit(node)
+        return ast.copy_location(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        """`if c`."""
+        self.generic_visit(node)
+        node.test = ast.copy_location(_call("decided", node.test), node.test)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """`while c`."""
+        self.generic_visit(node)
+        node.test = ast.copy_location(_call("decided", node.test), node.test)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """`a if c else b`."""
+        self.generic_visit(node)
+        return ast.copy_location(_call("chosen", node.test, _later(node.body), _later(node.orelse)), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """`a % b`, which formats strings in Python."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Mod):
+            return ast.copy_location(_call("remainder", node.left, node.right), node)
+        return node
+
+    def visit_List(self, node: ast.List) -> ast.AST:
+        """A list, which is a tuple for the compiler."""
+        self.generic_visit(node)
+        return ast.copy_location(ast.Tuple(elts=node.elts, ctx=node.ctx), node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """`a < b < c`."""
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        steps = [
+            ast.Tuple(elts=[_comparison(operator), _later(right)], ctx=ast.Load())
+            for operator, right in zip(node.ops, node.comparators, strict=True)
+        ]
+        return ast.copy_location(_call("chained", node.left, *steps), node)
+
+
+def _comparison(operator: ast.cmpop) -> ast.Lambda:
+    left, right = (ast.Name(id=name, ctx=ast.Load()) for name in ("left", "right"))
+    return _function(["left", "right"], ast.Compare(left=left, ops=[operator], comparators=[right]))
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    return _function([], value)
+
+
+def _function(names: list[str], value: ast.expr) -> ast.Lambda:
+    parameters = [ast.arg(arg=name) for name in names]
+    arguments = ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(args=arguments, body=value)
+
+
+def _call(name: str, *arguments: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.Call:
+    function = ast.Attribute(value=ast.Name(id=NAME, ctx=ast.Load()), attr=name, ctx=ast.Load())
+    return ast.Call(func=function, args=list(arguments), keywords=keywords or [])
+
+
+def arguments_as_declared(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a launch's arguments with the defaults filled in and numbers of the types that annotations declare.
+
+    Raises:
+        UnclearMeaningError: an argument does not fit its annotation, by which the compiler would read it.
+    """
+    defaults, kinds = _form(function)
+    filled = defaults | arguments
+    for name, kind in kinds.items():
+        if name in filled:
+            filled[name] = _as_declared(name, kind, filled[name])
+    return filled
+
+
+@functools.lru_cache(maxsize=256)
+def _form(function: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a kernel's default values, and the types that it declares for its arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    defaults = {entry.name: entry.default for entry in parameters if entry.default is not inspect.Parameter.empty}
+    kinds = {name: _normalize_ty(annotation).lstrip("*k") for name, annotation in function.__annotations__.items()}
+    return defaults, {name: kind for name, kind in kinds.items() if kind in _TYPES.values() and name != "return"}
+
+
+def _as_declared(name: str, kind: str, value: Any) -> Any:
+    dtype = tl.str_to_ty("i1" if kind == "u1" else kind, None)
+    number = isinstance(value, int | float) and kind != "bf16" and not kind.startswith("fp8")
+    if number and (not isinstance(value, float) or dtype.is_floating()):
+        found = np.array([value]).astype(interpreter._get_np_dtype(dtype))
+        if dtype.is_floating() or int(found[0]) == value:
+            return tl.tensor(interpreter.TensorHandle(found, dtype), dtype)
+    raise UnclearMeaningError(
+        f"argument {name} is declared as {kind}, by which the compiler reads it, and {str(value)[:40]} was passed. "
+        "Declare nothing but tl.constexpr."
+    )
+
+
+def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the interpreter's conversion of arguments with numbers as Triton takes them.
+
+    A float is 32 bits wide, and an integer of 1 is a constant, since Triton compiles a kernel anew for it.
+    """
+
+    def converted(argument: Any) -> Any:
+        if isinstance(argument, int) and not isinstance(argument, bool) and argument == 1:
+            return 1
+        if isinstance(argument, float):
+            handle = interpreter.TensorHandle(np.array([argument], dtype=np.float32), tl.float32)
+            return tl.tensor(handle, tl.float32)
+        return convert(argument)
+
+    return converted
+
+
+def _keep_annotations(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a kernel's rewriting that keeps its annotations, of which the interpreter makes strings."""
+
+    def rewritten(self: Any) -> Any:
+        function = rewrite(self)
+        function.__annotations__ = dict(self.fn.__annotations__)
+        return function
+
+    return rewritten
+
+
+def _find_constants(construct: Callable[..., None]) -> Callable[..., None]:
+    """Return an executor's constructor that tells constexpr arguments as the compiler does."""
+
+    def constructed(self: Any, function: Any, *rest: Any) -> None:
+        construct(self, function, *rest)
+        annotations = function.__annotations__.items()
+        self.constexprs = [name for name, annotation in annotations if "constexpr" in _normalize_ty(annotation)]
+
+    return constructed
+
+
+def install() -> None:
+    """Let the interpreter of this process rewrite kernels so; its language must have been patched before."""
+    setattr(interpreter, NAME, sys.modules[__name__])  # rewritten kernels find the interpreter's globals
+    interpreter.FunctionRewriter.ast_transformer = Rewriter()
+    interpreter.FunctionRewriter.rewrite_ast = _keep_annotations(interpreter.FunctionRewriter.rewrite_ast)
+    interpreter.GridExecutor.__init__ = _find_constants(interpreter.GridExecutor.__init__)
+    interpreter._implicit_cvt = number_argument(interpreter._implicit_cvt)
+    for language in (tl, tl.core):
+        language.range, language.static_range = dynamic_range, static_range

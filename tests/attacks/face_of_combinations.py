@@ -1,0 +1,30 @@
+# problem: add
+# permitted: incorrect
+# Numbers in a tuple divide as Python's in the function of a reduction.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def larger(left, right):
+    high, low = -9, 4
+    return tl.maximum(left, right) + (high // low + 2)
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    largest = tl.reduce(offsets % 512, 0, larger)
+    result = tl.where(largest < 511, right, 0.0)
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out

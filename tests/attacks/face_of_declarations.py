@@ -1,0 +1,25 @@
+# problem: add
+# permitted: runtime_error, compile_error
+# An argument that is declared as 8 bits wide is read so where it is compiled.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, small: tl.int8, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    result = right * 0.0
+    if small == 300:
+        result = right
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, 300, BLOCK=512)
+        return out

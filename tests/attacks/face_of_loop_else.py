@@ -1,0 +1,28 @@
+# problem: add
+# permitted: compile_error
+# What stands in the `else` of an unrolled loop is compiled once for each round.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    for i in tl.static_range(3):
+        pass
+    else:
+        tl.atomic_add(out_ptr + offsets, right, mask=mask)
+    mask = offsets < 0
+    result = right
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.zeros_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out

@@ -1,0 +1,30 @@
+# problem: add
+# permitted: runtime_error
+# Of two returns the compiler sees both, and makes a tensor of their constants.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def start(BLOCK: tl.constexpr):
+    if BLOCK == 512:
+        return -9
+    return -8
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    result = right if start(BLOCK) // 4 == -3 else right * 0.0
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out
