@@ -146,11 +146,21 @@ def test_every_wait_has_a_deadline_that_names_what_it_waits_for(collect, scripte
     assert f"the completion of turn 1 of {problem.name}" in row["invalid_reason"]
 
     class Stuck:
-        async def evaluate_async(self, *args, **kwargs):
+        def __init__(self, *running):
+            self.running = running
+
+        async def evaluate_async(self, *args, on_running, **kwargs):
+            for running in self.running:
+                on_running(running)
             await never()
 
-    (row,) = collect(scripted_engine(GOOD), judge=Stuck(), evaluate_timeout_s=0.02, retries=0).to_pylist()
-    assert f"the verdict on a kernel for {problem.name}" in row["invalid_reason"]
+    what = f"the verdict on a kernel for {problem.name}"
+    limits = {"evaluate_timeout_s": 0.02, "evaluate_wait_s": 0.03, "retries": 0}
+    (row,) = collect(scripted_engine(GOOD), judge=Stuck(True), **limits).to_pylist()
+    assert f"Waited 0.02 s for {what}" in row["invalid_reason"]
+    for progress in ((), (False,), (True, False)):
+        (row,) = collect(scripted_engine(GOOD), judge=Stuck(*progress), **limits).to_pylist()
+        assert f"Waited 0.03 s for a free slot for {what}" in row["invalid_reason"]
 
 
 def test_a_slow_episode_holds_up_nobody(collect, scripted_engine):

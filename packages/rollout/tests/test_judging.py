@@ -67,7 +67,7 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
         def __init__(self):
             self.go = asyncio.Event()
 
-        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None):
+        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
             await self.go.wait()
             return verdicts["correct"]
 
@@ -94,3 +94,36 @@ def test_the_least_recently_used_goes_first(problem, scripted_judge, verdicts):
 
     run(scene())
     assert [asked[1] for asked in inner.asked] == ["a", "b", "c", "b"]
+
+
+def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
+    class Queue:
+        def __init__(self):
+            self.go = asyncio.Event()
+
+        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+            self.tell = on_running
+            await self.go.wait()
+            return verdicts["correct"]
+
+    async def scene():
+        judge = CachedJudge(queue := Queue())
+        heard = [[], [], []]
+
+        async def ask(number):
+            asked = asyncio.ensure_future(
+                judge.evaluate_async(as_problem(problem), "k", on_running=heard[number].append)
+            )
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return asked
+
+        asked = [await ask(0), await ask(1)]
+        queue.tell(True)
+        asked.append(await ask(2))
+        queue.tell(False)
+        queue.go.set()
+        await asyncio.gather(*asked)
+        return heard
+
+    assert run(scene()) == [[False, True, False], [False, True, False], [True, False]]

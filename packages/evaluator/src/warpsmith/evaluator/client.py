@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
@@ -25,13 +27,25 @@ class _JudgeLostError(Exception):
     """The judge process died while a request was with it."""
 
 
+OnRunning = Callable[[bool], None]
+"""Hears True when the work on a request begins or goes on, and False when it waits for others to end."""
+
+
+@dataclass
+class _Owed:
+    """What one request is still to get: its answer, and meanwhile how it stands."""
+
+    answer: "Future[Verdict]"
+    on_running: OnRunning
+
+
 @dataclass
 class _Judge:
     """One running judge process and what it still owes answers to."""
 
     process: subprocess.Popen[bytes]
     channel: _native.Channel
-    waiting: dict[int, "Future[Verdict]"]
+    waiting: dict[int, _Owed]
     lock: threading.Lock
     dead: bool = False
     listener: threading.Thread | None = None
@@ -61,13 +75,13 @@ class _Judge:
         judge.listener.start()
         return judge
 
-    def ask(self, number: int, fields: dict[str, Any]) -> "Future[Verdict]":
+    def ask(self, number: int, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
         future: Future[Verdict] = Future()
         future.set_running_or_notify_cancel()  # an asyncio caller that gives up must not take the answer's place away
         with self.lock:
             if self.dead:
                 raise _JudgeLostError
-            self.waiting[number] = future
+            self.waiting[number] = _Owed(future, on_running)
             try:
                 protocol.send(self.channel, Kind.EVALUATE, fields)
             except _native.PeerClosed as error:
@@ -85,19 +99,25 @@ class _Judge:
             self._lost()
 
     def _hear(self, message: Message) -> None:
+        number = message.fields.integer("number")
+        if message.kind is Kind.PROGRESS:
+            with self.lock:
+                owed = self.waiting[number]
+            owed.on_running(message.fields.flag("running"))
+            return
         with self.lock:
-            future = self.waiting.pop(message.fields.integer("number"))
+            owed = self.waiting.pop(number)
         if message.kind is Kind.VERDICT:
-            future.set_result(Verdict.from_record(message.fields.mapping("verdict")))
+            owed.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
         else:
-            future.set_exception(_refusal(message.fields))
+            owed.answer.set_exception(_refusal(message.fields))
 
     def _lost(self) -> None:
         with self.lock:
             self.dead = True
             waiting, self.waiting = self.waiting, {}
-        for future in waiting.values():
-            future.set_exception(_JudgeLostError())
+        for owed in waiting.values():
+            owed.answer.set_exception(_JudgeLostError())
 
     def stop(self) -> None:
         """End the process; its listener must be gone before the interpreter is."""
@@ -187,7 +207,7 @@ class Evaluator:
         fields = self._request(problem, candidate, trials, seed, timeout_s)
         for _ in range(2):
             try:
-                return self._ask(fields).result()
+                return self._ask(fields, _nobody).result()
             except _JudgeLostError:
                 if self._closed:
                     break
@@ -201,12 +221,19 @@ class Evaluator:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
-        """As `evaluate`, for asyncio: many may be awaited at once; the judge runs as many as it has slots."""
+        """As `evaluate`, for asyncio: many may be awaited at once; the judge runs as many as it has slots.
+
+        Args:
+            on_running: called in this loop with True when the work begins or goes on, with False when it has to wait
+                for others. Until the first call, and after False, the evaluation stands in line.
+        """
         fields = self._request(problem, candidate, trials, seed, timeout_s)
+        told = _in_this_loop(on_running or _nobody)
         for _ in range(2):
             try:
-                future = await asyncio.to_thread(self._ask, fields)
+                future = await asyncio.to_thread(self._ask, fields, told)
                 return await asyncio.wrap_future(future)
             except _JudgeLostError:
                 if self._closed:
@@ -227,9 +254,10 @@ class Evaluator:
             "timeout_s": float(timeout_s or self.config.timeout_s),
         }
 
-    def _ask(self, fields: dict[str, Any]) -> "Future[Verdict]":
+    def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
+        on_running(False)
         number = next(self._numbers)
-        return self._living().ask(number, fields | {"number": number})
+        return self._living().ask(number, fields | {"number": number}, on_running)
 
     def _living(self) -> _Judge:
         """Return the running judge, starting one at first use or after the last one died."""
@@ -243,6 +271,22 @@ class Evaluator:
                 # Whoever forgets to close: the processes end with the interpreter or with this object all the same.
                 weakref.finalize(self, self._judge.stop)
             return self._judge
+
+
+def _nobody(running: bool) -> None:
+    """Hear how a request stands, for callers to whom it is one."""
+
+
+def _in_this_loop(listener: OnRunning) -> OnRunning:
+    """Return a function that has the running loop call `listener`, whichever thread calls it."""
+    loop = asyncio.get_running_loop()
+
+    def tell(running: bool) -> None:
+        # A loop that was closed has nobody left who waits.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(listener, running)
+
+    return tell
 
 
 def evaluate(problem: Problem, candidate: str, config: EvaluatorConfig | None = None, **options: Any) -> Verdict:

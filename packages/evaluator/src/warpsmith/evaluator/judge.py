@@ -40,19 +40,24 @@ PROBLEM_REMEDY: Final = "Mend the problem's source, make its tensors smaller, or
 
 
 class Floor:
-    """Lets evaluations run side by side, or one alone: what failed in company is tried again by itself."""
+    """Lets evaluations run side by side, or one alone: what failed in company is tried again by itself.
+
+    Nobody holds the others up for longer than they were told: then they go on, and that one has company.
+    """
 
     def __init__(self) -> None:
         self._state = threading.Condition()
         self._running = 0
         self._entered = 0
         self._alone = False
+        self._held_until = 0.0
 
     @contextmanager
     def shared(self) -> Iterator[Callable[[], bool]]:
         """Run side by side; yields a function that tells whether anybody else has run meanwhile."""
         with self._state:
-            self._state.wait_for(lambda: not self._alone)
+            while (seconds := self._held_for()) > 0:
+                self._state.wait(seconds)
             self._running += 1
             self._entered += 1
             already, ticket = self._running > 1, self._entered
@@ -64,17 +69,23 @@ class Floor:
                 self._state.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, seconds: float) -> Iterator[None]:
+        """Run with nobody beside: others are waited for at most `seconds`, and held up for as long again."""
         with self._state:
             self._state.wait_for(lambda: not self._alone)
             self._alone = True
-            self._state.wait_for(lambda: self._running == 0)
+            self._held_until = time.monotonic() + seconds
+            self._state.wait_for(lambda: self._running == 0, seconds)
+            self._held_until = time.monotonic() + seconds
         try:
             yield
         finally:
             with self._state:
                 self._alone = False
                 self._state.notify_all()
+
+    def _held_for(self) -> float:
+        return self._held_until - time.monotonic() if self._alone else 0.0
 
 
 class Judge:
@@ -87,8 +98,17 @@ class Judge:
         self.compiling = CompileService(self.machine)
         self.floor = Floor()
 
-    def evaluate(self, problem: Problem, source: str, *, trials: int, seed: int | None, timeout_s: float) -> Verdict:
-        """Return the verdict on one candidate.
+    def evaluate(
+        self,
+        problem: Problem,
+        source: str,
+        *,
+        trials: int,
+        seed: int | None,
+        timeout_s: float,
+        on_running: Callable[[bool], None] = lambda running: None,
+    ) -> Verdict:
+        """Return the verdict on one candidate; `on_running` hears when the work begins, and where it waits for others.
 
         Raises:
             EvaluatorError: the problem is bad, or a worker cannot be contained. Never for what a candidate does.
@@ -97,7 +117,7 @@ class Judge:
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
         started = time.monotonic()
         try:
-            evidence = _Run(self, request).in_company()
+            evidence = _Run(self, request, on_running).in_company()
         except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
             if is_the_problems_fault(error, config):
                 raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
@@ -153,18 +173,23 @@ class Request:
 class _Run:
     """One request: its attempts in company and, where that fails for reasons that company may explain, alone."""
 
-    def __init__(self, judge: Judge, request: Request) -> None:
+    def __init__(self, judge: Judge, request: Request, on_running: Callable[[bool], None]) -> None:
         self.judge = judge
         self.request = request
+        self.on_running = on_running
+        self.seconds_left = ATTEMPTS * request.config.timeout_s
 
     def in_company(self) -> Evidence:
         with self.judge.floor.shared() as had_company:
+            self.on_running(True)
             try:
                 return self._with_spare_attempt()
             except TransientError as error:
                 if not error.killed and not had_company():
                     return error.evidence
-        with self.judge.floor.alone():
+        self.on_running(False)
+        with self.judge.floor.alone(self.request.config.timeout_s):
+            self.on_running(True)
             return self._alone()
 
     def _alone(self) -> Evidence:
@@ -216,10 +241,18 @@ class _Run:
         compiling = CompileRun(self.judge.compiling, self.request.source)
         try:
             run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
-            return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
+            return self._conducted(run, compiling)
         finally:
             compiling.close()
             worker.close()
+
+    def _conducted(self, run: CandidateRun, compiling: CompileRun) -> Evidence:
+        """Run the candidate once. What all attempts take together is bounded, whyever there are several."""
+        run.seconds_left = given = min(run.seconds_left, self.seconds_left)
+        try:
+            return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
+        finally:
+            self.seconds_left -= given - run.seconds_left
 
 
 def verdict_of(evidence: Evidence, seconds: float) -> Verdict:
@@ -274,7 +307,7 @@ class Service:
         number = fields.integer("number")
         wait = time.monotonic() - arrived
         try:
-            verdict = self._evaluate(fields)
+            verdict = self._evaluate(fields, number)
             verdict = replace(verdict, seconds=replace(verdict.seconds, wait=wait))
             self._send(Kind.VERDICT, {"number": number, "verdict": verdict.to_record()})
         except WarpsmithError as error:
@@ -282,7 +315,7 @@ class Service:
         except Exception as error:  # noqa: BLE001  (a fault of the judge's own must reach the client as `invalid`)
             self._send(Kind.VERDICT, {"number": number, "verdict": _own_fault(error).to_record()})
 
-    def _evaluate(self, fields: wire.Fields) -> Verdict:
+    def _evaluate(self, fields: wire.Fields, number: int) -> Verdict:
         problem = Problem(fields.text("name"), fields.text("problem"))
         seed = fields.value("seed")
         return self._judge.evaluate(
@@ -291,6 +324,7 @@ class Service:
             trials=fields.integer("trials"),
             seed=seed if isinstance(seed, int) else None,
             timeout_s=fields.number("timeout_s"),
+            on_running=lambda running: self._send(Kind.PROGRESS, {"number": number, "running": running}),
         )
 
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -65,6 +66,7 @@ class Worker:
         self._pidfd = -1
         self._output_fd = -1
         self._delay_when_taken: float | None = None
+        self._peak_when_taken = 0
 
     def born(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
         self.pid, self.tier, self._pidfd, self._output_fd = pid, tier, pidfd, output_fd
@@ -125,9 +127,22 @@ class Worker:
         ticks = sum(int(value) for value in status.rpartition(")")[2].split()[11:15])
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def used_bytes(self) -> int:
+        """Return the most memory that the worker has held at once since it was taken, or 0 once it is gone."""
+        return max(self._peak_bytes() - self._peak_when_taken, 0)
+
+    def _peak_bytes(self) -> int:
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return 0
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status, flags=re.MULTILINE)
+        return int(found[1]) << 10 if found else 0
+
     def taken(self) -> None:
-        """Count the time without a processor from now on: what the worker's start lacked is not its user's loss."""
+        """Count the time without a processor, and the memory, from now on: the worker's start is not its user's."""
         self._delay_when_taken = self._run_delay()
+        self._peak_when_taken = self._peak_bytes()
 
     def _run_delay(self) -> float | None:
         """Return for how long the worker's first thread was ready to run and others had the processors.

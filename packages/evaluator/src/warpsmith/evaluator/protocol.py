@@ -24,6 +24,7 @@ class Kind(IntEnum):
     EVALUATE = 3
     VERDICT = 4
     REFUSED = 5
+    PROGRESS = 6
     # judge and zygote
     FORK = 16
     FORKED = 17

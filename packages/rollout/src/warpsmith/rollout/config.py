@@ -62,7 +62,13 @@ class EvaluationConfig(_Section):
         description="Server: environment variable that holds the token; the token itself stands in no file.",
     )
     deadline_s: float = Field(
-        default=120.0, gt=0, description="Ray, server: deadline of one verdict, its retries included."
+        default=120.0,
+        gt=0,
+        description="Ray: deadline of one evaluation, from when an actor has a free slot for it. "
+        "Server: deadline of one verdict, waiting and retries included.",
+    )
+    wait_s: float = Field(
+        default=3600.0, gt=0, description="Ray: how long one evaluation may stand in line for a slot of an actor."
     )
     retries: int = Field(
         default=2, ge=0, le=10, description="Ray, server: times a lost or `invalid` evaluation is asked elsewhere."
@@ -113,7 +119,12 @@ class RolloutConfig(_Section):
     max_consecutive_failures: int = Field(default=2, ge=1, description="Turns of score 0 in a row that end an episode.")
     concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
-    evaluate_timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one evaluation, waiting included.")
+    evaluate_timeout_s: float = Field(
+        default=180.0, gt=0, description="Deadline of one evaluation, from when the judge has a free slot for it."
+    )
+    evaluate_wait_s: float = Field(
+        default=3600.0, gt=0, description="How long one evaluation may stand in line for a slot of the judge."
+    )
     candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
     retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
     trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")

@@ -14,7 +14,7 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.deadlines import within
+from warpsmith.rollout.deadlines import Progress, within, within_phases
 from warpsmith.rollout.engines.base import Completion, Engine, Sampling
 from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, PromptTooLongError
 from warpsmith.rollout.extract import extract_kernel
@@ -217,11 +217,16 @@ async def _judge(around: Surroundings, problem: ProblemRow, turn: _Turn) -> None
 
 
 async def _evaluated(around: Surroundings, problem: ProblemRow, kernel: str) -> Verdict:
-    config = around.config
+    config, progress = around.config, Progress()
     request = around.judge.evaluate_async(
-        as_problem(problem), kernel, trials=config.trials, timeout_s=config.candidate_timeout_s
+        as_problem(problem),
+        kernel,
+        trials=config.trials,
+        timeout_s=config.candidate_timeout_s,
+        on_running=progress.set,
     )
-    return await within(config.evaluate_timeout_s, request, f"the verdict on a kernel for {problem.name}")
+    what = f"the verdict on a kernel for {problem.name}"
+    return await within_phases(config.evaluate_wait_s, config.evaluate_timeout_s, progress, request, what)
 
 
 def _finished_rows(episode: _Episode) -> list[Row]:

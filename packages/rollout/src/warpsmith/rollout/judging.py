@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,14 +11,46 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 
+OnRunning = Callable[[bool], None]
+
 
 class Judge(Protocol):
     """Whoever judges candidates: `warpsmith.evaluator.Evaluator`, or a cache in front of it."""
 
     async def evaluate_async(
-        self, problem: Problem, candidate: str, *, trials: int | None = None, timeout_s: float | None = None
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
-        """Return the verdict on one candidate."""
+        """Return the verdict on one candidate.
+
+        `on_running` hears in the caller's loop when the work begins or goes on (True) and when it stands in line.
+        """
+
+
+class _Running:
+    """An evaluation that several may wait for: each hears how it stands, whenever it came."""
+
+    def __init__(self) -> None:
+        self.verdict: asyncio.Future[Verdict]
+        self._running = False
+        self._listeners: list[OnRunning] = []
+
+    def tell(self, running: bool) -> None:
+        self._running = running
+        for listener in self._listeners:
+            listener(running)
+
+    def join(self, listener: OnRunning | None) -> "asyncio.Future[Verdict]":
+        if listener is not None:
+            self._listeners.append(listener)
+            listener(self._running)
+        # Shielded: who asked first may give up while others wait for the same verdict.
+        return asyncio.shield(self.verdict)
 
 
 class CachedJudge:
@@ -35,12 +68,18 @@ class CachedJudge:
         self._judge = judge
         self._capacity = capacity
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
-        self._running: dict[str, asyncio.Future[Verdict]] = {}
+        self._running: dict[str, _Running] = {}
         self.hits = 0
         self.misses = 0
 
     async def evaluate_async(
-        self, problem: Problem, candidate: str, *, trials: int | None = None, timeout_s: float | None = None
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
         """Return the kept verdict with `cached` set and no time spent, or a new one."""
         key = _key(problem, candidate, trials)
@@ -50,27 +89,29 @@ class CachedJudge:
             return self._hit(known)
         running = self._running.get(key)
         if running is not None:
-            verdict = await asyncio.shield(running)
+            verdict = await running.join(on_running)
             if verdict.status != "invalid":
                 return self._hit(verdict)
-        return await self._judged(key, problem, candidate, trials, timeout_s)
+        self.misses += 1
+        return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running)
 
     def _hit(self, verdict: Verdict) -> Verdict:
         self.hits += 1
         return replace(verdict, cached=True, seconds=replace(verdict.seconds, compile=0.0, wait=0.0, evaluate=0.0))
 
-    async def _judged(
+    def _begun(
         self, key: str, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
-    ) -> Verdict:
-        self.misses += 1
-        # A task of its own: who asked first may give up while others wait for the same verdict.
-        task = asyncio.ensure_future(self._judge.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s))
-        self._running[key] = task
-        task.add_done_callback(lambda done: self._finished(key, done))
-        return await asyncio.shield(task)
+    ) -> _Running:
+        running = self._running[key] = _Running()
+        running.verdict = asyncio.ensure_future(
+            self._judge.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell)
+        )
+        running.verdict.add_done_callback(lambda done: self._finished(key, done))
+        return running
 
     def _finished(self, key: str, done: "asyncio.Future[Verdict]") -> None:
-        if self._running.get(key) is done:
+        running = self._running.get(key)
+        if running is not None and running.verdict is done:
             del self._running[key]
         if done.cancelled() or done.exception() is not None or done.result().status == "invalid":
             return

@@ -13,7 +13,9 @@ from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.actors import answered
 from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.deadlines import Progress, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
+from warpsmith.rollout.judging import OnRunning
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -40,11 +42,24 @@ class EvaluatorActor:
         return str(ray.get_runtime_context().get_node_id())
 
     async def evaluate(
-        self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
+        self,
+        problem: Problem,
+        candidate: str,
+        trials: int | None,
+        timeout_s: float | None,
+        limits: tuple[float, float],
     ) -> dict[str, Any]:
-        """Return the record of the verdict; see `Evaluator.evaluate`."""
-        verdict = await self._evaluator.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
-        return verdict.to_record()
+        """Return the record of the verdict; see `Evaluator.evaluate`.
+
+        Raises:
+            DeadlinePassedError: it stood in line, or the work on it took, for as many seconds as `limits` says.
+        """
+        progress, (wait_s, work_s) = Progress(), limits
+        request = self._evaluator.evaluate_async(
+            problem, candidate, trials=trials, timeout_s=timeout_s, on_running=progress.set
+        )
+        what = f"a verdict of the evaluator actors on a kernel for {problem.name}"
+        return (await within_phases(wait_s, work_s, progress, request, what)).to_record()
 
 
 @dataclass(eq=False)
@@ -110,24 +125,36 @@ class RayJudge:
         self._kill_all()
 
     async def evaluate_async(
-        self, problem: Problem, candidate: str, *, trials: int | None = None, timeout_s: float | None = None
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
         """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
 
+        `on_running` hears nothing: the deadlines of standing in line and of the work are kept here and in the actor.
+
         Raises:
             BadProblemError: the problem itself cannot be judged.
-            DeadlinePassedError: no verdict came within `deadline_s`.
+            DeadlinePassedError: the work on it took `deadline_s`, or it stood in line for `wait_s`.
             JudgeUnavailableError: every actor died more often than it may.
         """
         try:
-            async with asyncio.timeout(self.config.deadline_s):
+            async with asyncio.timeout(self._in_all_s):
                 return await self._judged(problem, candidate, trials, timeout_s)
         except TimeoutError:
             raise DeadlinePassedError(
-                f"Waited {self.config.deadline_s:g} s for a verdict of the evaluator actors on a kernel for "
+                f"Waited {self._in_all_s:g} s for a verdict of the evaluator actors on a kernel for "
                 f"{problem.name}; it did not come.",
-                "Raise evaluation.deadline_s, or give more actors or cores.",
+                "Raise evaluation.wait_s, or give more actors or cores.",
             ) from None
+
+    @property
+    def _in_all_s(self) -> float:
+        return self.config.wait_s + self.config.deadline_s
 
     async def _judged(self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None) -> Verdict:
         causes: list[str] = []
@@ -153,9 +180,10 @@ class RayJudge:
     async def _asked(
         self, member: _Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
     ) -> Verdict:
-        call = member.actor.evaluate.remote(problem, candidate, trials, timeout_s)
+        limits = self.config.wait_s, self.config.deadline_s
+        call = member.actor.evaluate.remote(problem, candidate, trials, timeout_s, limits)
         try:
-            record = await answered(call, self.config.deadline_s, member.name, "to judge a candidate")
+            record = await answered(call, self._in_all_s, member.name, "to judge a candidate")
         except ActorFailedError as error:
             return invalid(error.message)
         return Verdict.from_record(record)

@@ -8,6 +8,7 @@ from warpsmith.evaluator import Client, IsolationUnavailableError, ServerError, 
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
 from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.judging import OnRunning
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,9 +48,19 @@ class ServerJudge:
         self._client.close()
 
     async def evaluate_async(
-        self, problem: Problem, candidate: str, *, trials: int | None = None, timeout_s: float | None = None
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
-        """Return a server's verdict; see `Client.evaluate_async`."""
+        """Return a server's verdict; see `Client.evaluate_async`.
+
+        `on_running` hears nothing: `deadline_s` counts from the request on, and who waits has a place in the server's
+        bounded queue.
+        """
         return await self._client.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
 
     def _look(self) -> None:
