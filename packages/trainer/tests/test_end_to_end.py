@@ -192,6 +192,10 @@ def test_grpo_writes_turns_credits_and_steps(grpo_run: tuple[Path, Path, str]) -
     assert "=== Final Trajectory Summary" in said
     summary = json.loads((run / "summary.json").read_text())["held_out"]
     assert summary["before"]["trajectories"] == summary["after"]["trajectories"] == 2
+    assert summary["before"]["seconds"] > 0
+    low, high = summary["interval"]["solved_rate"]
+    assert -1 <= low <= summary["after"]["solved_rate"] - summary["before"]["solved_rate"] <= high <= 1
+    assert "Held out, gain: solved" in said
 
 
 def test_a_resumed_grpo_run_is_the_run_that_was_not_stopped(grpo_run: tuple[Path, Path, str], tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Multi-turn GRPO: collect, write the turns, credit, write the credits, train, sync, probe, write the step."""
 
 import io
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from warpsmith.policy.loading import Policy
 from warpsmith.records.schema import credits_batch
+from warpsmith.trainer import heldout
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.control import RunControl
@@ -160,29 +160,37 @@ class _Grpo:
 
     # Before and after ------------------------------------------------------------------------------------------------
 
-    def _held_out(self, when: str, progress: Progress) -> None:
+    def _held_out(self, when: heldout.When, progress: Progress) -> None:
         """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
         if not self.config.held_out.problems:
             return
         figures = self.ranks.shared(lambda: self._held_out_figures(when, progress.step))
         if self.ranks.drives:
-            _add_to_summary(self.config.run.dir / "summary.json", when, progress.step, figures)
+            heldout.keep_figures(self.config.run.dir, when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 
-    def _held_out_figures(self, when: str, step: int) -> dict[str, float]:
+    def _held_out_figures(self, when: heldout.When, step: int) -> dict[str, float]:
         session = self._driving()
         section = self.config.held_out
         began = time.monotonic()
         table = session.collect(
             session.held_out,
             section.samples,
-            label=f"held-out/{when}",
+            label=heldout.label(when),
             seed=section.seed,
             role="held_out",
             after_step=step,
         )
         return {**batch_figures(table), "seconds": time.monotonic() - began}
+
+    def _say_gain(self) -> None:
+        gain = heldout.keep_gain(self.config.run.dir) if self.ranks.drives else None
+        if gain is not None:
+            self.bar.say(
+                f"Held out, gain: solved {gain.first:.1%} -> {gain.second:.1%}, {gain.difference:+.1%}, 95 % interval "
+                f"{gain.low:+.1%} to {gain.high:+.1%} over {gain.problems} problems"
+            )
 
     def _end(self, progress: Progress) -> None:
         self.control.save(progress)
@@ -192,6 +200,7 @@ class _Grpo:
             return
         if self.config.held_out.after:
             self._held_out("after", progress)
+            self._say_gain()
         if self.config.checkpoint.export_final:
             export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
         self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
@@ -255,13 +264,3 @@ def _as_stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return sink.getvalue()
-
-
-def _add_to_summary(path: Path, when: str, step: int, figures: Mapping[str, float]) -> None:
-    """Put the figures beside those of the other evaluation; the file is replaced whole."""
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    found.setdefault("held_out", {})[when] = dict(figures)
-    found[f"{when}_step"] = step
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)

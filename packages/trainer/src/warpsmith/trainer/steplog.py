@@ -34,6 +34,7 @@ class StepLog:
         self._writer = writer
         self._title = run.title
         plain = config.model_dump(mode="json")
+        run.dir.mkdir(parents=True, exist_ok=True)
         (run.dir / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         self._wandb = _start_wandb(run, wandb, plain)
 

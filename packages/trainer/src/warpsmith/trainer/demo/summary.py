@@ -8,10 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.evaluation import EvaluationResult, compare, solved_shares, summarise
+from warpsmith.trainer.heldout import held_out_rows
 
 Row = Mapping[str, Any]
 
@@ -33,11 +32,8 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
     Raises:
         UsageError: one of the two evaluations is not in the records.
     """
-    reader = RunReader(run_dir)
-    turns = reader.table("turns", latest=True)
-    held_out = turns.filter(pc.equal(turns["role"], "held_out")).to_pylist()
-    before, after = (_of(held_out, when) for when in ("before", "after"))
-    steps = reader.table("steps", latest=True).to_pylist()
+    before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")
+    steps = RunReader(run_dir).table("steps", latest=True).to_pylist()
     return {
         "held_out": held_out_summary(before, after),
         "note": _note(before),
@@ -62,10 +58,6 @@ def held_out_summary(before: Sequence[Row], after: Sequence[Row]) -> dict[str, A
             "problems": gain.problems,
         },
     }
-
-
-def _of(rows: Sequence[Row], when: str) -> list[Row]:
-    return [row for row in rows if row["group"].startswith(f"held-out/{when}/")]
 
 
 def _rates(result: EvaluationResult, rows: Sequence[Row]) -> dict[str, Any]:
