@@ -2,13 +2,14 @@
 
 import random
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 import torch
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.evaluation import told_seeds
 from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
@@ -315,3 +316,11 @@ def test_without_such_inputs_a_redrawn_trial_is_a_fresh_one(session_of, inputs):
     session = session_of(problem("return x * 2", inputs))
     came_about, _ = prepared(session, Trial("redrawn", new_memory=True), None, random.Random(1))
     assert came_about == Trial(new_memory=True)
+
+
+def test_seeds_that_a_candidate_is_told_follow_the_secret_and_do_not_repeat():
+    first, again, other = (list(islice(told_seeds(secret), 100)) for secret in (5, 5, 6))
+    assert first == again
+    assert not set(first) & set(other)
+    assert len(set(first)) == 100
+    assert max(first) < 1 << 48

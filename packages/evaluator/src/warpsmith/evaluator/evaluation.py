@@ -1,5 +1,7 @@
 """One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
 
+import hashlib
+import itertools
 import random
 import re
 import time
@@ -98,6 +100,16 @@ class TransientError(Exception):
         self.killed = killed
 
 
+def told_seeds(secret: int) -> Iterator[int]:
+    """Yield seeds of 48 bits that a candidate may know: they tell nothing of `secret`, of 256 bits, or of one another.
+
+    The judge's own generator is none to be shown: a few hundred of its numbers give away all the others.
+    """
+    key = secret.to_bytes(32, "little")
+    for number in itertools.count():
+        yield int.from_bytes(hashlib.blake2b(number.to_bytes(8, "little"), digest_size=6, key=key).digest(), "little")
+
+
 class CandidateRun:
     """One candidate against one reference session."""
 
@@ -121,6 +133,7 @@ class CandidateRun:
         self.inputs: tuple[Placed, _native.Buffer] | None = None
         self.answers: tuple[Placed, _native.Buffer] | None = None
         self.buffer_names: set[str] = set()
+        self.told_seeds: Iterator[int] = iter(())
 
     def conduct(self, count: int, rng: random.Random, compiling: CompileRun) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
@@ -129,6 +142,7 @@ class CandidateRun:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
         suspect: _SuspectError | None = None
+        self.told_seeds = told_seeds(rng.getrandbits(256))
         try:
             self._load()
             previous: bytes | None = None
@@ -138,12 +152,12 @@ class CandidateRun:
             for number, wanted in enumerate(planned):
                 trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
                 if trial.reshaped:
-                    if self._try_other_shapes(trial, answer, rng):
+                    if self._try_other_shapes(trial, answer):
                         continue
                     as_sampled = replace(wanted, reshaped=False)
                     trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
                 previous = bytes(memoryview(self.session.inputs_buffer))
-                self._try(trial, answer, rng, traced=number == last)
+                self._try(trial, answer, traced=number == last)
                 compiling.start(list(self.launches.values()))
             compiling.settle(list(self.launches.values()))
             self._replay_without_kernels(rng)
@@ -182,9 +196,9 @@ class CandidateRun:
             self.evidence.flags.add("missing_buffers")
 
     @_claims()
-    def _try(self, trial: Trial, answer: Answer, rng: random.Random, *, traced: bool) -> None:
+    def _try(self, trial: Trial, answer: Answer, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
-        done = self._call(trial, answer, rng, traced=traced)
+        done = self._call(trial, answer, traced=traced)
         self.evidence.trials += 1
         self._check_rules(done)
         if traced:
@@ -195,7 +209,7 @@ class CandidateRun:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
             raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
 
-    def _try_other_shapes(self, trial: Trial, answer: Answer, rng: random.Random) -> bool:
+    def _try_other_shapes(self, trial: Trial, answer: Answer) -> bool:
         """Run a trial of other shapes: what raises there, after the sample's shapes went well, is right only for these.
 
         What it launches need not be compiled: it is no launch of the problem's own shapes.
@@ -205,7 +219,7 @@ class CandidateRun:
         """
         self.compiles = False
         try:
-            self._try(trial, answer, rng, traced=False)
+            self._try(trial, answer, traced=False)
         except CandidateFailedError as error:
             failure = error.failure
             if failure.status != "runtime_error" or failure.category in _NO_MISTAKES:
@@ -252,9 +266,7 @@ class CandidateRun:
         if not launches:
             raise self._no_kernel()
 
-    def _call(
-        self, trial: Trial, answer: Answer, rng: random.Random, *, ghost: bool = False, traced: bool = False
-    ) -> wire.Fields:
+    def _call(self, trial: Trial, answer: Answer, *, ghost: bool = False, traced: bool = False) -> wire.Fields:
         """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
         inputs, fresh_inputs = self._input_arena(trial.new_memory)
         answers, fresh_answers = self._answer_arena(answer)
@@ -268,7 +280,7 @@ class CandidateRun:
             "answer": self.answers[0].tree,
             "answers_bytes": self.answers[0].size,
             "fresh": ["inputs"] * fresh_inputs + ["answers"] * fresh_answers,
-            "seed": rng.getrandbits(48),
+            "seed": next(self.told_seeds),
             "ghost": ghost,
             "trace": traced,
         }
@@ -344,7 +356,7 @@ class CandidateRun:
         answer = self.session.answer(rng.getrandbits(48))
         errors = self.evidence.max_abs_error, self.evidence.mismatched_fraction
         try:
-            done = self._call(Trial(), answer, rng, ghost=True)
+            done = self._call(Trial(), answer, ghost=True)
             right = not form_mismatch(done.value("output"), answer.output) and not self._judge(answer)
         except (CandidateFailedError, WireError):
             right = False
@@ -373,6 +385,9 @@ class CandidateRun:
         try:
             wrong = self._replayed(worker, answer)
         except CandidateFailedError as error:
+            # Only what the replay itself could not perform speaks against the trace; slowness and the like do not.
+            if error.failure.status != "runtime_error" or error.failure.category in _RESOURCES:
+                raise
             wrong = error.failure.message
         finally:
             worker.close()
@@ -536,6 +551,7 @@ class CandidateRun:
 
 
 _RESTRICTION: Final = re.compile(r"^.{0,60}must be (a power of (2|two)|16-byte aligned)")
+_RESOURCES: Final = frozenset({"timeout", "out_of_memory"})
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
