@@ -7,6 +7,7 @@ that a sum without atomics, or a value taken from the program before, would come
 from typing import Any, Final
 
 import numpy as np
+from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 from triton.runtime import interpreter
 
 _NOBODY: Final = 0
@@ -76,7 +77,7 @@ def shuffle_programs() -> None:
     """Let the interpreter of this process run each launch's programs in an order that nobody can know."""
     builder = interpreter.InterpreterBuilder
     set_size, set_index = builder.set_grid_dim, builder.set_grid_idx
-    generator = np.random.default_rng()  # seeded by the kernel, after the fork
+    generator = default_rng()  # seeded by the kernel, after the fork
 
     def set_grid_dim(self: Any, *sizes: int) -> None:
         set_size(self, *sizes)

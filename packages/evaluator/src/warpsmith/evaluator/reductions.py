@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 from triton.runtime import interpreter
 
 from warpsmith.evaluator.meaning import UnclearMeaningError
@@ -98,7 +99,7 @@ def _rows(combine: Combine, lines: Arrays) -> Arrays:
 
 def _other_order(length: int) -> Any:
     """Return a random order that is not the first."""
-    order = np.random.default_rng().permutation(length)
+    order = default_rng().permutation(length)
     return order if (order[1:] < order[:-1]).any() else order[::-1]
 
 
