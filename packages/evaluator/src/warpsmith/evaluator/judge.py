@@ -31,6 +31,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
+from warpsmith.evaluator.zygote import ROLES
 from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
@@ -201,14 +202,18 @@ class _Run:
         return evidence
 
     def _with_spare_attempt(self) -> Evidence:
-        """Try again once when a worker of ours is lost: a reference killed from outside, a zygote that died."""
-        for _ in range(ATTEMPTS - 1):
+        """Try again once when a worker of ours is lost, and once more for each zygote: they can die one by one."""
+        zygotes, spare = len(ROLES), ATTEMPTS - 1
+        while True:
             try:
                 return self._attempt()
             except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError) as error:
-                if computed_to_the_end(error, self.request.config):
+                if isinstance(error, WorkerDiedError) and error.lost_with_zygote and zygotes:
+                    zygotes -= 1
+                elif spare and not computed_to_the_end(error, self.request.config):
+                    spare -= 1
+                else:
                     raise
-        return self._attempt()
 
     def _attempt(self) -> Evidence:
         references, key = self.judge.references, self.request.problem.key

@@ -37,6 +37,11 @@ class WorkerDiedError(Exception):
         self.ended = ended
         self.out_of_memory = out_of_memory
 
+    @property
+    def lost_with_zygote(self) -> bool:
+        """Whether the worker ended because the process that forks workers did."""
+        return self.ended is None
+
 
 class WorkerTimeoutError(Exception):
     """A worker gave no answer before the deadline.
@@ -63,6 +68,7 @@ class Worker:
         self.pid = 0
         self.ended: Future[_native.Exit | None] = Future()
         self.out_of_memory = False
+        self.orphaned = False
         self._pidfd = -1
         self._output_fd = -1
         self._delay_when_taken: float | None = None
@@ -73,7 +79,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return not self.ended.done()
+        return not self.orphaned and not self.ended.done()
 
     def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
         """Send one message; WorkerDiedError or WorkerTimeoutError as for `receive`."""
@@ -168,7 +174,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process; whoever waits for its answer learns that it died."""
-        if self._pidfd >= 0 and self.alive:
+        if self._pidfd >= 0 and not self.ended.done():
             _native.kill(self._pidfd)
 
     def close(self) -> None:
@@ -299,6 +305,9 @@ class Zygote:
             self.dead = True
             pending, self.pending = self.pending, {}
             workers, self.workers = self.workers, {}
+        # All are marked before the first is told of: whoever tries again is then given none of the others.
+        for worker in workers.values():
+            worker.orphaned = True
         for request in pending.values():
             request.born.set_exception(WorkerDiedError(request.worker.role, None))
         for worker in workers.values():
