@@ -10,7 +10,14 @@ import typer
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
-from warpsmith.trainer.launch.launcher import choose_accelerator, default_processes, is_rank, launch, without_local_rank
+from warpsmith.trainer.launch.launcher import (
+    choose_accelerator,
+    default_processes,
+    demo_processes,
+    is_rank,
+    launch,
+    without_local_rank,
+)
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -99,6 +106,10 @@ def demo(
     out: Annotated[Path | None, typer.Option("--out", help="Directory to make; runs/demo-TIME by default.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
     resume: Resume = False,
+    num_processes: Annotated[
+        int | None,
+        typer.Option("--num-processes", min=1, help="Ranks; one an NVIDIA device, or two, by default."),
+    ] = None,
     set_sft: SetSft = None,
     set_grpo: SetGrpo = None,
 ) -> None:
@@ -113,6 +124,7 @@ def demo(
         grpo,
         out or new_directory(),
         seed=seed,
+        processes=num_processes or demo_processes(),
         sft_overrides=tuple(set_sft or ()),
         grpo_overrides=tuple(set_grpo or ()),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from warpsmith.policy.config import TinySettings
 from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
@@ -28,6 +28,7 @@ class DemoSettings:
         out: directory of everything the demo writes: `policy`, `sft`, `grpo`, `summary.json`, `report.html`.
         seed: seed of the model, of the problems and of both runs.
         sft_overrides, grpo_overrides: `table.key=value`, as for the two commands.
+        processes: ranks of both runs.
         tiny: sizes of the model that is made.
     """
 
@@ -37,6 +38,7 @@ class DemoSettings:
     seed: int = 0
     sft_overrides: tuple[str, ...] = ()
     grpo_overrides: tuple[str, ...] = ()
+    processes: int = 1
     tiny: TinySettings = field(default_factory=TinySettings)
 
 
@@ -61,9 +63,9 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
     with phases.phase("policy", "train a tokenizer, make a small decoder"):
         _make_policy(settings, grpo)
     with phases.phase("sft", "warm the policy on generated problems with known solutions"):
-        _run("sft", settings.sft, settings.out / "sft", sft, resume)
+        _run("sft", settings, sft, resume)
     with phases.phase("grpo", "train it by multi-turn GRPO against the evaluator"):
-        _run("grpo", settings.grpo, settings.out / "grpo", grpo, resume)
+        _run("grpo", settings, grpo, resume)
     with phases.phase("summary", "compare held-out problems before and after, write the report"):
         summary = _conclude(settings.out, phases)
     told = json.loads(summary.read_text(encoding="utf-8"))
@@ -114,12 +116,15 @@ def _corpus(sft: SftConfig, seed: int) -> list[str]:
     return [message["content"] for chat in chats for message in chat]
 
 
-def _run(command: str, config: Path, out: Path, overrides: Sequence[str], resume: bool) -> None:
+def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Sequence[str], resume: bool) -> None:
     """Run a command's ranks to the end, unless an interrupted demo has."""
+    config, out = {"sft": settings.sft, "grpo": settings.grpo}[command], settings.out / command
     if (out / "final_model").exists():
         return
     again = ["--resume"] if resume and (out / "checkpoints").exists() else []
-    code = launch([command, str(config), *(part for item in overrides for part in ("--set", item)), *again], 1)
+    code = launch(
+        [command, str(config), *(part for item in overrides for part in ("--set", item)), *again], settings.processes
+    )
     if code:
         raise LaunchError(
             f"The {command} run ended with code {code}; its own message stands above.", "Mend that first."

@@ -79,10 +79,22 @@ def default_processes() -> int:
     return max(1, len([node for node in Path("/dev").glob("nvidia*") if node.name[6:].isdigit()]))
 
 
+def demo_processes() -> int:
+    """Return the number of ranks of the demo: as `default_processes`, but two where there are cores alone.
+
+    A model that is tiny gains nothing from a second thread, and almost half from a second rank.
+    """
+    return default_processes() if _has_nvidia() else min(2, len(os.sched_getaffinity(0)))
+
+
 def choose_accelerator() -> None:
     """Set DS_ACCELERATOR to cpu where there is no NVIDIA device and nobody has set it."""
-    if not Path("/dev/nvidiactl").exists():
+    if not _has_nvidia():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
+
+
+def _has_nvidia() -> bool:
+    return Path("/dev/nvidiactl").exists()
 
 
 def _environment() -> dict[str, str]:
