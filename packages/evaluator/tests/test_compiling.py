@@ -55,6 +55,8 @@ def test_shared_memory_beyond_the_chip_is_told_apart(tmp_path):
     assert compiled(source, tmp_path, small)["tf32"]
     exact = source.replace("tl.load(b + p))", 'tl.load(b + p), input_precision="ieee")')
     assert not compiled(exact, tmp_path, small)["tf32"]
+    thrice = source.replace("tl.load(b + p))", 'tl.load(b + p), input_precision="tf32x3")')
+    assert not compiled(thrice, tmp_path, small)["tf32"]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_what_could_run_python_at_compile_time_is_refused_by_name(body, what):
     [
         (kernel("pass", head="@os.system('x')\n@triton.jit"), "decorator"),
         (kernel("pass", head="@triton.constexpr_function\n@triton.jit"), "decorator"),
+        (kernel("pass", head="@triton.jit(do_not_specialize=['x'])"), "without arguments"),
+        (kernel("pass", head="@triton.jit(None)"), "without arguments"),
         (kernel("pass", arguments="x=os.getpid()"), "default"),
         (kernel("pass", arguments="x: os.getpid()"), "annotation"),
         (kernel("pass", arguments="*x"), "args"),
@@ -157,6 +159,10 @@ def test_decorators_that_choose_launches_are_stripped():
     found = extract(kernel("tl.store(x, 1.0)", head=head))
     assert "autotune" not in found.source
     assert "getpid" not in found.source
+
+
+def test_the_decorator_may_be_called_without_arguments():
+    assert extract(kernel("tl.store(x, 1.0)", head="@triton.jit()")).kernels == ("k",)
 
 
 def test_aliases_are_followed():

@@ -207,7 +207,10 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
 
 def has_tf32_dot(ttir: str) -> bool:
     """Whether the intermediate code holds a dot of float32 operands that runs in TF32."""
-    return any("inputPrecision = tf32" in line and "xf32>" in line.partition(" : ")[2] for line in ttir.splitlines())
+    return any(_TF32.search(line) and "xf32>" in line.partition(" : ")[2] for line in ttir.splitlines())
+
+
+_TF32: Final = re.compile(r"inputPrecision = tf32\b")
 
 
 def clean(message: str) -> str:

@@ -335,6 +335,13 @@ def _check_decorator(decorator: ast.expr, function: ast.FunctionDef, module: _Mo
             "Only triton.jit, triton.autotune and triton.heuristics are allowed on a kernel.",
             decorator.lineno,
         )
+    if name == "triton.jit" and isinstance(decorator, ast.Call) and (decorator.args or decorator.keywords):
+        raise ExtractionError(
+            f"kernel {function.name} has the decorator {ast.unparse(decorator)[:80]}, whose arguments change what is "
+            "compiled and not what is interpreted.",
+            "Write @triton.jit without arguments.",
+            decorator.lineno,
+        )
 
 
 def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
