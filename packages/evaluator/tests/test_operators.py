@@ -87,3 +87,17 @@ def test_each_result_is_shown_to_the_dtype_check():
     with Watched(watch(on_dtype=lambda tensor: seen.append(tensor.dtype))):
         torch.zeros(2).to(torch.bfloat16)
     assert torch.bfloat16 in seen
+
+
+def test_a_number_may_be_added_to_a_counter_alone():
+    counter, other = torch.tensor(0), torch.tensor(0)
+    operators = watch()
+    operators.counters = frozenset({counter.data_ptr()})
+    with Watched(operators):
+        counter.add_(1)
+        counter += 1
+    assert operators.refused == {}
+    with Watched(operators):
+        other.add_(1)
+        counter.add_(other)
+    assert operators.refused == {"aten::add_": 2}

@@ -16,7 +16,7 @@ from warpsmith.evaluator import _native, arenas, interpreting, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
-from warpsmith.evaluator.operators import OperatorWatch, Watched
+from warpsmith.evaluator.operators import COUNTER, OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.replay import Replay
 from warpsmith.evaluator.trace import Recorder
@@ -104,6 +104,9 @@ class Candidate:
         self.recorder = self._new_recorder() if fields.flag("trace") else None
         on_done = self.recorder.operator if self.recorder else None
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16, on_done)
+        watch.counters = frozenset(
+            buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
+        )
         self.monitor.launches = 0
         self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")

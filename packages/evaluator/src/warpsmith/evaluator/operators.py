@@ -47,6 +47,10 @@ _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
 
+COUNTER: Final = "num_batches_tracked"
+"""The buffer in which torch's normalisations count their calls. The host may: no output hangs on it."""
+
+
 class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operator that is not allowed, poisons fresh memory, and finds writes to the judge's memory.
 
@@ -56,6 +60,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         on_write: called with the operator's name when such a tensor is about to be written; it should raise.
         on_dtype: called with each tensor that an operator returns; it may raise for a dtype the device has not.
         on_done: called after each allowed operator with the operator, its name, its arguments and its result.
+
+    Attributes:
+        counters: addresses of the buffers to which a number may be added.
     """
 
     def __init__(
@@ -73,6 +80,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._on_write = on_write
         self._on_dtype = on_dtype
         self._on_done = on_done
+        self.counters: frozenset[int] = frozenset()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -83,7 +91,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(func.name()).partition(".")[0]
-        if name not in self.allowed:
+        if name not in self.allowed and not self._counts(name, args):
             self.note(name)
         self._check_writes(func, name, args)
         result = func(*args, **(kwargs or {}))
@@ -94,6 +102,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._on_done is not None and name in self.allowed:
             self._on_done(func, name, args, result)
         return result
+
+    def _counts(self, name: str, args: Sequence[Any]) -> bool:
+        return name == "aten::add_" and args[0].data_ptr() in self.counters and isinstance(args[1], int)
 
     def note(self, name: str) -> None:
         """Count one use of an operator that is not allowed."""

@@ -76,6 +76,7 @@ class ReferenceSession:
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
+        self.source = source
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.learned: Learned | None = None
