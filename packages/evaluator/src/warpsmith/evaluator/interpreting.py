@@ -26,6 +26,8 @@ BF16_MESSAGE: Final = (
     "Use float32 or float16, or evaluate on a GPU."
 )
 MAX_SIGNATURES: Final = 64
+MAX_GRID: Final = (2**31 - 1, 65535, 65535)
+"""Programs along x, y and z that a GPU launches (CUDA C++ Programming Guide, technical specifications)."""
 
 
 class UnsupportedDtypeError(RuntimeError):
@@ -42,6 +44,10 @@ class InputMutationError(RuntimeError):
 
 class TooManySignaturesError(RuntimeError):
     """A candidate launches its kernels with more different signatures than anybody needs."""
+
+
+class GridError(RuntimeError):
+    """A launch has more programs along an axis than a GPU takes."""
 
 
 @dataclass(frozen=True)
@@ -329,15 +335,19 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
 def _noted(grid: Any, event: list[Any]) -> Any:
     """Return the grid, or a function that computes it, such that its value stands in `event` once it is known."""
     if not callable(grid):
-        event[2] = [int(size) for size in grid]
-        return grid
+        return _sizes(grid, event)
+    return lambda meta: _sizes(grid(meta), event)
 
-    def compute(meta: dict[str, Any]) -> Any:
-        sizes = grid(meta)
-        event[2] = [int(size) for size in sizes]
-        return sizes
 
-    return compute
+def _sizes(grid: Any, event: list[Any]) -> tuple[Any, ...]:
+    event[2] = [int(size) for size in grid]
+    for axis, size, most in zip("xyz", event[2], MAX_GRID, strict=False):
+        if size > most:
+            raise GridError(
+                f"a grid has {size} programs along {axis}; a GPU launches at most {most} there. "
+                "Put the longest axis first, or let a program do more."
+            )
+    return tuple(grid)
 
 
 def _watch_memory(monitor: LaunchMonitor) -> None:

@@ -35,7 +35,8 @@ ITEM_BYTES: Final[dict[str, int]] = {
 FLOATING: Final = frozenset({"float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"})
 
 MAX_RANK: Final = 16
-ALIGNMENT: Final = 64
+ALIGNMENT: Final = 512
+"""Bytes; where memory begins on a GPU, so that a hint such as `tl.multiple_of(pointer, 256)` holds here too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def check_in_arena(slot: TensorSlot, arena_bytes: int) -> TensorSlot:
 
 
 def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot], int]:
-    """Place slots one behind the other, each aligned to 64 bytes.
+    """Place slots one behind the other, each aligned to `ALIGNMENT` bytes.
 
     Returns:
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).

@@ -25,6 +25,7 @@ def install() -> None:
     for name in ("create_fp_to_si", "create_fp_to_ui"):
         setattr(builder, name, _guarded_conversion(getattr(builder, name)))
     builder.create_gather = _guarded_gather(builder.create_gather)
+    builder.create_ptr_to_int = _refuse_address
     reduction = interpreter.ReduceOps
     reduction.min_max = _guarded_index(reduction.min_max)
     for language in (tl, tl.core):
@@ -52,6 +53,11 @@ def _guarded_division(divide: Operation) -> Operation:
                 "an integer is divided by zero, which is undefined, also where it is masked afterwards. "
                 "Use tl.where on the divisor before."
             )
+        if value.data.dtype.kind == "i" and ((by.data == -1) & (value.data == np.iinfo(value.data.dtype).min)).any():
+            raise UnclearMeaningError(
+                f"the least {value.dtype.scalar} is divided by -1, which is undefined: the quotient does not fit. "
+                "Use tl.where on the divisor before."
+            )
         return divide(self, value, by)
 
     return guarded
@@ -70,6 +76,13 @@ def _guarded_conversion(convert: Operation) -> Operation:
         return convert(self, value, to)
 
     return guarded
+
+
+def _refuse_address(self: Any, value: Any, to: Any) -> Any:
+    raise UnclearMeaningError(
+        "a pointer is cast to an integer, which tells where the tensor lies: another place in every call and on every "
+        "device. Compute with offsets, and add them to the pointer."
+    )
 
 
 def _guarded_gather(gather: Operation) -> Operation:

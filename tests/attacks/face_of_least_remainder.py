@@ -1,0 +1,27 @@
+# problem: add
+# permitted: runtime_error
+# The remainder of the least integer by -1: zero when interpreted, undefined when compiled.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    offsets = program * BLOCK + lane
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    least = (lane * 0 - 2147483647) - 1
+    rest = least % (lane * 0 - 1)
+    result = tl.where(rest == 0, right, 0.0)
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out
