@@ -26,6 +26,21 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
     assert compiled(add_candidate, tmp_path, arch=arch) == {"ok": True, "category": "", "message": "", "tf32": False}
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"waves_per_eu": 2}, "waves_per_eu"),
+        ({"num_stages": ["unsupported", "list"]}, "no plain value"),
+        ({"num_warps": 64}, "2048 threads"),
+        ({"num_ctas": 16}, "1 to 8 blocks"),
+    ],
+)
+def test_what_no_launch_takes_does_not_compile(tmp_path, add_candidate, option, told):
+    found = compiled(add_candidate, tmp_path, LAUNCH | {"options": option})
+    assert not found["ok"]
+    assert told in found["message"]
+
+
 def test_the_message_names_the_candidates_own_line(tmp_path, add_candidate):
     broken = add_candidate.replace("offsets < n", "offsets < undefined_name")
     found = compiled(broken, tmp_path)

@@ -22,7 +22,11 @@ from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, OPEN_BUILTINS, Extracted
 
 MODULE_NAME: Final = "candidate_kernels"
-OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
+OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
+"""Launch options that are handed to the compiler; any other is refused, as Triton itself refuses what it lacks."""
+MAX_THREADS: Final = 1024
+MAX_CTAS: Final = 8
+"""Threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
 SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Shared memory that one block may take, in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
 
@@ -134,13 +138,39 @@ def _compile(kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], lau
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     arguments = {name: _stand_in(described, kernels) for name, described in dict(launch["arguments"]).items()}
-    options = {name: value for name, value in dict(launch["options"]).items() if name in OPTION_NAMES}
+    options = _checked_options(str(launch["kernel"]), dict(launch["options"]))
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
+    _check_size(str(launch["kernel"]), parsed)
     source = ASTSource(kernel, signature, constexprs, attributes)
     # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
     return triton.compile(source, target=target, options=parsed.__dict__ | checks)
+
+
+def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
+    for name, value in options.items():
+        if name not in OPTION_NAMES:
+            raise KernelCompilationError(
+                f"The launch of {kernel} has a keyword {name}, which is neither an argument of the kernel nor an "
+                f"option that is taken here ({', '.join(sorted(OPTION_NAMES))}). Leave it out."
+            )
+        if isinstance(value, list):
+            raise KernelCompilationError(f"The launch option {name} of {kernel} is no plain value. Pass a number.")
+    return options
+
+
+def _check_size(kernel: str, options: Any) -> None:
+    threads = options.num_warps * options.warp_size
+    if threads > MAX_THREADS:
+        raise KernelCompilationError(
+            f"Kernel {kernel} is launched with num_warps={options.num_warps}, {threads} threads; a block has at most "
+            f"{MAX_THREADS}. Use num_warps={MAX_THREADS // options.warp_size} or fewer."
+        )
+    if not 1 <= options.num_ctas <= MAX_CTAS:
+        raise KernelCompilationError(
+            f"Kernel {kernel} is launched with num_ctas={options.num_ctas}; a cluster has 1 to {MAX_CTAS} blocks."
+        )
 
 
 def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:

@@ -251,6 +251,11 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return ["unsupported", type(value).__name__]
 
 
+def _describe_option(value: Any) -> Any:
+    """Return a launch option as it is where it is plain; else a list, which the compile worker refuses by its kind."""
+    return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
+
+
 class _Kept:
     """What Triton restores its language from after a launch; here the language stays as it is."""
 
@@ -313,11 +318,7 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         names: Sequence[str] = self.arg_names
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
-        options = {
-            key: value
-            for key, value in kwargs.items()
-            if key not in names and isinstance(value, bool | int | float | str)
-        }
+        options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
         event = monitor.launch(self.fn.__name__, arguments, options)
         if event is None:
             return None
