@@ -40,7 +40,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         rows, columns = x.shape
         out, e = torch.empty_like(x), torch.empty_like(x)
-        largest, total = torch.empty(rows), torch.zeros(rows)
+        largest, total = torch.empty(rows, device=x.device), torch.zeros(rows, device=x.device)
         block = triton.next_power_of_2(columns)
         max_kernel[(rows,)](x, largest, columns, BLOCK=block)
         exp_kernel[(rows,)](x, largest, e, total, columns, BLOCK=block)

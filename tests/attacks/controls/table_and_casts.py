@@ -21,7 +21,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         single = x.to(torch.float32)
-        scratch = torch.zeros(2 * x.numel()).view(2, -1)
+        scratch = torch.zeros(2 * x.numel(), device=x.device).view(2, -1)
         scratch[0].fill_(0.0)
         for row in scratch:
             scale_kernel[(triton.cdiv(x.numel(), 256),)](single, self.table[2:], row, x.numel(), BLOCK=256)

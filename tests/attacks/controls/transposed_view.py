@@ -20,6 +20,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
         transposed = x.t().contiguous()
         rows, columns = transposed.shape
-        out = torch.zeros(columns * 1, dtype=x.dtype).view(columns, 1)
+        out = torch.zeros(columns * 1, dtype=x.dtype, device=x.device).view(columns, 1)
         column_sum_kernel[(triton.cdiv(columns, 64),)](transposed, out, rows, columns, BLOCK=64)
         return out.squeeze(1)

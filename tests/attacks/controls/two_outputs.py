@@ -18,6 +18,6 @@ def max_kernel(x_ptr, value_ptr, index_ptr, columns, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         rows, columns = x.shape
-        values, index = torch.empty(rows), torch.empty(rows, dtype=torch.int64)
+        values, index = torch.empty(rows, device=x.device), torch.empty(rows, dtype=torch.int64, device=x.device)
         max_kernel[(rows,)](x, values, index, columns, BLOCK=64)
         return values, index

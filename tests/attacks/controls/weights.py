@@ -24,7 +24,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         (M, K), N = x.shape, self.linear.weight.shape[0]
-        out = torch.empty((M, N), dtype=x.dtype)
+        out = torch.empty((M, N), dtype=x.dtype, device=x.device)
         linear_relu_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](
             x, self.linear.weight, self.linear.bias, out, M, N, K, BM=32, BN=32, BK=64
         )

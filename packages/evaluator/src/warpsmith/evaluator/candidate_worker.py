@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, interpreting, protocol, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
@@ -32,7 +32,7 @@ class CandidateError(RuntimeError):
 def prepare() -> None:
     """Do what the first candidate would otherwise pay for; called in the zygote."""
     watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
-    with Watched(watch):
+    with Watched(watch), gpuhost.GpuHost():
         torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
     inspect.getsource(interpreting)
 
@@ -46,24 +46,31 @@ class Candidate:
             lambda signature: protocol.send(channel, Kind.LAUNCH, signature), self._is_read_only
         )
         interpreting.install(self.monitor)
+        gpuhost.install()
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
         self.recorder: Recorder | None = None
+        self.host_memory = False
 
     def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
         state = self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
-        namespace = execute(fields.text("source"), path, MODULE_NAME)
+        with gpuhost.GpuHost():
+            self.model = self._construct(execute(fields.text("source"), path, MODULE_NAME), fields, state)
+        unmatched = self._bind(fields.slot_map("parameters"), state)
+        self.buffers = self._matching_buffers(fields.slot_map("buffers"))
+        return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
+
+    @staticmethod
+    def _construct(namespace: dict[str, Any], fields: wire.Fields, state: _native.Buffer) -> nn.Module:
         if not isinstance(namespace.get("ModelNew"), type):
             raise CandidateError("the source defines no class ModelNew")
         seed_generator(fields.integer("seed"))
         init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
-        self.model = namespace["ModelNew"](*init)
-        if not isinstance(self.model, nn.Module):
+        model = namespace["ModelNew"](*init)
+        if not isinstance(model, nn.Module):
             raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
-        unmatched = self._bind(fields.slot_map("parameters"), state)
-        self.buffers = self._matching_buffers(fields.slot_map("buffers"))
-        return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
+        return model
 
     def _bind(self, slots: dict[str, TensorSlot], state: _native.Buffer) -> list[str]:
         """Let parameters of the same name and shape live in the judge's memory; return the names that found none."""
@@ -94,6 +101,7 @@ class Candidate:
         return {
             "launches": self.monitor.launches,
             "refused": dict(list(watch.refused.items())[:20]),
+            "host_memory": self.host_memory,
             "output": described,
             "mismatch": mismatch,
             "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
@@ -111,8 +119,9 @@ class Candidate:
         self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")
         seed_generator(fields.integer("seed"))
-        with Watched(watch):
+        with Watched(watch), gpuhost.GpuHost() as host:
             output = self.model(*arguments)
+        self.host_memory = host.host_memory
         return output, watch
 
     def _new_recorder(self) -> Recorder:

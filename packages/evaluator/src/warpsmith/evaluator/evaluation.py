@@ -248,6 +248,8 @@ class CandidateRun:
             raise self._no_kernel()
         if done.flag("returns_input"):
             self.evidence.flags.add("returns_input")
+        if done.flag("host_memory"):
+            self.evidence.flags.add("host_memory")
 
     def _no_kernel(self) -> CandidateFailedError:
         self.evidence.flags.add("no_kernel")

@@ -33,6 +33,7 @@ Flag = Literal[
     "input_mutation",
     "degenerate_problem",
     "returns_input",
+    "host_memory",
     "missing_buffers",
     "sample_shapes_only",
     "unmatched_parameters",

@@ -1,0 +1,93 @@
+"""Lets host code that is written for a GPU run where there is none, as far as that changes nothing of the result.
+
+`x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda.device` does nothing, and the
+device's properties are those of one chip. Whether a forward takes memory that would lie on the host of a GPU is noted.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+PROPERTIES: Final = SimpleNamespace(
+    name="NVIDIA H100 80GB HBM3",
+    major=9,
+    minor=0,
+    multi_processor_count=132,
+    total_memory=80 << 30,
+    warp_size=32,
+    max_threads_per_block=1024,
+    max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65536,
+    shared_memory_per_block=49152,
+    shared_memory_per_block_optin=232448,
+    shared_memory_per_multiprocessor=233472,
+    L2_cache_size=50 << 20,
+)
+"""An H100 SXM, which has the chip that is compiled for by default."""
+
+FACTORIES: Final = frozenset({"empty", "zeros", "ones", "full", "arange", "empty_strided", "empty_permuted"})
+"""Functions of torch that return memory of the host unless they are told a device."""
+
+
+def install() -> None:
+    """Change what torch says of devices in this process, which must be a candidate's own."""
+    answers: dict[str, Callable[..., Any]] = {
+        "device": lambda *_: nullcontext(),
+        "device_of": lambda *_: nullcontext(),
+        "set_device": lambda *_: None,
+        "synchronize": lambda *_, **__: None,
+        "empty_cache": lambda: None,
+        "current_device": lambda: 0,
+        "device_count": lambda: 1,
+        "get_device_properties": lambda *_, **__: PROPERTIES,
+        "get_device_capability": lambda *_, **__: (PROPERTIES.major, PROPERTIES.minor),
+        "get_device_name": lambda *_, **__: PROPERTIES.name,
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+    changed: Any = torch.Tensor
+    changed.is_cuda = property(lambda _: True)
+    changed.cuda = lambda self, *_, **__: self
+    module: Any = nn.Module
+    module.cuda = lambda self, *_: self
+
+
+class GpuHost(TorchFunctionMode):
+    """Takes a device that is not there for the host, and notes memory that would not lie on a GPU.
+
+    Attributes:
+        host_memory: whether a tensor was made without a device, or moved to or made on `"cpu"`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host_memory = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        name = str(getattr(func, "__name__", ""))
+        made = name in FACTORIES and named.get("device") is None
+        if made or name == "cpu" or _is_host(named.get("device")) or (name == "to" and any(map(_is_host, args))):
+            self.host_memory = True
+        if "device" in named:
+            named["device"] = _present(named["device"])
+        return func(*(map(_present, args) if name == "to" else args), **named)
+
+
+def _is_host(device: Any) -> bool:
+    # A torch.device may be that of an input, which would be another one on a GPU.
+    return isinstance(device, str) and device == "cpu"
+
+
+def _present(device: Any) -> Any:
+    """Return the host for a GPU; anything else as it is."""
+    if isinstance(device, torch.device) and device.type == "cuda":
+        return torch.device("cpu")
+    return torch.device("cpu") if isinstance(device, str) and device.partition(":")[0] == "cuda" else device
