@@ -173,6 +173,7 @@ def abs_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
 
 class ModelNew(torch.nn.Module):
     def forward(self, x):
+        triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device=x.device))
         out = torch.empty_like(x)
         abs_kernel[(1,)](x, out, x.shape[0], x.shape[1], BLOCK=32)
         return out

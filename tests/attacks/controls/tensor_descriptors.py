@@ -1,5 +1,5 @@
 # problem: absolute
-# Loads and stores through descriptors, whose rows must begin at a multiple of 16 bytes.
+# Loads and stores through descriptors, whose rows begin at multiples of 16 bytes; their scratch needs an allocator.
 import torch
 import torch.nn as nn
 import triton
@@ -14,9 +14,14 @@ def abs_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
     out.store([row, column], tl.abs(x.load([row, column])))
 
 
+def scratch(size, alignment, stream):
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
         rows, columns = x.shape
+        triton.set_allocator(scratch)
         abs_kernel[(triton.cdiv(rows, 32), triton.cdiv(columns, 32))](x, out, rows, columns, BLOCK=32)
         return out

@@ -1,10 +1,13 @@
 """The compile worker: compiles the kernels of one candidate. No candidate process can reach its channel."""
 
+import ast
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warpsmith.evaluator import _native, compiling, extract, protocol
 from warpsmith.evaluator.protocol import Kind
+
+ALLOCATOR: Final = "set_allocator"
 
 
 def prepare() -> None:
@@ -24,6 +27,8 @@ def compile_source(source: str, launches: list[dict[str, Any]], scratch: Path, a
     try:
         kernels = compiling.load_kernels(extract.extract(source), scratch)
         facts = [compiling.compile_launch(kernels, launch, arch) for launch in launches]
+        if any(fact["scratch_bytes"] for fact in facts):
+            _check_allocator(source)
     except SyntaxError as error:
         return _failed("syntax_error", f"line {error.lineno}: {error.msg}")
     except extract.ExtractionError as error:
@@ -33,6 +38,21 @@ def compile_source(source: str, launches: list[dict[str, Any]], scratch: Path, a
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
         return _failed("triton_compilation_error", f"{type(error).__name__}: {error}")
     return {"ok": True, "category": "", "message": "", "tf32": any(fact["tf32"] for fact in facts)}
+
+
+def _check_allocator(source: str) -> None:
+    """Raise unless a source calls `set_allocator`; a launch that needs scratch memory fails on a GPU without one."""
+    called = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    if not any(
+        (isinstance(name, ast.Attribute) and name.attr == ALLOCATOR)
+        or (isinstance(name, ast.Name) and name.id == ALLOCATOR)
+        for name in called
+    ):
+        raise compiling.KernelCompilationError(
+            "A kernel needs global scratch memory, as tl.make_tensor_descriptor does, and the source sets no allocator "
+            "for it. Call triton.set_allocator(lambda size, alignment, stream: "
+            'torch.empty(size, dtype=torch.int8, device="cuda")) before the launch, or use pointers.'
+        )
 
 
 def _failed(category: str, message: str) -> dict[str, Any]:

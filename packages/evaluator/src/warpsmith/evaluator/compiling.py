@@ -110,7 +110,7 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
         arch: the chip's compute capability, 90 for sm_90.
 
     Returns:
-        `shared_bytes`, `cubin_bytes` and whether a float32 dot runs in TF32 (`tf32`).
+        `shared_bytes`, `scratch_bytes` (of memory from an allocator, a program), `cubin_bytes` and whether a float32 dot runs in TF32 (`tf32`).
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
@@ -232,7 +232,12 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
             "shared_memory_exceeded",
         )
     ttir = str(compiled.asm["ttir"])
-    return {"shared_bytes": shared, "cubin_bytes": len(compiled.asm["cubin"]), "tf32": has_tf32_dot(ttir)}
+    return {
+        "shared_bytes": shared,
+        "scratch_bytes": int(compiled.metadata.global_scratch_size),
+        "cubin_bytes": len(compiled.asm["cubin"]),
+        "tf32": has_tf32_dot(ttir),
+    }
 
 
 def has_tf32_dot(ttir: str) -> bool:

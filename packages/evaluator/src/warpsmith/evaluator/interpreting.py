@@ -120,7 +120,7 @@ class LaunchMonitor:
                 raise UnsupportedOnCpuError(
                     f"Argument {key} of kernel {name} is a TensorDescriptor made on the host, which the cpu device "
                     "does not support. Pass the tensor, and make the descriptor in the kernel with "
-                    "tl.make_tensor_descriptor, or use pointers."
+                    "tl.make_tensor_descriptor, for which the host calls triton.set_allocator, or use pointers."
                 )
         self.launches += 1
         signature = {
