@@ -72,14 +72,21 @@ def test_writing_to_the_judges_memory_raises_before_it_happens(write):
     assert torch.equal(x, before)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.uint8, torch.bool])
-def test_fresh_memory_holds_no_plausible_answer(dtype):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int32, torch.uint8, torch.bool])
+def test_fresh_memory_holds_other_garbage_in_each_call(dtype):
+    found = []
+    for _ in range(2):
+        with Watched(watch()):
+            found.append(torch.empty(64, 100, dtype=dtype).t())
+    assert float((found[0] == found[1]).to(torch.float32).mean()) < 0.8
+    assert len({str(number) for number in found[0][0].tolist()}) > (1 if dtype == torch.bool else 20)
+
+
+def test_garbage_of_floats_is_of_every_kind():
     with Watched(watch()):
-        fresh = torch.empty(64, dtype=dtype)
-    if dtype.is_floating_point:
-        assert bool(torch.isnan(fresh).all())
-    else:
-        assert int(fresh.to(torch.int64).abs().min()) > 0
+        fresh = torch.empty(5000)
+    for kind in (fresh.isnan(), fresh == 0, fresh > 1e20, fresh < -1e20, (fresh > 0) & (fresh < 1)):
+        assert 10 < int(kind.sum()) < 4000
 
 
 def test_each_result_is_shown_to_the_dtype_check():

@@ -110,13 +110,14 @@ def test_what_no_event_explains_is_missing_from_a_replay(tmp_path):
 
     buffer = arena(1)
     events, described = record(hidden, buffer)
-    assert bool(torch.isnan(replayed(events, described, buffer, tmp_path)).all())
+    first, second = (replayed(events, described, buffer, tmp_path) for _ in range(2))
+    assert float((first == second).to(torch.float32).mean()) < 0.3
 
 
 def test_fresh_memory_of_a_replay_holds_no_answer(tmp_path):
-    events = [["alloc", 0, 64]]
-    found = replayed(events, ["tensor", "fresh", 0, "float32", [16], [1], 0], arena(1), tmp_path)
-    assert bool(torch.isnan(found).all())
+    events, fresh = [["alloc", 0, 4096]], ["tensor", "fresh", 0, "float32", [1024], [1], 0]
+    first, second = (replayed(events, fresh, arena(1), tmp_path) for _ in range(2))
+    assert float((first == second).to(torch.float32).mean()) < 0.1
 
 
 @pytest.mark.parametrize(

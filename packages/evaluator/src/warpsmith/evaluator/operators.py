@@ -12,6 +12,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warpsmith.evaluator.garbage import Garbage
+
 
 def _operators(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
@@ -52,7 +54,7 @@ COUNTER: Final = "num_batches_tracked"
 
 
 class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every operator that is not allowed, poisons fresh memory, and finds writes to the judge's memory.
+    """Notes operators that are not allowed, fills fresh memory with garbage, and finds writes to the judge's memory.
 
     Args:
         extra: operators allowed beyond the list, such as `aten::cat`.
@@ -80,6 +82,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._on_write = on_write
         self._on_dtype = on_dtype
         self._on_done = on_done
+        self._garbage = Garbage()
         self.counters: frozenset[int] = frozenset()
 
     @classmethod
@@ -98,7 +101,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(result, torch.Tensor):
             self._on_dtype(result)
             if name in _FRESH:
-                fill_with_garbage(result)
+                self._garbage.fill(result)
         if self._on_done is not None and name in self.allowed:
             self._on_done(func, name, args, result)
         return result
@@ -116,18 +119,6 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[position] if written and position < len(args) else None
             if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
                 self._on_write(name)
-
-
-def fill_with_garbage(tensor: torch.Tensor) -> None:
-    """Fill uninitialised memory with what no right answer holds, so that what a kernel leaves out is seen."""
-    if not tensor.numel():
-        return
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        tensor.fill_(float("nan"))
-    elif tensor.dtype == torch.bool:
-        tensor.fill_(True)
-    else:
-        tensor.fill_(torch.iinfo(tensor.dtype).max // 3)
 
 
 class ExportWatch(TorchFunctionMode):

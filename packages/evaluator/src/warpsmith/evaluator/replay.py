@@ -4,13 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from warpsmith.evaluator import arenas, compiling, wire
 from warpsmith.evaluator._native import Buffer
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
-from warpsmith.evaluator.layout import ITEM_BYTES, contiguous
+from warpsmith.evaluator.garbage import Garbage
+from warpsmith.evaluator.layout import ALIGNMENT, ITEM_BYTES, contiguous
 
 MAX_FRESH_BYTES: Final = 4 << 30
 
@@ -28,6 +30,8 @@ class Replay:
         self._kernels = compiling.execute_kernels(extract(source), folder)
         self._buffers = buffers
         self._fresh: dict[int, torch.Tensor] = {}
+        self._garbage = Garbage()
+        self._unfilled: set[int] = set()
         self._left = MAX_FRESH_BYTES
         self._steps: dict[str, Callable[..., None]] = {
             "alloc": self._allocate,
@@ -47,10 +51,11 @@ class Replay:
                     raise WireError(f"{str(event)[:80]} is no event of a trace.")
 
     def _allocate(self, number: int, size: int) -> None:
+        if not 0 <= size <= self._left:
+            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
         self._left -= size
-        if self._left < 0:
-            raise WireError("The trace allocates more than a replay may.")
-        self._fresh[number] = torch.full((size,), 0xFF, dtype=torch.uint8)
+        self._fresh[number] = _aligned(size)
+        self._unfilled.add(number)
 
     def _constant(self, number: int, content: bytes) -> None:
         self._fresh[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
@@ -74,7 +79,12 @@ class Replay:
         kind, size = arenas.TORCH_DTYPES[dtype], ITEM_BYTES[dtype]
         if memory == "fresh":
             flat = self._fresh[start]
-            return flat[: flat.numel() // size * size].view(kind)
+            typed = flat[: flat.numel() // size * size].view(kind)
+            if start in self._unfilled:
+                # Only now is the dtype known, and with it what is garbage.
+                self._unfilled.remove(start)
+                self._garbage.fill(typed)
+            return typed
         buffer = self._buffers[memory]
         return arenas.view(buffer, contiguous(dtype, ((buffer.size - start) // size,)).at(start))
 
@@ -108,3 +118,10 @@ class Replay:
             if not arenas.slot_of(tensor).same_kind(slot):
                 raise WireError(f"An output of the trace is {arenas.slot_of(tensor)}; {slot} was expected.")
             arenas.view(arena, slot).copy_(tensor)
+
+
+def _aligned(size: int) -> torch.Tensor:
+    """Return bytes whose first lies where memory of a GPU begins: at a multiple of `ALIGNMENT`."""
+    room = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return torch.from_numpy(room[start : start + size])
