@@ -1,5 +1,5 @@
 # problem: add
-# The usual decorator with a grid that depends on the configuration; on the cpu its first configuration runs.
+# The usual decorator with a grid that depends on the configuration.
 import torch
 import torch.nn as nn
 import triton

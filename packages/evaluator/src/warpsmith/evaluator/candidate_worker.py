@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, protocol, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, protocol, tuning, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
@@ -46,6 +46,8 @@ class Candidate:
             lambda signature: protocol.send(channel, Kind.LAUNCH, signature), self._is_read_only
         )
         interpreting.install(self.monitor)
+        self.tuning = tuning.Tuning(self.monitor.report_only)
+        tuning.install(self.tuning)
         gpuhost.install()
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
@@ -102,6 +104,8 @@ class Candidate:
             "launches": self.monitor.launches,
             "refused": dict(list(watch.refused.items())[:20]),
             "host_memory": self.host_memory,
+            "timed": self.tuning.timed,
+            "tuned": "; ".join(f"{name}({taken})" for name, taken in self.tuning.taken.items())[:200],
             "output": described,
             "mismatch": mismatch,
             "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
@@ -118,6 +122,7 @@ class Candidate:
         self.monitor.launches = 0
         self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")
+        self.tuning.next_call(fields.integer("seed"))
         seed_generator(fields.integer("seed"))
         with Watched(watch), gpuhost.GpuHost() as host:
             output = self.model(*arguments)

@@ -110,7 +110,8 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
         arch: the chip's compute capability, 90 for sm_90.
 
     Returns:
-        `shared_bytes`, `scratch_bytes` (of memory from an allocator, a program), `cubin_bytes` and whether a float32 dot runs in TF32 (`tf32`).
+        `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes` and whether a float32 dot runs in
+        TF32 (`tf32`).
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.

@@ -30,6 +30,10 @@ MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TEXT: Final = 4000
 FORM_ATTEMPTS: Final = 8
+MAX_TUNED: Final = 300
+TIMED: Final = (
+    "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
+)
 STARVED_SHARE: Final = 0.2
 USED_SHARE: Final = 0.5
 
@@ -99,6 +103,13 @@ class TransientError(Exception):
         super().__init__("to be tried again alone")
         self.evidence = evidence
         self.killed = killed
+
+
+def _tuning_remark(done: wire.Fields) -> str:
+    """Return what a writer should know about the configurations that ran; nothing where no kernel is autotuned."""
+    tuned = done.text("tuned", MAX_TUNED)
+    timed = TIMED if done.flag("timed") else ""
+    return f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest{timed})" if tuned else ""
 
 
 def told_seeds(secret: int) -> Iterator[int]:
@@ -208,6 +219,7 @@ class CandidateRun:
         wrong = f"{mismatch[0].upper()}{mismatch[1:]}" if mismatch else self._judge(answer)
         if wrong:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
+            remark += _tuning_remark(done)
             raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
 
     def _try_other_shapes(self, trial: Trial, answer: Answer) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from triton.runtime import autotuner, interpreter
+from triton.runtime import interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
@@ -107,6 +107,7 @@ class LaunchMonitor:
         self.ghost = False
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
         self._report = report
+        self._only_reports = False
         self._is_read_only = is_read_only
         self._seen: set[str] = set()
         self._ranges: list[MemoryRange] = []
@@ -122,19 +123,29 @@ class LaunchMonitor:
                     "does not support. Pass the tensor, and make the descriptor in the kernel with "
                     "tl.make_tensor_descriptor, for which the host calls triton.set_allocator, or use pointers."
                 )
-        self.launches += 1
         signature = {
             "kernel": name,
             "arguments": {key: describe_argument(value) for key, value in arguments.items()},
             "options": options,
         }
         self._note(signature)
+        if self._only_reports:
+            return None
+        self.launches += 1
         self._kernel = name
         self._ranges = [*self._memory(arguments)]
         self._touched = {}
         if self.ghost:
             return None
         return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
+
+    def report_only(self, launch: Callable[[], Any]) -> None:
+        """Call `launch` such that what it launches is reported and not run."""
+        self._only_reports = True
+        try:
+            launch()
+        finally:
+            self._only_reports = False
 
     def _note(self, signature: dict[str, Any]) -> None:
         text = repr(signature)
@@ -309,7 +320,6 @@ def install(monitor: LaunchMonitor) -> None:
     races.shuffle_programs()
     _watch_launches(monitor)
     _watch_memory(monitor)
-    _take_first_autotune_config()
 
 
 def _watch_launches(monitor: LaunchMonitor) -> None:
@@ -388,17 +398,6 @@ def _active(pointers: Any, mask: Any) -> Any:
 def _item_bytes(pointers: Any) -> int:
     bits: int = pointers.get_element_ty().primitive_bitwidth
     return max(bits // 8, 1)
-
-
-def _take_first_autotune_config() -> None:
-    """Let `triton.autotune` take its first configuration: there is no device to time the others on."""
-    original = autotuner.Autotuner.__init__
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.configs = self.configs[:1]
-
-    autotuner.Autotuner.__init__ = init
 
 
 def run_trusted_kernel() -> None:

@@ -1,0 +1,85 @@
+"""Runs kernels under `triton.autotune` where there is no device to time their configurations on.
+
+On a GPU any configuration may turn out to be the fastest, and all of them run on the arguments, many times, before the
+first launch that counts. Here a few are drawn and take turns, one a call; all of these are reported, to be compiled.
+The first launch is run once beforehand, so that a kernel that adds to its output needs `reset_to_zero` here too.
+"""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from triton.runtime import autotuner
+
+MAX_DRAWN: Final = 3
+
+
+class Tuning:
+    """Which configurations the autotuned kernels of this process run with.
+
+    Args:
+        report: calls a function under which launches are reported and not run.
+
+    Attributes:
+        timed: whether a kernel ran in this call as if it were timed.
+        taken: the configuration of this call, by kernel.
+    """
+
+    def __init__(self, report: Callable[[Callable[[], Any]], None]) -> None:
+        self.timed = False
+        self.taken: dict[str, str] = {}
+        self._report = report
+        self._rng = random.Random()
+        self._call = 0
+        self._drawn: dict[Any, list[autotuner.Config]] = {}
+
+    def next_call(self, seed: int) -> None:
+        """Let the next of the drawn configurations run; the first seed decides which are drawn."""
+        if not self._call:
+            self._rng = random.Random(seed)
+        self._call += 1
+        self.timed = False
+        self.taken = {}
+
+    def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch a kernel with the configuration whose turn it is."""
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        found = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+        first = tuner not in self._drawn
+        if first:
+            self._drawn[tuner] = self._rng.sample(found, min(len(found), MAX_DRAWN))
+        drawn = [config for config in self._drawn[tuner] if config in found] or found
+        config = drawn[self._call % len(drawn)]
+        if first and len(found) > 1:
+            for other in drawn:
+                self._report(partial(tuner.fn.run, *args, **kwargs, **other.all_kwargs()))
+            self._time(tuner, config, args, kwargs)
+        tuner.best_config = config
+        self.taken[tuner.base_fn.__name__] = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
+        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook(full)
+        result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.nargs = None
+        return result
+
+    def _time(self, tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run a launch as Triton does to time it, with all hooks, and then what it does before the one that counts."""
+        self.timed = True
+        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook(full)
+        tuner.pre_hook(full)
+        tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.post_hook(full, exception=None)
+        tuner.pre_hook(full, reset_only=True)
+
+
+def install(tuning: Tuning) -> None:
+    """Route every launch of an autotuned kernel in this process through `tuning`."""
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return tuning.run(self, args, kwargs)
+
+    autotuner.Autotuner.run = run
