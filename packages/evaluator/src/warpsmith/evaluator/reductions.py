@@ -1,9 +1,11 @@
 """Reduces and scans with a kernel's own function in two orders: on a chip the order is not the kernel's to choose.
 
 The interpreter folds from the left, element by element. Here a function is called with many elements at a time, each
-of which is a scalar to it, as a tree and once more as rows; where the two differ the function is refused.
+of which is a scalar to it, as a tree and once more as rows; where the two differ the function is refused. Where they
+differ by less than rounding may explain, either is the result, so that no function tells by it how it is reduced.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +33,9 @@ def _reduce(self: Any, values: Sequence[Any]) -> list[Any]:
     combine = _combiner(self.combine_fn, tensors)
     found = _tree(combine, lines)
     order = _other_order(len(lines[0]))
-    _check_same(found, _rows(combine, [line[order] for line in lines]), lines, "reduce")
-    arrays = [array.reshape(rest) for array in found]
+    again = _rows(combine, [line[order] for line in lines])
+    _check_same(found, again, lines, "reduce")
+    arrays = [array.reshape(rest) for array in _either(found, again)]
     if self.keep_dims:
         arrays = [array.reshape((1,) * dimensions) if whole else np.expand_dims(array, axis) for array in arrays]
     return [
@@ -45,12 +48,17 @@ def _scan(self: Any, values: Sequence[Any]) -> list[Any]:
     lines, _ = _lines(values, self.axis)
     combine = _combiner(self.combine_fn, values)
     found = _doubled(combine, lines)
-    _check_same(found, _carried(combine, lines), lines, "associative_scan")
+    again = _carried(combine, lines)
+    _check_same(found, again, lines, "associative_scan")
     moved = np.moveaxis(values[0].handle.data, self.axis, 0).shape
     return [
         self.to_tensor(np.ascontiguousarray(np.moveaxis(array.reshape(moved), 0, self.axis)), value.dtype)
-        for array, value in zip(found, values, strict=True)
+        for array, value in zip(_either(found, again), values, strict=True)
     ]
+
+
+def _either(found: Arrays, again: Arrays) -> Arrays:
+    return again if os.urandom(1)[0] & 1 else found
 
 
 def _lines(tensors: Sequence[Any], axis: int) -> tuple[Arrays, tuple[int, ...]]:
