@@ -68,19 +68,26 @@ class Access:
         pointers: addresses, of the elements that the mask leaves.
         item_bytes: size of an element.
         values: what is stored, of the same elements.
+        lanes: the mask, or the places in the block of the elements that it leaves.
     """
 
-    def __init__(self, kind: str, pointers: Any, item_bytes: int, values: Any = None) -> None:
+    def __init__(self, kind: str, pointers: Any, item_bytes: int, values: Any = None, lanes: Any = None) -> None:
         self.kind = kind
         self.pointers = pointers
         self.item_bytes = item_bytes
         self._values = values
+        self._lanes = lanes
+
+    @property
+    def lanes(self) -> Any:
+        """The places in the block of the elements, counted from 0 row by row."""
+        return np.flatnonzero(self._lanes) if self._lanes.dtype == np.bool_ else self._lanes
 
     def of(self, held: Any) -> "Access":
         """Return this access for some of its elements."""
-        return Access(
-            self.kind, self.pointers[held], self.item_bytes, None if self._values is None else self._values[held]
-        )
+        values = None if self._values is None else self._values[held]
+        lanes = None if self._lanes is None else self.lanes[held]
+        return Access(self.kind, self.pointers[held], self.item_bytes, values, lanes)
 
     def leaves_as_it_is(self, held: Any) -> bool:
         """Whether this stores what is there already."""
@@ -112,6 +119,8 @@ class LaunchMonitor:
         self._seen: set[str] = set()
         self._ranges: list[MemoryRange] = []
         self._touched: dict[int, races.Memory] = {}
+        self._lanes: dict[int, races.Lanes] = {}
+        self._loads: set[tuple[str, str]] = set()
         self._kernel = ""
 
     def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
@@ -134,7 +143,7 @@ class LaunchMonitor:
         self.launches += 1
         self._kernel = name
         self._ranges = [*self._memory(arguments)]
-        self._touched = {}
+        self._touched, self._lanes = {}, {}
         if self.ghost:
             return None
         return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
@@ -174,6 +183,7 @@ class LaunchMonitor:
             if memory.start <= low and high <= memory.end:
                 self._check_writable(memory, access)
                 self._check_alone(memory, access)
+                self._check_lanes(memory, access)
                 return
         self._check_each(access)
 
@@ -185,6 +195,7 @@ class LaunchMonitor:
             if held.any():
                 self._check_writable(memory, access)
                 self._check_alone(memory, access.of(held))
+                self._check_lanes(memory, access.of(held))
             inside |= held
         if not inside.all():
             raise IllegalAccessError(self._explain(pointers[~inside], access))
@@ -200,6 +211,42 @@ class LaunchMonitor:
         raced = touched.touched(access.kind, builder.program + 1, access.pointers, access.item_bytes)
         if raced is not None and not access.leaves_as_it_is(raced):
             raise races.RaceError(self._explain_race(memory, access, int(access.pointers[raced][0])))
+
+    def _check_lanes(self, memory: MemoryRange, access: Access) -> None:
+        """Raise if a lane loads what another of its program stored since the last barrier.
+
+        Stores are noted only in arguments that the kernel is known to load from: most kernels have none such.
+        """
+        if memory.read_only or access.kind == "atomic":
+            return
+        lanes, argument = self._lanes.get(memory.start), (self._kernel, memory.name)
+        if access.kind == "load":
+            self._loads.add(argument)
+            if lanes is not None:
+                self._check_exchange(lanes, memory, access)
+        elif argument in self._loads:
+            if lanes is None:
+                lanes = self._lanes[memory.start] = races.Lanes(memory.start, memory.end - memory.start)
+            lanes.store(interpreter.interpreter_builder.moment, access.lanes, access.pointers, access.item_bytes)
+
+    def _check_exchange(self, lanes: races.Lanes, memory: MemoryRange, access: Access) -> None:
+        moment = interpreter.interpreter_builder.moment
+        foreign = lanes.exchanged(moment, access.lanes, access.pointers, access.item_bytes)
+        if foreign is not None:
+            first = int(access.pointers[foreign][0]) - memory.start
+            raise races.RaceError(
+                f"a race in kernel {self._kernel}: a program loads byte {first} of {memory.name} into another "
+                "place of a block than it stored it from, without a barrier. The threads of a program run at the same "
+                "time. Call tl.debug_barrier() between the store and the load, or keep the values in a variable."
+            )
+
+    def check_stored(self, stored: Any, found: Any) -> None:
+        """Raise if memory does not hold what was just stored, since lanes of the store wrote to the same elements."""
+        if stored.tobytes() != found.tobytes():
+            raise races.RaceError(
+                f"a race in kernel {self._kernel}: one store writes different values to the same element, and any of "
+                "them may be the last. Mask all lanes but one, or store to distinct elements."
+            )
 
     def _explain_race(self, memory: MemoryRange, access: Access, first: int) -> str:
         what = _ACCESSES[access.kind]
@@ -318,6 +365,7 @@ def keep_truth_values() -> None:
 def install(monitor: LaunchMonitor) -> None:
     """Route every launch and every memory access of Triton's interpreter in this process through `monitor`."""
     races.shuffle_programs()
+    races.shuffle_lanes()
     _watch_launches(monitor)
     _watch_memory(monitor)
 
@@ -367,13 +415,18 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
 
     def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        monitor.check_access(Access("load", _active(ptrs, mask), _item_bytes(ptrs)))
+        active = np.asarray(mask.data, dtype=bool)
+        monitor.check_access(Access("load", _active(ptrs, mask), _item_bytes(ptrs), lanes=active))
         return load(self, ptrs, mask, *rest, **named)
 
     def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        stored = value.data[np.asarray(mask.data, dtype=bool)]
-        monitor.check_access(Access("store", _active(ptrs, mask), _item_bytes(ptrs), stored))
-        return store(self, ptrs, value, mask, *rest, **named)
+        active, pointers = np.asarray(mask.data, dtype=bool), _active(ptrs, mask)
+        stored = value.data[active]
+        monitor.check_access(Access("store", pointers, _item_bytes(ptrs), stored, active))
+        result = store(self, ptrs, value, mask, *rest, **named)
+        if not races.are_distinct(pointers):
+            monitor.check_stored(stored, load(self, ptrs, mask, None, None, False).data[active])
+        return result
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
         monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr)))

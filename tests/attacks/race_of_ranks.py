@@ -1,0 +1,28 @@
+# problem: add
+# permitted: incorrect
+# Lanes count themselves atomically, and are believed to do so in order.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, scratch_ptr, n, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    offsets = program * BLOCK + lane
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    rank = tl.atomic_add(scratch_ptr + program + lane * 0, 1)
+    result = tl.where(tl.sum((rank != lane).to(tl.int32)) == 0, right, 0.0)
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        programs = triton.cdiv(n, 512)
+        scratch = torch.zeros(programs, dtype=torch.int32)
+        add_kernel[(programs,)](x, y, out, scratch, n, BLOCK=512)
+        return out
