@@ -49,6 +49,8 @@ def test_results_are_compared(tmp_path):
         (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
         (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
         (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
+        (["evaluate", "x", "--out", "/proc/x/y.json"], "Nothing can be written under /proc/x"),
+        (["generate", "x", "/proc/x"], "Nothing can be written under /proc/x"),
     ],
 )
 def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part):

@@ -66,6 +66,9 @@ def check(
     hidden_shapes: Annotated[
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
+    allow_degenerate: Annotated[
+        bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Judge CANDIDATE against PROBLEM.
@@ -86,6 +89,7 @@ def check(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
+        allow_degenerate=allow_degenerate,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
     _show(verdict, as_json)
@@ -95,7 +99,8 @@ def check(
 
 def _candidate_source(path: Path) -> str:
     if not path.is_file():
-        raise UsageError(f"There is no candidate file {path}.", "Give the path of a Python file that defines ModelNew.")
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise UsageError(f"The candidate {path} {what}.", "Give the path of a Python file that defines ModelNew.")
     return read_source(path)
 
 

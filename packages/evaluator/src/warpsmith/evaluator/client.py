@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from warpsmith.evaluator import _native, errors, folders, protocol, wire
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -19,8 +19,11 @@ from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUna
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
 
 MAX_SOURCE_BYTES: Final = 4 << 20
+MAX_TRIALS: Final = 1000
+MAX_TIMEOUT_S: Final = 3600
 
 
 class _JudgeLostError(Exception):
@@ -150,6 +153,27 @@ def _refusal(fields: wire.Fields) -> EvaluatorError:
     return kind(fields.text("message"), fields.text("remedy"))
 
 
+def _check_request(problem: object, candidate: object, trials: object, seed: object, timeout_s: object) -> None:
+    """Refuse what would weaken a check unseen, or be blamed on the candidate."""
+    if not isinstance(problem, Problem):
+        raise UsageError(
+            f"problem is a {type(problem).__name__}; a Problem was expected.",
+            "Make one with Problem.from_file(path) or Problem.from_source(text).",
+        )
+    if not isinstance(candidate, str):
+        raise UsageError(f"candidate is a {type(candidate).__name__}; Python source was expected.", "Give its text.")
+    if trials is not None and not (_is_integer(trials) and 1 <= trials <= MAX_TRIALS):
+        raise UsageError(f"trials is {trials!r}; an integer from 1 to {MAX_TRIALS} was expected.", "5 is usual.")
+    if seed is not None and not (_is_integer(seed) and 0 <= seed < 1 << 128):
+        raise UsageError(f"seed is {seed!r}; an integer from 0 to 2**128 - 1 was expected.", "None draws one.")
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and 0 < timeout_s <= MAX_TIMEOUT_S):
+        raise UsageError(f"timeout_s is {timeout_s!r}; seconds above 0 up to {MAX_TIMEOUT_S} were expected.", "")
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
@@ -201,6 +225,7 @@ class Evaluator:
             timeout_s: seconds that the candidate's whole run may take; the configuration's by default.
 
         Raises:
+            UsageError: an argument is of another type or range.
             BadProblemError: the problem itself cannot be judged.
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
@@ -243,15 +268,16 @@ class Evaluator:
     def _request(
         self, problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
     ) -> dict[str, Any]:
+        _check_request(problem, candidate, trials, seed, timeout_s)
         if len(candidate) > MAX_SOURCE_BYTES or len(problem.source) > MAX_SOURCE_BYTES:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
         return {
             "name": problem.name,
             "problem": problem.source,
             "candidate": candidate,
-            "trials": trials or self.config.trials,
+            "trials": self.config.trials if trials is None else trials,
             "seed": seed,
-            "timeout_s": float(timeout_s or self.config.timeout_s),
+            "timeout_s": float(self.config.timeout_s if timeout_s is None else timeout_s),
         }
 
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":

@@ -37,7 +37,9 @@ from warpsmith.records.errors import WarpsmithError
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
 SETTLED: Final = frozenset({"rejected", "timeout"})
-PROBLEM_REMEDY: Final = "Mend the problem's source, make its tensors smaller, or raise reference_timeout_s."
+PROBLEM_REMEDY: Final = (
+    "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
+)
 
 
 class Floor:
@@ -238,7 +240,8 @@ class _Run:
             return {"degenerate_problem"}
         raise BadProblemError(
             f"Problem {self.request.problem.name} is degenerate: {finding} would pass as its answer.",
-            "Change its inputs so that the output depends on them, or set allow_degenerate to have it flagged instead.",
+            "Change its inputs so that the output depends on them, or set allow_degenerate (--allow-degenerate) to "
+            "have it flagged instead.",
         )
 
     def _candidate(self, session: ReferenceSession) -> Evidence:

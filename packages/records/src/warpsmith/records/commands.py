@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 def new_app(command: str, version: str, purpose: str) -> typer.Typer:
@@ -41,13 +41,23 @@ def new_app(command: str, version: str, purpose: str) -> typer.Typer:
 def run(app: Callable[[], None]) -> None:
     """Run `app`; print a WarpsmithError as one paragraph on stderr and exit with its code.
 
-    A traceback is shown only when the environment has `WARPSMITH_DEBUG=1`.
+    So is what the operating system refuses: a path that cannot be made or written, a full disk. A traceback is shown
+    only when the environment has `WARPSMITH_DEBUG=1`.
     """
     try:
         app()
-    except WarpsmithError as error:
+    except (WarpsmithError, OSError) as error:
         if os.environ.get("WARPSMITH_DEBUG") == "1":
             raise
-        paragraph = " ".join(f"error: {error}".split())
+        told = error if isinstance(error, WarpsmithError) else _refused(error)
+        paragraph = " ".join(f"error: {told}".split())
         sys.stderr.write(textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False) + "\n")
-        raise SystemExit(error.exit_code) from None
+        raise SystemExit(told.exit_code) from None
+
+
+def _refused(error: OSError) -> WarpsmithError:
+    where = f" ({error.filename})" if error.filename else ""
+    return UsageError(
+        f"The operating system refused: {error.strerror or error}{where}.",
+        "Check the path, its permissions and the room on the disk; WARPSMITH_DEBUG=1 shows where it happened.",
+    )

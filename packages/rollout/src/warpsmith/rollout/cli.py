@@ -2,8 +2,9 @@
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,8 @@ def evaluate(
         sampling={"temperature": temperature, "max_tokens": max_tokens},
         engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
+    if out is not None:
+        _check_writable(out.parent)
     rows = _sampled(
         checkpoint,
         _problems(problems, count, split, levels, seed),
@@ -182,6 +185,7 @@ def generate(
     )
     if (run / "records").exists():
         raise UsageError(f"{run} holds a run already.", "Name another directory.")
+    _check_writable(run)
     with ExitStack() as stack:
         # Made with the first trajectory: a command that cannot start leaves no directory.
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
@@ -346,6 +350,21 @@ def _levels(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
         raise UsageError(f"{text!r} is no list of levels.", "Write it as 1,2,3.") from error
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a directory that cannot be made or written, before an engine starts whose work would be lost."""
+    missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"Nothing can be written under {folder}: {error.strerror}.", "Name another place.") from None
+    finally:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
