@@ -189,7 +189,7 @@ def fill_kernel(out_ptr, value, n, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         values = (ctypes.c_float * x.numel()).from_buffer_copy(ctypes.string_at(x.data_ptr(), 4 * x.numel()))
-        out = torch.empty(1)
+        out = torch.empty(1, device=x.device)
         fill_kernel[(1,)](out, float(sum(values)), 1, BLOCK=16)
         return out
 """
