@@ -67,7 +67,7 @@ def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
 
 
 def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candidate):
-    wrong = add_candidate.replace("offsets < n", "offsets < n - 1")
+    wrong = add_candidate.replace("mask=mask) + tl", "mask=mask) - tl")
     first, second = (evaluator.evaluate(add_problem, wrong, seed=3) for _ in range(2))
     assert first.error_message == second.error_message
     assert evaluator.evaluate(add_problem, wrong, seed=4).error_message != first.error_message
