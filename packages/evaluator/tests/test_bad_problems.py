@@ -59,11 +59,24 @@ RUN = {
 """What is found by running it."""
 
 
+def evaluator(reference_timeout_s: float) -> Evaluator:
+    config = EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30, reference_timeout_s=reference_timeout_s)
+    return Evaluator(config)
+
+
+@pytest.fixture(scope="module")
+def patient():
+    with evaluator(60.0) as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def impatient():
-    config = EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30, reference_timeout_s=1.0)
-    with Evaluator(config) as running:
+    with evaluator(1.0) as running:
         yield running
+
+
+ENDLESS = ("endless", "asleep")
 
 
 def is_one_paragraph(text: str) -> bool:
@@ -71,10 +84,11 @@ def is_one_paragraph(text: str) -> bool:
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(impatient, add_candidate, name):
+def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(request, add_candidate, name):
     source, says = RUN[name]
+    judge = request.getfixturevalue("impatient" if name in ENDLESS else "patient")
     with pytest.raises(BadProblemError) as caught:
-        impatient.evaluate(Problem.from_source(source, name), add_candidate)
+        judge.evaluate(Problem.from_source(source, name), add_candidate)
     assert says in str(caught.value)
     assert caught.value.remedy
     assert is_one_paragraph(str(caught.value)), str(caught.value)

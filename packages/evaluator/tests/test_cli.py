@@ -41,7 +41,7 @@ def test_a_message_cannot_drive_the_terminal_nor_stop_the_printing(files):
     candidate.write_text('raise RuntimeError("\\ud800 \\x1b[31mred\\x07 caf\\xe9")\nclass ModelNew: pass\n')
     done = run("check", problem, candidate)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\\ud800 \\x1b[31mred\\x07 café" in done.stdout
+    assert "? \\x1b[31mred\\x07 café" in done.stdout
     assert "\x1b[31mred" not in done.stdout
 
 
