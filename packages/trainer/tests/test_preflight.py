@@ -1,5 +1,6 @@
 """What is refused before any process starts or any file is written."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -120,7 +121,9 @@ def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo,
     grpo()
     arguments = ["grpo", str(tmp_path / "grpo.toml"), "--set", f"policy.path={tmp_path / 'nowhere'}"]
     command = [sys.executable, "-m", "warpsmith.trainer", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    # A process group that another test made in this process leaves the names of a rank behind.
+    clean = {name: value for name, value in os.environ.items() if name not in {"RANK", "LOCAL_RANK", "WORLD_SIZE"}}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=clean)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: ")
     assert "\n\n" not in ended.stderr.strip()
