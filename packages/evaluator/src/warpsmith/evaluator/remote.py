@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import urlsplit
 
+from warpsmith.evaluator.address import is_address
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -121,8 +121,7 @@ class Client:
         if isinstance(servers, str) or not servers:
             raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
         for server in servers:
-            parts = urlsplit(server)
-            if parts.scheme not in {"http", "https"} or not parts.hostname:
+            if not is_address(server):
                 raise UsageError(f"{server!r} is no address of a server.", "Write it as http://10.0.0.7:18188.")
         if importlib.util.find_spec("httpx") is None:
             raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")

@@ -1,10 +1,10 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from warpsmith.evaluator.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.reward import RewardConfig
 
@@ -84,7 +84,7 @@ class EvaluationConfig(_Section):
     @classmethod
     def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for server in value:
-            if not _is_address(server):
+            if not is_address(server):
                 raise ValueError(f"{server!r} is no address of a server; write it as http://10.0.0.7:18188")
         return tuple(server.rstrip("/") for server in value)
 
@@ -95,16 +95,6 @@ class EvaluationConfig(_Section):
         if self.where != "server" and self.servers:
             raise ValueError(f'servers are given, but where is "{self.where}"; set where = "server"')
         return self
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
-        )
-    except ValueError:
-        return False
 
 
 class RolloutConfig(_Section):
