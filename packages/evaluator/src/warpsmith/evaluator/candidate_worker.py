@@ -51,6 +51,7 @@ class Candidate:
         gpuhost.install()
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
+        self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.recorder: Recorder | None = None
         self.host_memory = False
 
@@ -97,7 +98,9 @@ class Candidate:
             "answers", fields.integer("answers_bytes"), fds[-1:] if "answers" in fresh else [], writable=True
         )
         self._restore_buffers()
-        arguments = arenas.materialise(fields.value("inputs"), lambda slot: arenas.view(inputs, slot))
+        if "inputs" in fresh:
+            self.inputs.clear()
+        arguments = arenas.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
         described, mismatch = self._deliver(output, fields.mapping("answer"), answers)
         return {
@@ -111,6 +114,16 @@ class Candidate:
             "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
             "trace": self._trace(output, fields.mapping("answer")["buffers"]),
         }
+
+    def _input(self, memory: _native.Buffer, slot: TensorSlot) -> torch.Tensor:
+        """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
+
+        So what is remembered by the identity of a tensor, or in an attribute of it, meets other content.
+        """
+        made, kept = arenas.view(memory, slot), self.inputs.get(slot)
+        if kept is None or _layout(kept) != _layout(made):
+            self.inputs[slot] = kept = made
+        return kept
 
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self.recorder = self._new_recorder() if fields.flag("trace") else None
@@ -175,6 +188,11 @@ def _refuse_write(operator: str) -> None:
 def _refuse_bf16(tensor: torch.Tensor) -> None:
     if tensor.dtype == torch.bfloat16:
         raise interpreting.UnsupportedDtypeError(interpreting.BF16_MESSAGE)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
 def _checked(tree: Any) -> Any:
