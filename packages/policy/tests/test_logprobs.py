@@ -92,18 +92,25 @@ def test_a_neighbour_in_the_row_changes_nothing(shared_policy):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("window", [None, 4])
-def test_packing_under_each_attention(attention, window):
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("qwen3", {"use_sliding_window": False}),
+        ("qwen3", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
+        ("qwen2", {}),
+        ("llama", {}),
+    ],
+)
+def test_packing_under_each_attention(attention, family, settings):
     """Sequences longer than a sliding window, so that a lost window would show."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = Qwen3Config(
-        vocab_size=300, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, head_dim=32,
-        num_key_value_heads=1, use_sliding_window=window is not None, sliding_window=window, max_window_layers=1,
-        attn_implementation=attention, initializer_range=0.3,
+    config = AutoConfig.for_model(
+        family, vocab_size=300, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        head_dim=32, num_key_value_heads=1, initializer_range=0.3, **settings,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = Qwen3ForCausalLM(config).eval()
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
     sequences = [torch.randint(0, 300, (n,)) for n in (9, 1, 12)]
     got = token_logprobs(model, *_packed_call(sequences))[0][0]
     expected = torch.cat([plain(model, s, 1.0)[0] for s in sequences])

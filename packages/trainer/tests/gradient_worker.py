@@ -1,6 +1,6 @@
 """Run by a launcher: one update's gradient under each ZeRO stage and micro-batch budget, written by rank 0.
 
-Usage: gradient_worker.py MODEL OUT.pt [STAGE:BUDGET ...]
+Usage: gradient_worker.py MODEL OUT.pt [STAGE:BUDGET:LAYOUT ...], LAYOUT packed or padded
 """
 
 import sys
@@ -59,10 +59,10 @@ def turns() -> TrainingTurns:
 
 
 def gradient(
-    model: Path, ranks: Ranks, stage: int, budget: int, kl: float = 0.05
+    model: Path, ranks: Ranks, stage: int, budget: int, kl: float = 0.05, *, packing: bool = False
 ) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
-    zero = ZeroSection(stage=stage, micro_batch_tokens=budget)
+    zero = ZeroSection(stage=stage, micro_batch_tokens=budget, packing=packing)
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")),
         policy={"path": model, "dtype": "float32"},
@@ -87,8 +87,8 @@ def main() -> None:
     ranks = join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
     found = {}
     for case in cases:
-        stage, budget = map(int, case.split(":"))
-        found[case] = gradient(Path(model), ranks, stage, budget)
+        stage, budget, layout = case.split(":")
+        found[case] = gradient(Path(model), ranks, int(stage), int(budget), packing=layout == "packed")
     if ranks.drives:
         torch.save(found, out)
     ranks.barrier()

@@ -146,9 +146,10 @@ def test_a_resumed_sft_run_is_the_run_that_was_not_stopped(sft_run: tuple[Path, 
     assert largest_gap(weights(whole), weights(tmp_path / "cut")) == 0.0
 
 
-def test_zero_stages_and_two_ranks_learn_the_same(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
+def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
     whole, config = sft_run
-    changes = ["--set", f"run.dir={tmp_path / 'two'}", "--set", "zero.stage=3", "--set", "wandb.mode=disabled"]
+    values = [f"run.dir={tmp_path / 'two'}", "zero.stage=3", "zero.packing=true", "wandb.mode=disabled"]
+    changes = [part for value in values for part in ("--set", value)]
     trainer("sft", config, *changes, "--num-processes", 2)
     assert largest_gap(weights(whole), weights(tmp_path / "two")) < 2e-3
     out = tmp_path / "exported"
@@ -221,7 +222,8 @@ def test_a_changed_configuration_is_refused(grpo_run: tuple[Path, Path, str]) ->
 
 def test_two_ranks_under_stage_3_train_and_sync(tiny: Path, tmp_path: Path) -> None:
     config = write(tmp_path / "grpo.toml", GRPO, run=tmp_path / "run", policy=tiny, stage=3)
-    trainer("grpo", config, "--num-processes", 2, "--set", "held_out.problems=0", "--steps", 1)
+    changes = ["--set", "held_out.problems=0", "--set", "zero.packing=true"]
+    trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
     assert RunReader(tmp_path / "run").table("steps").to_pylist()[-1]["weight_version"] == 1
 
 

@@ -1,6 +1,7 @@
 """The gradient of a batch is one thing, however the batch is cut and however the state is spread."""
 
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
@@ -44,12 +45,12 @@ def assert_same_ratios(found: dict[str, float], expected: dict[str, float]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_micro_batches_and_stages_do_not_change_the_gradient(alone, tiny: Path, stage: int) -> None:
+def test_micro_batches_packing_and_stages_do_not_change_the_gradient(alone, tiny: Path, stage: int) -> None:
     gradient = worker().gradient
     expected, figures = gradient(tiny, alone, 0, 10_000)
-    for budget in (16, 60, 10_000):
-        found, other = gradient(tiny, alone, stage, budget)
-        assert_same(found, expected, f"stage {stage}, budget {budget}")
+    for budget, packing in itertools.product((16, 60, 10_000), (False, True)):
+        found, other = gradient(tiny, alone, stage, budget, packing=packing)
+        assert_same(found, expected, f"stage {stage}, budget {budget}, packing {packing}")
         assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)
         assert other["grad_norm"] == pytest.approx(figures["grad_norm"], rel=1e-5)
         assert other["entropy"] == pytest.approx(figures["entropy"], rel=1e-5)
@@ -83,7 +84,7 @@ def test_the_gradient_is_that_of_a_plain_loss(alone, tiny: Path) -> None:
 @pytest.mark.slow
 def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -> None:
     """A budget of 10,000 gives one micro-batch, so that one rank has no turn at all."""
-    cases = [f"{stage}:{budget}" for stage in (0, 1, 2, 3) for budget in (40, 10_000)]
+    cases = [":".join(case) for case in itertools.product("0123", ("40", "10000"), ("padded", "packed"))]
     out = tmp_path / "gradients.pt"
     port = str(free_port())
     ranks = [

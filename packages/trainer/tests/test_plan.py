@@ -23,6 +23,16 @@ def test_micro_batches_hold_every_row_once_within_the_budget(rows: list[int], bu
         assert len(batch) == 1 or len(batch) * max(rows[row] for row in batch) <= budget
 
 
+@given(lengths, st.integers(16, 200))
+def test_packed_micro_batches_are_filled_to_the_budget(rows: list[int], budget: int) -> None:
+    batches = micro_batches(rows, budget, packed=True)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(rows)))
+    tokens = [sum(rows[row] for row in batch) for batch in batches]
+    assert all(total <= budget or len(batch) == 1 for total, batch in zip(tokens, batches, strict=True))
+    # Two that are at most half full would have been one.
+    assert sum(2 * total <= budget for total in tokens) <= 1
+
+
 @given(lengths, st.integers(1, 9))
 def test_every_rank_gets_as_many_micro_batches(rows: list[int], world: int) -> None:
     batches = micro_batches(rows, 64)
@@ -52,14 +62,6 @@ def test_rows_are_padded_on_the_right() -> None:
     assert padded.ids_BT.tolist() == [[5, 6, 7], [8, 0, 0]]
     assert padded.attention_BT.tolist() == [[1, 1, 1], [1, 0, 0]]
     assert padded.mask_BT.tolist() == [[0, 1, 1], [1, 0, 0]]
-    assert padded.positions_BT is None
-
-
-def test_positions_are_given_where_a_row_is_packed() -> None:
-    rows = [Row(np.arange(4), np.ones(4, int), np.array([0, 1, 0, 1])), Row(np.arange(3), np.ones(3, int))]
-    positions = pad_rows(rows, torch.device("cpu")).positions_BT
-    assert positions is not None
-    assert positions.tolist() == [[0, 1, 0, 1], [0, 1, 2, 0]]
 
 
 def test_no_rows_become_one_that_carries_no_loss() -> None:

@@ -10,7 +10,7 @@ import pytest
 from warpsmith.policy.loading import load_chat
 from warpsmith.trainer.config.sft import SftDataSection
 from warpsmith.trainer.errors import DataError
-from warpsmith.trainer.sft_data import batch_rows, load_sft_data, read_chats
+from warpsmith.trainer.sft_data import load_sft_data, read_chats, token_rows
 
 CHATS = [[{"role": "user", "content": f"q{i}"}, {"role": "assistant", "content": f"answer {i}"}] for i in range(6)]
 
@@ -55,25 +55,13 @@ def test_a_file_that_is_not_there_or_not_parquet_is_named(tmp_path: Path) -> Non
 
 def test_rows_train_the_answer_and_its_end(tmp_path: Path, tiny: Path) -> None:
     chat = load_chat(tiny)
-    section = SftDataSection(
-        source="chats", path=as_file(CHATS, tmp_path / "c.jsonl"), eval_examples=2, pack=False, max_tokens=64
-    )
+    section = SftDataSection(source="chats", path=as_file(CHATS, tmp_path / "c.jsonl"), eval_examples=2, max_tokens=64)
     data = load_sft_data(section, chat, seed=0)
     assert (len(data.train), len(data.evaluation), data.dropped) == (4, 2, 0)
-    for row in batch_rows(data.train, section, pad_id=0):
+    for row in token_rows(data.train):
         trained = chat.decode([int(i) for i in row.ids[row.mask == 1]])
         assert trained.startswith("answer ")
         assert int(row.ids[row.mask == 1][-1]) in chat.stop_token_ids
-
-
-def test_packed_rows_hold_the_same_tokens(tmp_path: Path, tiny: Path) -> None:
-    section = SftDataSection(source="chats", path=as_file(CHATS, tmp_path / "c.jsonl"), eval_examples=0, max_tokens=64)
-    data = load_sft_data(section, load_chat(tiny), seed=0)
-    packed = batch_rows(data.train, section, pad_id=0)
-    assert len(packed) < len(data.train)
-    assert sum(map(len, packed)) == sum(len(example) for example in data.train)
-    assert sum(int(row.mask.sum()) for row in packed) == sum(example.trained for example in data.train)
-    assert all(row.positions is not None for row in packed)
 
 
 def test_long_examples_are_counted_and_nothing_left_is_refused(tmp_path: Path, tiny: Path) -> None:

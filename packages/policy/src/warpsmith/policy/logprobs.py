@@ -6,6 +6,7 @@ asked for two numbers a position instead of a row of logits, and works through t
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -124,7 +125,12 @@ def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, po
 
 
 def _refuse_unpackable(base: "PreTrainedModel") -> None:
-    """Refuse layers that carry state from one sequence of a row into the next."""
+    """Refuse a model that is not told where a sequence begins, or carries state from one into the next."""
+    if "position_ids" not in signature(base.forward).parameters:
+        raise UnsupportedModelError(
+            f"{type(base).__name__} takes no positions, so it cannot know where a sequence of a packed row begins.",
+            "Give one sequence a row and pad on the right.",
+        )
     kinds = set(base.config.to_dict().get("layer_types") or ()) - _PACKABLE_LAYERS
     if kinds:
         raise UnsupportedModelError(

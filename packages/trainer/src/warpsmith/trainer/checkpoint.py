@@ -11,11 +11,13 @@ import os
 import random
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.trainer.errors import CheckpointError
+from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
+from warpsmith.trainer.lostpeer import is_lost_peer
 
 if TYPE_CHECKING:
     from warpsmith.trainer.engine.ranks import Ranks
@@ -80,27 +82,66 @@ def save(
 
     The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the
     old checkpoints or the old and the new one.
+
+    Raises:
+        CheckpointWriteError: the operating system refused; what was written of it is removed.
     """
     final = directory_of(run_dir) / f"step-{progress.step:08d}"
-    partial = final.with_name(f".{final.name}.partial")
-    if ranks.drives:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-    ranks.barrier()
-    engine.save(partial)
-    save_random_state(partial / f"random-{ranks.rank}.pt")
-    ranks.barrier()
-    if ranks.drives:
-        state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config)}
-        (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
-        _flush(partial)
-        if final.exists():
-            shutil.rmtree(final)
-        partial.rename(final)
-        for old in complete(run_dir)[:-keep]:
-            shutil.rmtree(old)
+    partial = _partial(final)
+    with _refusals_told(final):
+        if ranks.drives:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        ranks.barrier()
+        engine.save(partial)
+        save_random_state(partial / f"random-{ranks.rank}.pt")
+        ranks.barrier()
+        if ranks.drives:
+            state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config)}
+            (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
+            _flush(partial)
+            if final.exists():
+                shutil.rmtree(final)
+            partial.rename(final)
+            for old in complete(run_dir)[:-keep]:
+                # Renamed first: a kill in the middle must not leave a checkpoint that looks whole.
+                shutil.rmtree(old.rename(_partial(old)))
     ranks.barrier()
     return final
+
+
+def sweep(run_dir: Path) -> None:
+    """Remove what a kill left of checkpoints that were being written or removed; for one process, before any save."""
+    for partial in directory_of(run_dir).glob(".step-*.partial"):
+        shutil.rmtree(partial)
+
+
+def _partial(final: Path) -> Path:
+    return final.with_name(f".{final.name}.partial")
+
+
+@contextmanager
+def _refusals_told(final: Path) -> Iterator[None]:
+    """Turn a refusal of the operating system into a typed error, and give the room back.
+
+    torch raises a RuntimeError where a file cannot take what it writes; one of a lost rank is not meant here.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and is_lost_peer(error):
+            raise
+        shutil.rmtree(_partial(final), ignore_errors=True)
+        raise CheckpointWriteError(
+            f"The checkpoint {final} could not be written: {_first_line(error)}.",
+            "Make room or mend the directory, then go on from the checkpoint before with --resume.",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def load(path: Path, engine: "ZeroEngine", ranks: "Ranks", config: Mapping[str, Any]) -> Progress:
@@ -143,8 +184,10 @@ def read_state(path: Path) -> dict[str, Any]:
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
-    "held_out", "sync", "evaluator", "rollout.evaluation", "zero.micro_batch_tokens", "zero.bucket_elements",
-    "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
+    "held_out", "sync", "evaluator", "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
+    "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
+    "zero.micro_batch_tokens", "zero.packing",
+    "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip
 
 

@@ -17,15 +17,16 @@ from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.engine.optimizer import learning_rate
 from warpsmith.trainer.engine.plan import deal, micro_batches
-from warpsmith.trainer.engine.ranks import Ranks, join, leave
+from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.engine.rows import Row, pad_rows
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
 from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.order import taken
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
-from warpsmith.trainer.sft_data import SftData, batch_rows, load_sft_data
+from warpsmith.trainer.sft_data import SftData, load_sft_data, token_rows
 from warpsmith.trainer.steplog import StepLog
 
 
@@ -38,12 +39,15 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
     Raises:
         ConfigError, DataError, CheckpointError: the run cannot start.
         DivergenceError: the loss or the gradient is no finite number.
+        CheckpointWriteError, RecordWriteError: the disk takes no more.
+        LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
     if ranks.drives:
         preflight(config, resume)
     ranks.barrier()
-    directory = _Sft(config, ranks).run(resume)
+    with peers_needed():
+        directory = _Sft(config, ranks).run(resume)
     leave()
     return directory
 
@@ -54,7 +58,6 @@ class _Sft:
     def __init__(self, config: SftConfig, ranks: Ranks) -> None:
         self.config, self.ranks = config, ranks
         self.policy = Policy.from_config(config.policy)
-        self.pad_id = self.policy.tokenizer.pad_token_id or 0
         self.data: SftData = load_sft_data(config.data, self.policy.chat, config.run.seed)
         self.engine = ZeroEngine(
             self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
@@ -67,7 +70,7 @@ class _Sft:
             progress = self.control.begin(resume)
             log = self.control.log(stack)
             bar = stack.enter_context(Bar("sft", run.steps, shown=self.ranks.drives, start=progress.step))
-            stop = stack.enter_context(Interrupt(self.ranks.drives))
+            stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             if self.data.dropped:
                 bar.say(f"{self.data.dropped} examples are longer than {self.config.data.max_tokens} tokens: left out")
             while self.control.goes_on(progress, stop):
@@ -103,7 +106,7 @@ class _Sft:
     def _update(self, examples: Sequence[Example], update: int) -> dict[str, float]:
         """Make one optimizer update: mean negative log-likelihood over the batch's trained tokens."""
         began = time.monotonic()
-        rows = batch_rows(examples, self.config.data, self.pad_id)
+        rows = token_rows(examples)
         tokens = sum(int(row.mask.sum()) for row in rows)
         self.engine.train()
         mine = self._share(rows)
@@ -128,7 +131,7 @@ class _Sft:
         """Return the mean negative log-likelihood of the held-out examples; nothing where there are none."""
         if not self.data.evaluation:
             return {}
-        rows = batch_rows(self.data.evaluation, self.config.data, self.pad_id)
+        rows = token_rows(self.data.evaluation)
         self.engine.train(False)
         total = torch.zeros(1, dtype=torch.float64)
         with torch.no_grad():
@@ -142,7 +145,8 @@ class _Sft:
         return -(logprobs_BT * padded.mask_BT).sum()
 
     def _share(self, rows: Sequence[Row]) -> list[list[Row]]:
-        batches = micro_batches([len(row) for row in rows], self.config.zero.micro_batch_tokens)
+        zero = self.config.zero
+        batches = micro_batches([len(row) for row in rows], zero.micro_batch_tokens, packed=zero.packing)
         return [[rows[i] for i in batch] for batch in deal(batches, self.ranks.world)[self.ranks.rank]]
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from warpsmith.policy.chat import ChatFormat
-from warpsmith.policy.sft_data import IGNORED, Example, PackedRows, encode, pack
+from warpsmith.policy.sft_data import IGNORED, Example, encode
 from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.sft import sft_examples
 from warpsmith.trainer.config.sft import SftDataSection
-from warpsmith.trainer.engine.rows import Ints, Row
+from warpsmith.trainer.engine.rows import Row
 from warpsmith.trainer.errors import DataError
 
 Chat = Sequence[Mapping[str, str]]
@@ -51,11 +51,9 @@ def load_sft_data(data: SftDataSection, chat: ChatFormat, seed: int) -> SftData:
     return SftData(train, evaluation, dropped)
 
 
-def batch_rows(examples: Sequence[Example], data: SftDataSection, pad_id: int) -> list[Row]:
-    """Return the rows of one batch: packed to `max_tokens`, or one an example."""
-    if data.pack:
-        return _unpadded(pack(examples, data.max_tokens, pad_id=pad_id))
-    return [Row(ids=example.ids, mask=_mask(example.labels)) for example in examples]
+def token_rows(examples: Sequence[Example]) -> list[Row]:
+    """Return the examples as rows of ids, 1 in the mask where a label stands."""
+    return [Row(ids=e.ids, mask=np.asarray(e.labels != IGNORED, dtype=np.int64)) for e in examples]
 
 
 def read_chats(path: Path) -> list[Chat]:
@@ -121,15 +119,3 @@ def _is_chat(value: Any) -> bool:
         and all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in value)
         and all(isinstance(m.get("content"), str) for m in value)
     )
-
-
-def _unpadded(rows: PackedRows) -> list[Row]:
-    lengths = rows.attention_mask.sum(1)
-    return [
-        Row(ids=rows.input_ids[r, :n], mask=_mask(rows.labels[r, :n]), positions=rows.position_ids[r, :n])
-        for r, n in enumerate(lengths)
-    ]
-
-
-def _mask(labels: Ints) -> Ints:
-    return np.asarray(labels != IGNORED, dtype=np.int64)

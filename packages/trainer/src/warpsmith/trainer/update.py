@@ -79,7 +79,7 @@ class PolicyUpdate:
         self.algorithm = config.algorithm
         self.spec = config.algorithm.objective
         self.optimizer = config.optimizer
-        self.budget = config.zero.micro_batch_tokens
+        self.zero = config.zero
         self.total_updates = config.run.steps * config.algorithm.updates_per_step
 
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
@@ -118,7 +118,8 @@ class PolicyUpdate:
         rows = np.flatnonzero(useful)
         if not len(rows):
             return None
-        batches = micro_batches([len(turns.rows[row]) for row in rows], self.budget)
+        lengths = [len(turns.rows[row]) for row in rows]
+        batches = micro_batches(lengths, self.zero.micro_batch_tokens, packed=self.zero.packing)
         named = [[int(rows[i]) for i in batch] for batch in batches]
         return Plan(deal(named, self.ranks.world)[self.ranks.rank], weights)
 

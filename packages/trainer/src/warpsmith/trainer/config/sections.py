@@ -34,7 +34,7 @@ class RunSection(Section):
 class OptimizerSection(Section):
     """`[optimizer]`: AdamW (arXiv 1711.05101) and its learning rate."""
 
-    lr: float = Field(default=1e-6, gt=0, description="Peak learning rate.")
+    lr: float = Field(default=1e-6, ge=0, description="Peak learning rate; 0 makes every step and changes nothing.")
     betas: tuple[float, float] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
     eps: float = Field(default=1e-8, gt=0, description="Added to the root of the second moment.")
     weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
@@ -61,7 +61,10 @@ class ZeroSection(Section):
     micro_batch_tokens: int = Field(
         default=DEFAULT_MICRO_BATCH_TOKENS,
         ge=16,
-        description="Padded tokens of one micro-batch on one rank; a longer row stands alone.",
+        description="Tokens of one micro-batch on one rank, padding included; a longer row stands alone.",
+    )
+    packing: bool = Field(
+        default=False, description="Lay the rows of a micro-batch end to end instead of padding them."
     )
     offload_optimizer: bool = Field(default=False, description="Keep the optimizer state in host memory.")
     offload_parameters: bool = Field(default=False, description="Keep the parameters in host memory (stage 3).")

@@ -42,7 +42,6 @@ class SftDataSection(Section):
     )
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the generated examples.")
     max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are left out and counted.")
-    pack: bool = Field(default=True, description="Put several examples into one row of `max_tokens`.")
     batch_size: int = Field(default=16, ge=1, description="Examples of one update, over all ranks.")
     eval_examples: int = Field(default=64, ge=0, description="Examples held out for the evaluation loss.")
     eval_every: int = Field(default=100, ge=0, description="Steps between evaluations; 0 evaluates at the end only.")

@@ -3,13 +3,35 @@
 from collections.abc import Sequence
 
 
-def micro_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut rows into micro-batches whose padded size (rows x longest) is at most `budget` tokens.
+def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
+    """Cut rows into micro-batches of at most `budget` tokens, from the longest row down.
 
-    Rows are taken from the longest down, so that rows of like length meet and little is padded. A row longer than
-    the budget stands alone.
+    Args:
+        lengths: tokens of each row.
+        budget: most tokens of a micro-batch; a row longer than that stands alone.
+        packed: count the rows' own tokens; otherwise the padded size, rows x longest.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    return _first_fit(order, lengths, budget) if packed else _neighbours(order, lengths, budget)
+
+
+def _first_fit(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Put each row into the first micro-batch that has room for it."""
+    batches: list[list[int]] = []
+    room: list[int] = []
+    for row in order:
+        fitting = next((batch for batch, space in enumerate(room) if space >= lengths[row]), None)
+        if fitting is None:
+            batches.append([row])
+            room.append(budget - lengths[row])
+        else:
+            batches[fitting].append(row)
+            room[fitting] -= lengths[row]
+    return batches
+
+
+def _neighbours(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Put rows of like length together, so that little is padded."""
     batches: list[list[int]] = []
     for row in order:
         longest = lengths[batches[-1][0]] if batches else 0

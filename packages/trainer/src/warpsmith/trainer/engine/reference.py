@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
+from warpsmith.trainer.engine.packing import Scorer
 from warpsmith.trainer.engine.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -22,19 +22,13 @@ class Reference:
 
     def __init__(self, model: nn.Module, *, zero: ZeroSection, ranks: Ranks, dtype: str) -> None:
         model.requires_grad_(False).eval()
-        self._model: Any = model.to(ranks.device) if zero.stage < 3 else _spread(model, zero, ranks, dtype)
+        placed: Any = model.to(ranks.device) if zero.stage < 3 else _spread(model, zero, ranks, dtype)
+        self._scorer = Scorer(placed, packing=zero.packing)
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
         """Return the log-probabilities of the rows' completion tokens, (B, T) fp32, without gradient; collective."""
         with torch.no_grad():
-            logprobs_BT, _ = token_logprobs(
-                self._model,
-                rows.ids_BT,
-                rows.attention_BT,
-                temperature,
-                rows.positions_BT,
-                select_BT=rows.mask_BT,
-            )
+            logprobs_BT, _ = self._scorer.logprobs(rows, temperature)
         return logprobs_BT
 
 

@@ -15,17 +15,15 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Row:
-    """One row: token ids, which of them carry loss, and where each sequence in it begins.
+    """One sequence: token ids, and which of them carry loss.
 
     Attributes:
         ids: (T,) token ids.
         mask: (T,) 1 on tokens that carry loss.
-        positions: (T,) restarting at 0 for every sequence of a packed row; None for a single sequence.
     """
 
     ids: Ints
     mask: Ints
-    positions: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,7 +36,6 @@ class PaddedRows:
     ids_BT: Tensor
     attention_BT: Tensor
     mask_BT: Tensor
-    positions_BT: Tensor | None
 
 
 def pad_rows(rows: Sequence[Row], device: torch.device) -> PaddedRows:
@@ -48,14 +45,10 @@ def pad_rows(rows: Sequence[Row], device: torch.device) -> PaddedRows:
     """
     rows = rows or [Row(np.zeros(2, np.int64), np.zeros(2, np.int64))]
     width = max(len(row) for row in rows)
-    positions = None
-    if any(row.positions is not None for row in rows):
-        positions = pad([_positions(row) for row in rows], width, device)
     return PaddedRows(
         ids_BT=pad([row.ids for row in rows], width, device),
         attention_BT=pad([np.ones_like(row.ids) for row in rows], width, device),
         mask_BT=pad([row.mask for row in rows], width, device),
-        positions_BT=positions,
     )
 
 
@@ -65,7 +58,3 @@ def pad(values: Sequence[NDArray[np.generic]], width: int, device: torch.device)
     for row, value in enumerate(values):
         out[row, : len(value)] = value
     return torch.from_numpy(out).to(device)
-
-
-def _positions(row: Row) -> Ints:
-    return np.arange(len(row), dtype=np.int64) if row.positions is None else row.positions

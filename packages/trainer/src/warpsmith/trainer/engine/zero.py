@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
 from warpsmith.trainer.engine.gather import gathered_weights
 from warpsmith.trainer.engine.optimizer import make_optimizer
+from warpsmith.trainer.engine.packing import Scorer
 from warpsmith.trainer.engine.ranks import Ranks
 from warpsmith.trainer.errors import CheckpointError, DivergenceError
 
@@ -45,6 +45,7 @@ class ZeroEngine:
             config=deepspeed_config(zero, optimizer, dtype, ranks.world),
             dist_init_required=False,
         )
+        self._scorer = Scorer(self._engine, packing=zero.packing)
 
     @property
     def module(self) -> nn.Module:
@@ -56,15 +57,12 @@ class ZeroEngine:
         self._engine.train(mode)
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each."""
-        return token_logprobs(
-            self._engine,
-            rows.ids_BT,
-            rows.attention_BT,
-            temperature,
-            rows.positions_BT,
-            select_BT=rows.mask_BT,
-        )
+        """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each.
+
+        Raises:
+            ConfigError: `zero.packing` is on and the model would mix the rows.
+        """
+        return self._scorer.logprobs(rows, temperature)
 
     def accumulate(self, loss: Tensor, *, last: bool) -> None:
         """Add the gradient of this rank's share of the loss; the ranks' shares add up.
