@@ -9,13 +9,17 @@ import pytest
 import torch
 
 from warpsmith.trainer import checkpoint
-from warpsmith.trainer.errors import CheckpointError
+from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
+from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 
 CONFIG = {
     "run": {"dir": "a", "steps": 10, "seed": 0},
     "algorithm": {"preset": "grpo", "clip_low": 0.2},
     "optimizer": {"schedule": "constant"},
     "wandb": {"mode": "offline"},
+    "rollout": {"generate_timeout_s": 600.0},
 }
 
 
@@ -56,7 +60,8 @@ def test_a_damaged_state_is_refused(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "value"), [("run", "dir", "b"), ("run", "steps", 20), ("wandb", "mode", "disabled")]
+    ("table", "key", "value"),
+    [("run", "dir", "b"), ("run", "steps", 20), ("wandb", "mode", "disabled"), ("rollout", "generate_timeout_s", 9.0)],
 )
 def test_what_no_step_computes_with_may_change(table: str, key: str, value: object) -> None:
     checkpoint.refuse_changes(Path("c"), CONFIG, changed(table, key, value))
@@ -75,6 +80,28 @@ def test_steps_matter_where_the_learning_rate_follows_them() -> None:
     longer = {**cosine, "run": {**CONFIG["run"], "steps": 20}}
     with pytest.raises(CheckpointError, match=r"run\.steps was 10 and is 20"):
         checkpoint.refuse_changes(Path("c"), cosine, longer)
+
+
+def test_a_checkpoint_that_cannot_be_written_says_so_and_what_a_kill_left_is_swept(
+    tmp_path: Path, alone: Ranks
+) -> None:
+    engine = ZeroEngine(
+        torch.nn.Linear(2, 2), zero=ZeroSection(), optimizer=OptimizerSection(), ranks=alone, dtype="float32"
+    )
+    run = tmp_path / "run"
+
+    def save(step: int) -> Path:
+        return checkpoint.save(run, engine, alone, checkpoint.Progress(step=step), config=CONFIG, keep=1)
+
+    run.mkdir()
+    checkpoint.directory_of(run).touch()
+    with pytest.raises(CheckpointWriteError, match=r"step-00000001 could not be written: .*--resume"):
+        save(1)
+    checkpoint.directory_of(run).unlink()
+    (checkpoint.directory_of(run) / ".step-00000009.partial" / "zero").mkdir(parents=True)
+    assert [save(1), save(2)][-1] == checkpoint.latest(run)
+    checkpoint.sweep(run)
+    assert [path.name for path in checkpoint.directory_of(run).iterdir()] == ["step-00000002"]
 
 
 def test_random_generators_go_on_where_they_were(tmp_path: Path) -> None:

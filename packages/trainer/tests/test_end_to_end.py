@@ -86,6 +86,15 @@ mode = "{wandb}"
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_rank() -> Iterator[None]:
+    """A process group that another test made in this process leaves the names of a rank behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 def write(path: Path, text: str, **values: object) -> Path:
     path.write_text(text.format(**{"wandb": "disabled", "stage": 2, **values}))
     return path

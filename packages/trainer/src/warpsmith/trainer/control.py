@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer import checkpoint
@@ -38,10 +39,14 @@ class RunControl:
         """
         if not resume:
             return Progress()
-        found = self.ranks.shared(lambda: checkpoint.latest(self.config.run.dir))
+        found = self.ranks.shared(self._newest)
         progress = checkpoint.load(found, self.engine, self.ranks, self._plain)
         self._saved_at, self._before = progress.step, progress.seconds
         return progress
+
+    def _newest(self) -> Path:
+        checkpoint.sweep(self.config.run.dir)
+        return checkpoint.latest(self.config.run.dir)
 
     @property
     def seconds(self) -> float:

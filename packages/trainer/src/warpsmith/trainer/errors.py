@@ -15,6 +15,18 @@ class CheckpointError(UsageError):
     """A checkpoint that is missing, incomplete, or of another run."""
 
 
+class CheckpointWriteError(WarpsmithError):
+    """A checkpoint that could not be written: a full disk, a directory that takes no files."""
+
+    exit_code = 1
+
+
+class CollectionError(WarpsmithError):
+    """A batch of which every turn was lost: nothing to train on, and the next would be lost the same way."""
+
+    exit_code = 1
+
+
 class LaunchError(WarpsmithError):
     """The launcher or its processes could not be started, or ended badly."""
 

@@ -15,17 +15,21 @@ class Interrupt:
 
     Args:
         speaks: whether this process tells the user (rank 0).
+        launched: whether the command's own launcher started this rank. It hands a user's wish on as SIGINT; its SIGTERM
+            goes to all that a rank has started, too, so that no step can be finished any more, and ends it at once.
     """
 
-    def __init__(self, speaks: bool = True) -> None:
+    def __init__(self, speaks: bool = True, *, launched: bool = False) -> None:
         self.requested = False
         self._speaks = speaks
+        self._ends_at_sigterm = launched
         self._first_at = 0.0
         self._old: dict[int, object] = {}
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._old[number] = signal.signal(number, self._received)
+            at_once = number == signal.SIGTERM and self._ends_at_sigterm
+            self._old[number] = signal.signal(number, signal.SIG_DFL if at_once else self._received)
         return self
 
     def __exit__(

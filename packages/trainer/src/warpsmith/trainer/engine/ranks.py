@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,14 @@ from torch import distributed as dist
 
 from warpsmith.trainer.config.sections import RunSection, ZeroSection
 from warpsmith.trainer.errors import LaunchError
+from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.launch.port import free_port
+from warpsmith.trainer.lostpeer import is_lost_peer
 
 T = TypeVar("T")
+
+_LAUNCHER_S = 5.0
+"""In this time DeepSpeed's launcher, which looks once a second, sees that a rank is gone and ends the others."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +51,42 @@ class Ranks:
         """Return what `make` gives on rank 0, on every rank; `make` is called there alone."""
         box = [make() if self.drives else None]
         if self.world > 1:
-            with _peers_needed():
+            with peers_needed():
                 dist.broadcast_object_list(box, src=0, group=self.control)
         return box[0]  # type: ignore[return-value]
 
     def total(self, sums: Tensor) -> Tensor:
         """Return the sum of a host tensor over the ranks."""
         if self.world > 1:
-            with _peers_needed():
+            with peers_needed():
                 dist.all_reduce(sums, group=self.control)
         return sums
 
     def barrier(self) -> None:
         """Wait for every rank."""
         if self.world > 1:
-            with _peers_needed():
+            with peers_needed():
                 dist.barrier(group=self.control)
 
 
 @contextmanager
-def _peers_needed() -> Iterator[None]:
-    """Say in one sentence that another rank is gone; its own message says why."""
+def peers_needed() -> Iterator[None]:
+    """Say in one sentence that another rank is gone, in place of a traceback.
+
+    Raises:
+        LaunchError: it is. Under the command's own launcher this rank is ended before it speaks: the other one, or the
+            command, has said why.
+    """
     try:
         yield
     except RuntimeError as error:
+        if not is_lost_peer(error):
+            raise
+        if is_launched():
+            time.sleep(_LAUNCHER_S)
         raise LaunchError(
-            f"Another rank of the run has ended: {str(error).splitlines()[0]}", "Its own message says why."
+            f"Another rank of the run has ended: {str(error).splitlines()[0]}",
+            "Its own message says why; without one it was killed. Go on with --resume.",
         ) from error
 
 

@@ -18,6 +18,7 @@ from warpsmith.trainer.launch.port import checked_port, free_port
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
+_LAUNCHED = "WARPSMITH_LAUNCHED"
 _KILLED = 256 - 65
 """The launcher ends with minus the signal that ended a rank, which a shell reads as 256 less it."""
 
@@ -27,11 +28,17 @@ def is_rank() -> bool:
     return "RANK" in os.environ and "LOCAL_RANK" in os.environ
 
 
+def is_launched() -> bool:
+    """Whether `launch` started this rank: its SIGTERM then comes from a launcher that ends all ranks."""
+    return os.environ.get(_LAUNCHED) == "1"
+
+
 def launch(arguments: Sequence[str], processes: int, master_port: int | None = None) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
 
-    The first SIGINT or SIGTERM goes to the ranks, which finish their step and write a checkpoint; the second ends
-    them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks once only.
+    The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
+    second ends them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks
+    once only.
 
     Raises:
         PortError: there is no free port, or the one named is taken.
@@ -99,7 +106,7 @@ def _has_nvidia() -> bool:
 
 def _environment() -> dict[str, str]:
     choose_accelerator()
-    return dict(os.environ)
+    return {**os.environ, _LAUNCHED: "1"}
 
 
 def _die_with_parent() -> None:
@@ -117,7 +124,7 @@ def _forward_signals(process: "subprocess.Popen[bytes]") -> Callable[[], None]:
             process.terminate()
             return
         for rank in _ranks(process.pid):
-            rank.send_signal(number)
+            rank.send_signal(signal.SIGINT)
 
     old = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -151,12 +158,15 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _told(code: int) -> int:
-    """Return the exit code as a shell would; say what a rank that was killed could not say itself."""
+    """Return the exit code as a shell would; say what a process that was killed could not say itself."""
     if code < 0:
-        return 128 - code
+        return _told_signal("DeepSpeed's launcher", -code)
     if code > _KILLED:
-        number = 256 - code
-        name = signal.strsignal(number) or str(number)
-        sys.stderr.write(f"error: A rank was ended by signal {number} ({name}). Go on with --resume.\n")
-        return 128 + number
+        return _told_signal("A rank", 256 - code)
     return code
+
+
+def _told_signal(who: str, number: int) -> int:
+    name = signal.strsignal(number) or str(number)
+    sys.stderr.write(f"error: {who} was ended by signal {number} ({name}). Go on with --resume.\n")
+    return 128 + number
