@@ -238,10 +238,10 @@ def test_a_bad_problem_and_a_long_one_are_invalid_and_others_go_on(
 ):
     judge = scripted_judge(lambda _: BadProblemError("no Model", ""))
     (row,) = collect(scripted_engine(GOOD), judge=judge).to_pylist()
-    assert "no Model" in row["invalid_reason"]
+    assert row["invalid_reason"].startswith("problem: no Model")
     long = replace(problem, text=problem.text.replace("return x", "x = x + 1.0\n        " * 200 + "return x"))
     lost, fine = collect(scripted_engine(GOOD), problems=[long, problem]).to_pylist()
-    assert "budget" in lost["invalid_reason"]
+    assert lost["invalid_reason"].startswith("problem: ") and "budget" in lost["invalid_reason"]
     assert fine["valid"]
 
 

@@ -142,7 +142,10 @@ async def _run_turn(episode: _Episode) -> _Turn:
         await _complete(around, turn, f"turn {number + 1} of {problem.name}")
     except EngineDiedError:
         raise
-    except (PromptTooLongError, EngineError, DeadlinePassedError) as error:
+    except PromptTooLongError as error:
+        turn.score = Score(None, f"problem: {error}")
+        return turn
+    except (EngineError, DeadlinePassedError) as error:
         turn.score = Score(None, f"generation: {error}")
         return turn
     turn.kernel = extract_kernel(turn.text)
@@ -208,7 +211,10 @@ async def _judge(around: Surroundings, problem: ProblemRow, turn: _Turn) -> None
     for _ in range(around.config.retries + 1):
         try:
             turn.verdict = await _evaluated(around, problem, turn.kernel)
-        except (DeadlinePassedError, BadProblemError) as error:
+        except BadProblemError as error:
+            turn.score = Score(None, f"problem: {error}")
+            continue
+        except DeadlinePassedError as error:
             turn.score = Score(None, f"evaluation: {error}")
             continue
         turn.score = score(turn.verdict, around.config.reward)
