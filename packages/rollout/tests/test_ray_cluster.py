@@ -1,6 +1,8 @@
 """Evaluators on a cluster of two logical nodes, and a cluster of another version."""
 
 import asyncio
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -66,3 +68,18 @@ def test_a_cluster_of_another_version_is_named_with_what_to_do():
         gcs.internal_kv_put(entry[0], told.replace(ray.__version__.encode(), b"1.99.0"), True, entry[1])
         with pytest.raises(EngineError, match="same Ray and the same Python"), ray_session(cluster.address):
             pass
+
+
+@pytest.mark.parametrize("part", ["raylet", "gcs_server"])
+def test_a_part_of_the_local_instance_that_ends_is_told_of_at_once(part):
+    """In a process of its own: without its gcs_server Ray ends the process that started it."""
+    code = (
+        "import sys, threading\nimport psutil\nfrom warpsmith.records import commands\n"
+        "from warpsmith.rollout.engines.cluster import ray_session\n"
+        "with ray_session(num_cpus=1, object_store_bytes=96 << 20, on_lost=commands.end_at_once):\n"
+        "    next(p for p in psutil.Process().children() if p.name() == sys.argv[1]).kill()\n"
+        "    threading.Event().wait(30)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, part], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert f"error: Ray's {part} has ended" in ended.stderr
