@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from warpsmith.trainer.credit import Credit, Normalisation, assign
-from warpsmith.trainer.errors import DataError
+from warpsmith.trainer.errors import CollectionError, DataError
+from warpsmith.trainer.session import refuse_lost
 from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
 from warpsmith.trainer.turns import credit_columns, training_turns
 
@@ -109,3 +110,13 @@ def test_staleness_counts_versions(turns_table) -> None:
 def test_credit_figures_count_flat_groups() -> None:
     found = credit_figures(Credit(np.array([0.5, -0.5, 0.0]), np.array([True, True, False]), 4, 3, np.array([2, 2, 0])))
     assert found == {"groups": 4, "flat_groups": 3, "flat_group_rate": 0.75, "advantage_abs_mean": 0.5}
+
+
+def test_a_batch_that_was_lost_as_a_whole_is_refused_unless_its_problems_are_to_blame(turns_table) -> None:
+    lost, bad = LOST, {**LOST, "invalid_reason": "problem: no Model"}
+    for fine in ([{}, lost], [bad, bad], [{}, bad]):
+        refuse_lost(turns_table(fine), "step-1")
+    with pytest.raises(
+        CollectionError, match=r"None of the 3 turns of step-1 .* 2 were lost to this: evaluation: gone"
+    ):
+        refuse_lost(turns_table([lost, bad, lost]), "step-1")

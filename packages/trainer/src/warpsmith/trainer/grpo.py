@@ -20,11 +20,12 @@ from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.credit import assign
 from warpsmith.trainer.credit.types import Credit
 from warpsmith.trainer.creditrows import CreditedBatch
-from warpsmith.trainer.engine.ranks import Ranks, join, leave
+from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.engine.reference import Reference
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
 from warpsmith.trainer.interrupt import Interrupt
+from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.order import taken
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
@@ -49,12 +50,15 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         EngineError, EvaluatorError: the sampler or the judge is gone.
         SyncError: new weights did not arrive.
         DivergenceError: the loss or the gradient is no finite number.
+        CollectionError: every turn of a batch was lost.
+        CheckpointWriteError, RecordWriteError: the disk takes no more.
+        LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
     if ranks.drives:
         preflight(config, resume)
     ranks.barrier()
-    with ExitStack() as stack:
+    with peers_needed(), ExitStack() as stack:
         bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
         session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
         _Grpo(config, ranks, session, bar).run(resume)
@@ -82,7 +86,7 @@ class _Grpo:
                 self.session.ready(self.policy.chat)
                 self.log = self.control.log(stack, self.session.writer)
             self.bar.advance(to=progress.step)
-            stop = stack.enter_context(Interrupt(self.ranks.drives))
+            stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._sync(progress.weight_version)
             if not resume and self.config.held_out.before:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from warpsmith.policy.chat import ChatFormat
+from warpsmith.records import commands
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout import console
 from warpsmith.rollout.collector import Collector
@@ -22,7 +24,7 @@ from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.trainer import sync
 from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +56,9 @@ class RolloutSession:
         run, rollout = self.config.run, self.config.rollout
         with ExitStack() as stack:
             with _only_devices(run.engine_devices):
-                stack.enter_context(ray_session(run.ray_address, object_store_bytes=_object_store_bytes(self.config)))
+                size = _object_store_bytes(self.config)
+                # Without Ray nothing can be closed any more; what was recorded is on disk.
+                stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
             # One event loop for the whole run: the engines' handles belong to it.
             self._loop = stack.enter_context(asyncio.Runner())
             self._pool = EnginePool(
@@ -102,11 +106,16 @@ class RolloutSession:
         role: str,
         after_step: int,
     ) -> "pa.Table":
-        """Return the turns of complete groups, after writing them to the records."""
+        """Return the turns of complete groups, after writing them to the records.
+
+        Raises:
+            CollectionError: every turn was lost, and not by the fault of its problem.
+        """
         table = self._loop.run(
             self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
         )
         self.writer.append("turns", table)
+        refuse_lost(table, label)
         return table
 
     def publish(self, payload: "WeightPayload") -> None:
@@ -131,6 +140,25 @@ class RolloutSession:
     def _on_trajectory(self, rows: Any) -> None:
         if self.config.run.console == "turns":
             self._say(console.trajectory_lines(rows))
+
+
+def refuse_lost(turns: "pa.Table", label: str) -> None:
+    """Refuse a batch without a valid turn: where the sampler or the judge hangs, the next would be lost as well.
+
+    Turns that were lost to their problem do not count: the next batch has other problems.
+
+    Raises:
+        CollectionError: with the commonest reason.
+    """
+    reasons = turns["invalid_reason"].to_pylist()
+    ours = Counter(reason for reason in reasons if reason is not None and "problem: " not in reason)
+    if None in reasons or not ours:
+        return
+    reason, times = ours.most_common(1)[0]
+    raise CollectionError(
+        f"None of the {len(reasons)} turns of {label} could be sampled and judged; {times} were lost to this: {reason}",
+        "Once that is mended, go on with --resume.",
+    )
 
 
 def load_problems(config: TrainerConfig) -> list[ProblemRow]:

@@ -10,7 +10,7 @@ from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.start import start_engine
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import ActorFailedError, ActorLostError, EngineDiedError, EngineError
+from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError, EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 _CALL_SECONDS = 3600.0
 """Deadline of a completion or a score; episodes set their own, shorter ones."""
+
+_CLOSE_SECONDS = 20.0
+"""How long an engine may take to end by itself; an error that ends a run is not to wait for one that hangs."""
 
 
 class EngineActor:
@@ -127,10 +130,10 @@ class RemoteEngine:
             await self.load(self._last_payload)
 
     async def close(self) -> None:
-        """End the actor."""
+        """End the actor; one that is gone, or does not answer any more, is killed as it is."""
         try:
-            await self._call(self._actor.close.remote(), self.config.update_timeout_s, "to close")
-        except EngineDiedError:
+            await self._call(self._actor.close.remote(), _CLOSE_SECONDS, "to close")
+        except (EngineError, DeadlinePassedError):
             return
         finally:
             self._kill()
