@@ -27,6 +27,10 @@ class EngineDiedError(EngineError):
     """The sampler's process or thread is gone."""
 
 
+class WeightsUnknownError(EngineError):
+    """A sampler whose last update was not answered: nobody knows which weights it holds."""
+
+
 class ActorLostError(RolloutError):
     """A Ray actor died, or cannot be reached."""
 

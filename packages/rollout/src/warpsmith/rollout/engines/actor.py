@@ -10,7 +10,15 @@ from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.start import start_engine
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError, EngineDiedError, EngineError
+from warpsmith.rollout.errors import (
+    ActorFailedError,
+    ActorLostError,
+    BadPayloadError,
+    DeadlinePassedError,
+    EngineDiedError,
+    EngineError,
+    WeightsUnknownError,
+)
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -56,7 +64,8 @@ class RemoteEngine:
     """The Engine interface over an actor. Use it within one event loop.
 
     A dead actor raises EngineDiedError from whatever was called; `restart` makes a new one with the weights that were
-    loaded last. Every call has a deadline.
+    loaded last. Every call has a deadline. After an update that was not answered in time, nothing is sampled until
+    another update or a restart has gone well: which weights the actor holds is not known.
 
     Args:
         path: a Hugging Face directory, visible on the actor's node.
@@ -82,6 +91,7 @@ class RemoteEngine:
         self._options = actor_options or _default_options(config)
         self._first_version = self._version = weight_version
         self._last_payload: Any = None
+        self._in_doubt = False
         self._actor = self._new_actor()
 
     @property
@@ -96,15 +106,25 @@ class RemoteEngine:
             EngineError: it cannot start.
             DeadlinePassedError: it did not start in time.
         """
-        await self._call(self._actor.weight_version.remote(), self.config.start_timeout_s, "to start")
+        await self._started(self._actor)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        """Sample one completion; see `Engine.generate`. A cancelled wait cancels the request in the actor."""
+        """Sample one completion; see `Engine.generate`. A cancelled wait cancels the request in the actor.
+
+        Raises:
+            WeightsUnknownError: the last update was not answered.
+        """
+        self._check_certain()
         call = self._actor.generate.remote(list(prompt_ids), sampling)
         return await self._call(call, _CALL_SECONDS, "to complete a prompt")
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        """Return the log-probs of given ids at temperature 1; see `Engine.score`.
+
+        Raises:
+            WeightsUnknownError: the last update was not answered.
+        """
+        self._check_certain()
         return await self._call(self._actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
 
     async def update_weights(self, payload: WeightPayload) -> None:
@@ -115,19 +135,33 @@ class RemoteEngine:
 
     async def load(self, reference: Any) -> None:
         """Replace all weights by a payload that lies in Ray's object store, so that many engines share one copy."""
-        call = self._actor.update_weights.remote(reference)
-        self._version = await self._call(call, self.config.update_timeout_s, "to load new weights")
-        self._last_payload = reference
+        try:
+            self._version = await self._loaded(self._actor, reference)
+        except (BadPayloadError, EngineDiedError):
+            # Nothing was loaded, or nobody is left to sample from what was.
+            raise
+        except BaseException:
+            self._in_doubt = True
+            raise
+        self._last_payload, self._in_doubt = reference, False
 
     async def restart(self) -> None:
-        """Replace the actor by a new one and load the weights that were loaded last."""
-        self._kill()
-        self.restarts += 1
-        self._actor = self._new_actor()
-        await self.ready()
-        self._version = self._first_version
-        if self._last_payload is not None:
-            await self.load(self._last_payload)
+        """Replace the actor by a new one and load the weights that were loaded last.
+
+        Until those are there, calls go to the dead actor and fail: no request finds the weights at `path` in between.
+        """
+        self._kill(self._actor)
+        fresh = self._new_actor()
+        try:
+            version = await self._started(fresh)
+            if self._last_payload is not None:
+                version = await self._loaded(fresh, self._last_payload)
+        except BaseException:
+            self._kill(fresh)
+            raise
+        finally:
+            self.restarts += 1
+        self._actor, self._version, self._in_doubt = fresh, version, False
 
     async def close(self) -> None:
         """End the actor; one that is gone, or does not answer any more, is killed as it is."""
@@ -136,7 +170,7 @@ class RemoteEngine:
         except (EngineError, DeadlinePassedError):
             return
         finally:
-            self._kill()
+            self._kill(self._actor)
 
     def _new_actor(self) -> "ActorHandle":
         import ray
@@ -146,10 +180,26 @@ class RemoteEngine:
         remote = ray.remote(EngineActor).options(**options)
         return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
 
-    def _kill(self) -> None:
+    async def _started(self, actor: "ActorHandle") -> int:
+        return await self._call(actor.weight_version.remote(), self.config.start_timeout_s, "to start")
+
+    async def _loaded(self, actor: "ActorHandle", reference: Any) -> int:
+        return await self._call(
+            actor.update_weights.remote(reference), self.config.update_timeout_s, "to load new weights"
+        )
+
+    def _check_certain(self) -> None:
+        if self._in_doubt:
+            raise WeightsUnknownError(
+                f"{self.name} did not say that it has loaded the weights that it was sent last; it samples nothing.",
+                "Send whole weights again, or restart it.",
+            )
+
+    @staticmethod
+    def _kill(actor: "ActorHandle") -> None:
         import ray
 
-        ray.kill(self._actor)
+        ray.kill(actor)
 
     async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
         try:

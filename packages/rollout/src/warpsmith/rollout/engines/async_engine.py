@@ -42,6 +42,7 @@ class AsyncVllmEngine:
         self._expected, self._optional = settings.expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
+        self._death: EngineDiedError | None = None
         self._engine = self._start()
 
     @property
@@ -53,6 +54,7 @@ class AsyncVllmEngine:
         """Sample one completion; see `Engine.generate`."""
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
+        self._check_alive()
         settings.check_request(prompt_ids, self.config)
         try:
             return await self._generate(list(prompt_ids), sampling)
@@ -76,6 +78,7 @@ class AsyncVllmEngine:
 
     async def score(self, ids: Sequence[int]) -> list[float]:
         """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        self._check_alive()
         settings.check_request(ids, self.config)
         outputs = self._engine.generate(
             {"prompt_token_ids": list(ids)}, settings.scoring_params(), str(next(self._numbers))
@@ -87,6 +90,7 @@ class AsyncVllmEngine:
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights while sampling is paused; see `Engine.update_weights`."""
+        self._check_alive()
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
         async with self._updating:
             what = f"weight version {payload.version} to be loaded"
@@ -98,12 +102,27 @@ class AsyncVllmEngine:
             await asyncio.to_thread(payload.save, folder / "model.safetensors")
             # Returns once the steps in flight have delivered, so every token read so far is of the old version.
             await self._engine.pause_generation(mode="keep", clear_cache=False)
-            await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
-            await self._engine.reset_prefix_cache(reset_running_requests=True)
-            self._version = payload.version
-            await self._engine.resume_generation()
+            await self._replace(folder, payload.version)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder)
+
+    async def _replace(self, folder: Path, version: int) -> None:
+        """Load while vLLM is paused. Whatever ends this early leaves a mixture of weights, and so ends the engine."""
+        try:
+            await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            settings.check_cache_dropped(await self._engine.reset_prefix_cache(reset_running_requests=True))
+            self._version = version
+            await self._engine.resume_generation()
+        except asyncio.CancelledError:
+            self._death = settings.half_loaded(version, "it was given up")
+            raise
+        except Exception as error:
+            self._death = settings.half_loaded(version, error)
+            raise self._death from error
+
+    def _check_alive(self) -> None:
+        if self._death is not None:
+            raise self._death
 
     async def close(self) -> None:
         """Stop vLLM's processes."""

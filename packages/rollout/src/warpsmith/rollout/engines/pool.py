@@ -82,17 +82,18 @@ class EnginePool:
             seen = engine.restarts
             try:
                 return await request(engine)
-            except EngineDiedError:
-                await self._restart(index, seen)
+            except EngineDiedError as death:
+                await self._restart(index, seen, death)
 
-    async def _restart(self, index: int, seen: int) -> None:
-        """Restart a member once for all requests that saw it die; call while handling the death."""
+    async def _restart(self, index: int, seen: int, death: EngineDiedError) -> None:
+        """Restart a member once for all requests that saw it die."""
         engine = self.engines[index]
         async with self._restarting[index]:
             if engine.restarts > seen:
                 return
             if engine.restarts >= self.max_restarts:
                 raise EngineDiedError(
-                    f"{engine.name} died {engine.restarts + 1} times.", "See the actor's log; raise max_restarts."
-                )
+                    f"{engine.name} died {engine.restarts + 1} times, last of this: {death.message}",
+                    "See the actor's log; raise max_restarts.",
+                ) from death
             await engine.restart()

@@ -198,8 +198,9 @@ class VllmEngine:
             return
         if isinstance(item, _Update):
             self._updating = item
-            _settle(item.future, lambda: self._load(engine, item.payload))
+            self._load(engine, item.payload)
             self._updating = None
+            _settle(item.future, lambda: None)
             return
         name = str(next(self._numbers))
         parameters = (
@@ -214,14 +215,19 @@ class VllmEngine:
             _fail(item.future, EngineError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
 
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
-        # Everything at once: fused layers are corrupted by a part of what they are made of.
-        engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
-        engine.collective_rpc(_pack_output_layer)
-        # Running requests are computed anew: a cache that mixes two versions fits neither.
-        if not engine.reset_prefix_cache(reset_running_requests=True):
-            raise EngineError(
-                f"vLLM keeps cached prefixes of weights older than version {payload.version}.", "Restart the engine."
-            )
+        """Load all weights. A load that stops half way ends the engine: vLLM keeps the parts and would mix them later.
+
+        Raises:
+            EngineDiedError: vLLM or the payload failed on the way, whatever the cause.
+        """
+        try:
+            # Everything at once: fused layers are corrupted by a part of what they are made of.
+            engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
+            engine.collective_rpc(_pack_output_layer)
+            # Running requests are computed anew: a cache that mixes two versions fits neither.
+            settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
+        except Exception as error:
+            raise settings.half_loaded(payload.version, error) from error
         self._version = payload.version
 
     def _abort_cancelled(self, engine: "LLMEngine") -> None:

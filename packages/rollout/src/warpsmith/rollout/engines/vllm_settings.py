@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines.base import Sampling
 from warpsmith.rollout.engines.weights import checkpoint_shapes
-from warpsmith.rollout.errors import EngineError
+from warpsmith.rollout.errors import EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -120,6 +120,25 @@ def check_request(prompt_ids: Sequence[int], config: EngineConfig) -> None:
             f"The prompt has {len(prompt_ids)} tokens; the engine takes {config.max_model_len} with the completion.",
             "Lower prompt_tokens or raise engine.max_model_len.",
         )
+
+
+def check_cache_dropped(dropped: bool) -> None:
+    """Refuse a prefix cache that outlived its weights: later prompts would read keys and values of the old ones.
+
+    Raises:
+        EngineError: vLLM kept it.
+    """
+    if not dropped:
+        raise EngineError("vLLM kept the cached prefixes of the weights before.")
+
+
+def half_loaded(version: int, cause: object) -> EngineDiedError:
+    """Return the error of an engine that may hold a mixture of weights."""
+    what = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
+    return EngineDiedError(
+        f"Loading weight version {version} stopped half way ({what}), so the engine samples no more.",
+        "Start a new one; see vLLM's log.",
+    )
 
 
 def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
