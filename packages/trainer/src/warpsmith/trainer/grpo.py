@@ -88,7 +88,7 @@ class _Grpo:
             self.bar.advance(to=progress.step)
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
-            self._sync(progress.weight_version)
+            self._say_gap(progress.weight_version, self._sync(progress.weight_version))
             if not resume and self.config.held_out.before:
                 self._held_out("before", progress)
             while self.control.goes_on(progress, stop):
@@ -101,7 +101,7 @@ class _Grpo:
     def _step(self, progress: Progress) -> Progress:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
-        table = self.ranks.shared(lambda: self._collect(step, progress.cursor))
+        table = self.ranks.shared(lambda: self._collect(step, progress))
         collected = time.monotonic()
         batch = pa.ipc.open_stream(table).read_all()
         credit = assign(credit_columns(batch), self.config.algorithm.estimator, self.config.algorithm.normalisation)
@@ -128,11 +128,11 @@ class _Grpo:
             seconds=self.control.seconds,
         )
 
-    def _collect(self, step: int, cursor: int) -> bytes:
+    def _collect(self, step: int, progress: Progress) -> bytes:
         """Sample and judge one batch on rank 0; return it as an Arrow stream for the other ranks."""
         session = self._driving()
         algorithm, run = self.config.algorithm, self.config.run
-        picked = taken(cursor, algorithm.prompts_per_step, len(session.problems), run.seed)
+        picked = taken(progress.cursor, algorithm.prompts_per_step, len(session.problems), run.seed)
         table = session.collect(
             [session.problems[i] for i in picked],
             algorithm.samples_per_prompt,
@@ -140,6 +140,7 @@ class _Grpo:
             seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
             role="train",
             after_step=step - 1,
+            weight_version=progress.weight_version,
         )
         return _as_stream(table.select(_TRAINING_COLUMNS))
 
@@ -160,7 +161,10 @@ class _Grpo:
         if self.session is None or payload is None:
             return 0.0
         self.session.publish(payload)
-        return self.session.probe(self.probe_ids, expected)
+        return self.session.probe(expected)
+
+    def _say_gap(self, version: int, gap: float) -> None:
+        self.bar.say(f"The engines have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
 
     # Before and after ------------------------------------------------------------------------------------------------
 
@@ -168,13 +172,13 @@ class _Grpo:
         """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
         if not self.config.held_out.problems:
             return
-        figures = self.ranks.shared(lambda: self._held_out_figures(when, progress.step))
+        figures = self.ranks.shared(lambda: self._held_out_figures(when, progress))
         if self.ranks.drives:
             heldout.keep_figures(self.config.run.dir, when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 
-    def _held_out_figures(self, when: heldout.When, step: int) -> dict[str, float]:
+    def _held_out_figures(self, when: heldout.When, progress: Progress) -> dict[str, float]:
         session = self._driving()
         section = self.config.held_out
         began = time.monotonic()
@@ -184,7 +188,8 @@ class _Grpo:
             label=heldout.label(when),
             seed=section.seed,
             role="held_out",
-            after_step=step,
+            after_step=progress.step,
+            weight_version=progress.weight_version,
         )
         return {**batch_figures(table), "seconds": time.monotonic() - began}
 
@@ -220,7 +225,7 @@ class _Grpo:
         return Reference(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
 
     def _probe_ids(self) -> list[int]:
-        return self._driving().probe_ids(self.policy.chat)
+        return self._driving().probe_ids
 
     def _driving(self) -> RolloutSession:
         if self.session is None:
@@ -258,9 +263,20 @@ def _note(figures: Mapping[str, float]) -> str:
         f"correct {figures.get('correct_rate', 0):.2f}",
         f"loss {figures['loss']:.4f}",
         f"flat {figures['flat_groups']:.0f}/{figures['groups']:.0f}",
+        *_sampler_note(figures),
         f"collect {figures['collect_s']:.1f}s train {figures['train_s']:.1f}s sync {figures['sync_s']:.1f}s",
     ]
     return ", ".join(parts)
+
+
+def _sampler_note(figures: Mapping[str, float]) -> list[str]:
+    """Return how sampler and trainer agree; nothing of a step that trained no turn, whose tokens nobody compared."""
+    if "sampler_gap" not in figures:
+        return []
+    agreement = (
+        "sampler gap {sampler_gap:.1e} kl {sampler_kl:.1e} ess {sampler_ess:.3f} rejected {sampler_rejected:.3f}"
+    )
+    return [agreement.format_map(figures)]
 
 
 def _as_stream(table: pa.Table) -> bytes:

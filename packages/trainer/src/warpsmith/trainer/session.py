@@ -1,6 +1,7 @@
 """Rank 0's side of a GRPO run: problems, engines, evaluator, records."""
 
 import asyncio
+import itertools
 import math
 import os
 from collections import Counter
@@ -84,17 +85,30 @@ class RolloutSession:
             EngineError: an engine cannot start.
         """
         self._loop.run(self._pool.ready())
+        self._probe = self._make_probe(chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
         )  # fmt: skip
 
-    def probe_ids(self, chat: ChatFormat) -> list[int]:
-        """Return the fixed tokens of the probe: the prompt of the first problem, cut to size."""
-        prompt = build_prompt(self.problems[0], style=self.config.rollout.prompt_style)
-        limit = min(self.config.sync.probe_tokens, self.config.rollout.engine.max_model_len - 1)
-        return chat.prompt_ids(prompt)[:limit]
+    @property
+    def probe_ids(self) -> list[int]:
+        """The fixed tokens of the probe."""
+        return list(self._probe.ids)
+
+    def _make_probe(self, chat: ChatFormat) -> sync.Probe:
+        """Make a probe of the first problems' prompts, one after the other, cut to size."""
+        section, engine = self.config.sync, self.config.rollout.engine
+        dtypes = (self.config.policy.dtype, engine.dtype)
+        size = min(section.probe_tokens, engine.max_model_len - 2)
+        ids: list[int] = []
+        for problem in itertools.cycle(self.problems):
+            if len(ids) >= size:
+                break
+            ids += chat.prompt_ids(build_prompt(problem, style=self.config.rollout.prompt_style))
+        tolerance = section.tolerance or sync.tolerance_for(*dtypes)
+        return sync.Probe(ids[:size], tolerance, sync.rounding_for(*dtypes), section.deadline_s)
 
     def collect(
         self,
@@ -105,10 +119,12 @@ class RolloutSession:
         seed: int | None,
         role: str,
         after_step: int,
+        weight_version: int,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records.
 
         Raises:
+            SyncError: a token was sampled with other weights than `weight_version`.
             CollectionError: every turn was lost, and not by the fault of its problem.
         """
         table = self._loop.run(
@@ -116,17 +132,16 @@ class RolloutSession:
         )
         self.writer.append("turns", table)
         refuse_lost(table, label)
+        sync.check_tokens(table, weight_version)
         return table
 
     def publish(self, payload: "WeightPayload") -> None:
         """Bring weights to every engine; see `sync.publish`."""
-        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s))
+        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
 
-    def probe(self, ids: Sequence[int], expected: Sequence[float]) -> float:
-        """Compare every engine with the trainer; see `sync.probe`."""
-        section = self.config.sync
-        tolerance = section.tolerance or sync.tolerance_for(self.config.policy.dtype, self.config.rollout.engine.dtype)
-        return self._loop.run(sync.probe(self._pool.engines, ids, expected, tolerance, section.deadline_s))
+    def probe(self, expected: Sequence[float]) -> float:
+        """Compare every engine with the trainer; see `sync.Probe`."""
+        return self._loop.run(self._probe.compare(self._pool.engines, expected))
 
     def cache_figures(self) -> dict[str, float]:
         """Return how many verdicts were kept ones, over the whole run."""

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from warpsmith.trainer.engine.ranks import Ranks
@@ -20,6 +23,14 @@ T = TypeVar("T")
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 """Largest gap of one token's log-probability that rounding explains, by the coarser dtype of the two sides."""
+
+ROUNDING = {"float32": 5e-5, "bfloat16": 0.25, "float16": 0.05}
+"""Gap that is taken for rounding however little an update changed; below it, kept weights would hide in TOLERANCE."""
+
+_ROUNDING_GROWTH = 4.0
+"""How much larger than at the first probe rounding may make a gap while the policy is trained."""
+_CHANGED_SHARE = 0.02
+"""Share of the tolerance from which a change of the trainer's must show in an engine, in the last digit at least."""
 
 
 def payload_of(engine: ZeroEngine, ranks: Ranks, version: int, bucket_elements: int) -> "WeightPayload | None":
@@ -40,13 +51,25 @@ def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> li
     return [float(value) for value in logprobs_BT[0].cpu()]
 
 
-async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float) -> None:
+async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float, dtype: str) -> None:
     """Load the payload into every engine and check its version.
+
+    Args:
+        payload: the weights.
+        engine: who samples.
+        deadline_s: seconds that it may take.
+        dtype: type of the weights in training; a payload of another one was made of something else.
 
     Raises:
         SyncTimeoutError: the deadline passed.
-        SyncError: an engine samples with another version afterwards.
+        SyncError: the payload has another dtype, or an engine samples with another version afterwards.
     """
+    foreign = [f"{entry.name} ({entry.dtype})" for entry in payload.manifest if entry.dtype != dtype]
+    if foreign:
+        raise SyncError(
+            f"Weight version {payload.version} holds {foreign[0]}; the policy trains in {dtype}.",
+            "Nothing was sent. Make the payload of the weights in training.",
+        )
     await _within(engine.update_weights(payload), deadline_s, f"loading weight version {payload.version}")
     check_version(engine, payload.version)
 
@@ -64,17 +87,118 @@ def check_version(engine: "Engine", version: int) -> None:
         )
 
 
-async def probe(
-    engines: Sequence["Engine"], ids: Sequence[int], expected: Sequence[float], tolerance: float, deadline_s: float
-) -> float:
-    """Compare each engine's log-probabilities of fixed tokens with the trainer's; return the largest gap.
+def check_tokens(turns: pa.Table, version: int) -> None:
+    """Refuse a table of TURNS with a token that other weights than `version` sampled.
 
     Raises:
-        ProbeError: a gap is above the tolerance; the message names engine and token.
-        SyncTimeoutError: the deadline passed.
+        SyncError: there is one.
     """
-    scores = await _within(asyncio.gather(*(engine.score(ids) for engine in engines)), deadline_s, "the log-prob probe")
-    return max(compare(ids, expected, found, tolerance, number) for number, found in enumerate(scores))
+    others = sorted(set(pc.unique(pc.list_flatten(turns["weight_versions"])).to_pylist()) - {version})
+    if others:
+        raise SyncError(
+            f"The policy has weight version {version}, and tokens were sampled with version {others[0]}.",
+            "Nothing was trained on them. Resume from the last checkpoint.",
+        )
+
+
+@dataclass
+class Probe:
+    """Fixed tokens that engines and trainer must give the same log-probabilities after every sync.
+
+    One token is sampled after them and thrown away: scores are computed from nothing, a completion reads the prefix
+    cache, and the two agree only if the cache holds nothing of older weights.
+
+    Attributes:
+        ids: the tokens; the prefix cache is looked at if they fill more than one of its blocks.
+        tolerance: largest permitted gap of a log-probability.
+        rounding: gap that is permitted however little an update changed.
+        deadline_s: seconds that a probe may take.
+    """
+
+    ids: Sequence[int]
+    tolerance: float
+    rounding: float
+    deadline_s: float
+    _before: "_Seen | None" = field(default=None, init=False)
+
+    async def compare(self, engines: Sequence["Engine"], expected: Sequence[float]) -> float:
+        """Return the largest gap between an engine's and the trainer's log-probability of a token.
+
+        After the first probe a gap may not be of the size of the update's own change either: so an engine that kept
+        weights, or some of them, is told from rounding though the update was small.
+
+        Raises:
+            ProbeError: a gap is above the tolerance, or as large as the change; or an engine answers as before the
+                update, or from a cache of older weights. The message names engine and token.
+            SyncTimeoutError: the deadline passed.
+        """
+        asked = asyncio.gather(*(_scored(engine, self.ids) for engine in engines))
+        scores = await _within(asked, self.deadline_s, "the log-prob probe")
+        limit, seen = self.tolerance, _Seen(list(expected), [score.of_ids for score in scores])
+        if self._before is not None:
+            limit = self._limit(seen, self._before)
+        gaps = [compare(self.ids, expected, score.of_ids, limit, number) for number, score in enumerate(scores)]
+        for number, score in enumerate(scores):
+            _check_cache(score, limit, number)
+        seen.first_gap = max(gaps) if self._before is None else self._before.first_gap
+        self._before = seen
+        return max(gaps)
+
+    def _limit(self, seen: "_Seen", before: "_Seen") -> float:
+        """Return the largest permitted gap: the tolerance, or less where the update was small."""
+        change = max((abs(new - old) for new, old in zip(seen.trainer, before.trainer, strict=True)), default=0.0)
+        if change > _CHANGED_SHARE * self.tolerance:
+            for number, (new, old) in enumerate(zip(seen.engines, before.engines, strict=True)):
+                if new == old:
+                    raise _kept_weights(number, change)
+        return min(self.tolerance, max(change / 2, self.rounding, _ROUNDING_GROWTH * before.first_gap))
+
+
+@dataclass
+class _Seen:
+    """What both sides gave at a probe; `first_gap` is the largest gap of the first one."""
+
+    trainer: list[float]
+    engines: list[list[float]]
+    first_gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Score:
+    """One engine's log-probabilities of the fixed tokens, and twice that of a token it sampled after them."""
+
+    of_ids: list[float]
+    token: int
+    sampled: float
+    scored: float
+
+
+async def _scored(engine: "Engine", ids: Sequence[int]) -> _Score:
+    from warpsmith.rollout.engines.base import Sampling
+
+    # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
+    completion = await engine.generate(ids, Sampling(max_tokens=1, seed=0))
+    *of_ids, scored = await engine.score([*ids, *completion.ids])
+    return _Score(of_ids, completion.ids[0], completion.logprobs[0], scored)
+
+
+def _check_cache(score: _Score, limit: float, number: int) -> None:
+    gap = abs(score.sampled - score.scored)
+    if not gap <= limit:
+        raise ProbeError(
+            f"After the sync, engine {number} samples token {score.token} after the probe's with the log-probability "
+            f"{score.sampled:.4f} and scores it {score.scored:.4f}: a gap of {gap:.2g}, of which {limit:.2g} is "
+            "permitted.",
+            "Its prefix cache holds keys and values of older weights. Resume from the last checkpoint.",
+        )
+
+
+def _kept_weights(number: int, change: float) -> ProbeError:
+    return ProbeError(
+        f"The update changed the trainer's log-probabilities by up to {change:.2g}, and engine {number} gives every "
+        "token that of before: it kept its weights.",
+        "Resume from the last checkpoint.",
+    )
 
 
 def compare(
@@ -95,8 +219,8 @@ def compare(
     if not gaps[worst] <= tolerance:
         raise ProbeError(
             f"After the sync, engine {engine} gives token {worst} (id {ids[worst]}) the log-probability "
-            f"{found[worst]:.4f} and the trainer {expected[worst]:.4f}: a gap of {gaps[worst]:.4f}, of which "
-            f"{tolerance:g} is permitted.",
+            f"{found[worst]:.4f} and the trainer {expected[worst]:.4f}: a gap of {gaps[worst]:.2g}, of which "
+            f"{tolerance:.2g} is permitted.",
             "The engine has other weights than the trainer, or computes with them differently. Resume from the last "
             "checkpoint; where the gap is rounding, raise sync.tolerance.",
         )
@@ -106,6 +230,11 @@ def compare(
 def tolerance_for(trainer_dtype: str, engine_dtype: str) -> float:
     """Return the default tolerance of the probe: that of the coarser side."""
     return max(TOLERANCE[trainer_dtype], TOLERANCE[engine_dtype])
+
+
+def rounding_for(trainer_dtype: str, engine_dtype: str) -> float:
+    """Return the gap that the coarser side's rounding explains whatever an update changed."""
+    return max(ROUNDING[trainer_dtype], ROUNDING[engine_dtype])
 
 
 async def _within(work: Awaitable[T], seconds: float, what: str) -> T:

@@ -128,7 +128,11 @@ class SyncSection(Section):
     gather_elements: int = Field(
         default=250_000_000, ge=1024, description="Parameters gathered at once under ZeRO stage 3."
     )
-    probe_tokens: int = Field(default=96, ge=8, description="Tokens whose log-probabilities are compared.")
+    probe_tokens: int = Field(
+        default=160,
+        ge=8,
+        description="Tokens whose log-probabilities are compared; more than a prefix cache's block (128 on a CPU).",
+    )
     tolerance: float | None = Field(
         default=None,
         gt=0,

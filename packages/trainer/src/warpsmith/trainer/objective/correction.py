@@ -28,4 +28,16 @@ def masked(
 ) -> Tensor:
     """Return pi_trainer / pi_sampler where it lies in [low, high], else 0, (B, T), without gradient."""
     weight_BT = log_ratio(trainer_BT, sampler_BT, mask_BT, kind).detach().exp()
-    return torch.where((weight_BT >= low) & (weight_BT <= high), weight_BT, torch.zeros_like(weight_BT))
+    return torch.where(_outside(weight_BT, low, high), torch.zeros_like(weight_BT), weight_BT)
+
+
+def rejected(
+    trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, *, low: float, high: float, kind: Ratio = "token"
+) -> Tensor:
+    """Return where `masked` gives 0, (B, T)."""
+    return _outside(log_ratio(trainer_BT, sampler_BT, mask_BT, kind).detach().exp(), low, high)
+
+
+def _outside(weight_BT: Tensor, low: float, high: float) -> Tensor:
+    # Written so that a NaN is outside.
+    return ~((weight_BT >= low) & (weight_BT <= high))

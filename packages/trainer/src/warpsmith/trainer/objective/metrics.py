@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warpsmith.trainer.objective import clip
+from warpsmith.trainer.objective import clip, correction
 from warpsmith.trainer.objective.divergence import divergence
 from warpsmith.trainer.objective.loss import MicroBatch
 from warpsmith.trainer.objective.ratio import log_ratio
@@ -18,7 +18,7 @@ from warpsmith.trainer.objective.spec import ObjectiveSpec
 
 SUMS = (
     "tokens", "entropy", "clipped", "ratio", "kl_old", "kl_reference",
-    "sampler_k3", "sampler_weight", "sampler_weight_squared", "sampler_gap",
+    "sampler_k3", "sampler_weight", "sampler_weight_squared", "sampler_gap", "rejected",
 )  # fmt: skip
 
 ROW_SUMS = ("tokens", "ratio", "ratio_max", "clipped", "kl_reference")
@@ -50,6 +50,7 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
             weight_BT,
             weight_BT.square(),
             gap_BT.abs(),
+            _rejected(batch, spec),
         )
         return torch.stack([column_BT[used_BT].double().sum() for column_BT in columns])
 
@@ -100,11 +101,26 @@ def _sampler_ratio(batch: MicroBatch) -> Tensor:
     return (batch.logprobs_BT - batch.sampler_BT).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
 
 
+def _rejected(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
+    """Return 1 for each token that the correction takes out of the loss, (B, T)."""
+    if spec.correction != "masked":
+        return torch.zeros_like(batch.logprobs_BT)
+    return correction.rejected(
+        batch.old_BT,
+        batch.sampler_BT,
+        batch.mask_BT,
+        low=spec.correction_low,
+        high=spec.correction_high,
+        kind=spec.ratio,
+    ).to(batch.logprobs_BT.dtype)
+
+
 def figures(sums: Tensor) -> Mapping[str, float]:
     """Return means over tokens from summed SUMS.
 
     `sampler_ess` is the effective sample size of the importance weights trainer / sampler as a share of the tokens:
-    (sum w)^2 / (n sum w^2), 1 where the two agree (Kong, 1992).
+    (sum w)^2 / (n sum w^2), 1 where the two agree (Kong, 1992). `sampler_rejected` is the share of tokens that the
+    `masked` correction takes out of the loss, 0 without it.
     """
     total = dict(zip(SUMS, sums.tolist(), strict=True))
     tokens = total["tokens"]
@@ -120,4 +136,5 @@ def figures(sums: Tensor) -> Mapping[str, float]:
         "sampler_kl": total["sampler_k3"] / tokens,
         "sampler_ess": total["sampler_weight"] ** 2 / (tokens * squared) if squared > 0 else 0.0,
         "sampler_gap": total["sampler_gap"] / tokens,
+        "sampler_rejected": total["rejected"] / tokens,
     }
