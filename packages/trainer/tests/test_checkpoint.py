@@ -27,11 +27,11 @@ def changed(table: str, key: str, value: object) -> dict[str, dict[str, object]]
     return {**CONFIG, table: {**CONFIG[table], key: value}}
 
 
-def make(run: Path, step: int, *, whole: bool = True) -> Path:
+def make(run: Path, step: int, *, whole: bool = True, score: float | None = None) -> Path:
     path = checkpoint.directory_of(run) / f"step-{step:08d}"
     path.mkdir(parents=True)
     if whole:
-        state = {"progress": {"step": step}, "world": 1, "config": CONFIG}
+        state = {"progress": {"step": step}, "world": 1, "config": CONFIG, "score": score}
         (path / checkpoint.STATE).write_text(json.dumps(state))
     return path
 
@@ -43,6 +43,12 @@ def test_the_latest_is_the_newest_complete_one(tmp_path: Path) -> None:
     (checkpoint.directory_of(tmp_path) / ".step-00000950.partial").mkdir()
     assert checkpoint.latest(tmp_path).name == "step-00000100"
     assert checkpoint.read_state(checkpoint.latest(tmp_path))["progress"] == {"step": 100}
+
+
+@pytest.mark.parametrize(("keep", "best", "goes"), [(2, 0, [1, 2, 3]), (2, 1, [1, 3]), (1, 2, [1, 3]), (5, 9, [])])
+def test_the_newest_and_the_best_stay(tmp_path: Path, keep: int, best: int, goes: list[int]) -> None:
+    paths = [make(tmp_path, step, score=score) for step, score in enumerate([0.1, 0.9, None, 0.4, 0.2], start=1)]
+    assert checkpoint.superfluous(tmp_path, keep, best) == [paths[step - 1] for step in goes]
 
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 RUN/checkpoints/step-00000050/
     zero/           model and optimizer, one file a rank (DeepSpeed's format)
     random-0.pt     the random generators of rank 0, and so on
-    state.json      Progress, the configuration, the number of ranks
+    state.json      Progress, the configuration, the number of ranks, the score
 """
 
 import json
@@ -77,8 +77,10 @@ def save(
     *,
     config: Mapping[str, Any],
     keep: int,
+    keep_best: int = 0,
+    score: float | None = None,
 ) -> Path:
-    """Write a checkpoint; collective. Then remove all but the newest `keep`.
+    """Write a checkpoint; collective. Then remove all but the newest `keep` and the `keep_best` of the highest score.
 
     The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the
     old checkpoints or the old and the new one.
@@ -97,17 +99,25 @@ def save(
         save_random_state(partial / f"random-{ranks.rank}.pt")
         ranks.barrier()
         if ranks.drives:
-            state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config)}
+            state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score}
             (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
             _flush(partial)
             if final.exists():
                 shutil.rmtree(final)
             partial.rename(final)
-            for old in complete(run_dir)[:-keep]:
+            for old in superfluous(run_dir, keep, keep_best):
                 # Renamed first: a kill in the middle must not leave a checkpoint that looks whole.
                 shutil.rmtree(old.rename(_partial(old)))
     ranks.barrier()
     return final
+
+
+def superfluous(run_dir: Path, keep: int, keep_best: int) -> list[Path]:
+    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` of highest score."""
+    found = complete(run_dir)
+    scores = {path: read_state(path)["score"] for path in found} if keep_best else {}
+    best = sorted((path for path in scores if scores[path] is not None), key=lambda path: scores[path])[-keep_best:]
+    return [path for path in found[:-keep] if path not in best]
 
 
 def sweep(run_dir: Path) -> None:
@@ -171,7 +181,12 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         state = json.loads((path / STATE).read_text(encoding="utf-8"))
         Progress(**state["progress"])
-        return {"progress": state["progress"], "world": int(state["world"]), "config": dict(state["config"])}
+        return {
+            "progress": state["progress"],
+            "world": int(state["world"]),
+            "config": dict(state["config"]),
+            "score": state.get("score"),
+        }
     except FileNotFoundError:
         raise CheckpointError(f"{path} is no checkpoint: it has no {STATE}.", "Name a directory step-....") from None
     except (OSError, ValueError, KeyError, TypeError) as error:

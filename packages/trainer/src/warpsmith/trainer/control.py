@@ -3,6 +3,7 @@
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer import checkpoint
@@ -30,6 +31,7 @@ class RunControl:
         self._saved_at = -1
         self._began = time.monotonic()
         self._before = 0.0
+        self._scores: list[float] = []
 
     def begin(self, resume: bool) -> Progress:
         """Return where the run stands: at its start, or at the newest checkpoint, which is loaded.
@@ -60,6 +62,11 @@ class RunControl:
         over = progress.step >= run.steps or (run.seconds is not None and spent >= run.seconds)
         return not self.ranks.shared(lambda: over or stop.requested)
 
+    def note(self, score: float | None) -> None:
+        """Count a step's figure, of which more is better, for the checkpoint that comes next."""
+        if score is not None:
+            self._scores.append(score)
+
     def save_if_due(self, progress: Progress) -> None:
         """Write a checkpoint where `checkpoint.every` says so."""
         every = self.config.checkpoint.every
@@ -70,9 +77,14 @@ class RunControl:
         """Write a checkpoint, unless this step has one."""
         if progress.step == self._saved_at:
             return
-        keep = self.config.checkpoint.keep
-        checkpoint.save(self.config.run.dir, self.engine, self.ranks, progress, config=self._plain, keep=keep)
+        section = self.config.checkpoint
+        checkpoint.save(
+            self.config.run.dir, self.engine, self.ranks, progress,
+            config=self._plain, keep=section.keep, keep_best=section.keep_best,
+            score=fmean(self._scores) if self._scores else None,
+        )  # fmt: skip
         self._saved_at = progress.step
+        self._scores.clear()
 
     def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:
         """Open the step log on rank 0, for as long as `stack` lasts."""

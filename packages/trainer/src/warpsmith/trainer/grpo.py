@@ -119,6 +119,7 @@ class _Grpo:
             **trained.figures, **phases, "probe_gap": gap,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
+        self.control.note(figures.get("reward_mean"))
         return replace(
             progress,
             step=step,

@@ -40,14 +40,15 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
 
 def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
     """Refuse a disk that cannot hold the checkpoints that are kept, one that is being written, and the last model."""
-    needed = count_parameters(policy) * ((config.checkpoint.keep + 1) * _STATE_BYTES + 4)
+    kept = config.checkpoint.keep + config.checkpoint.keep_best + 1
+    needed = count_parameters(policy) * (kept * _STATE_BYTES + 4)
     folder = _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ConfigError(
-            f"{folder} has {free / _GIB:.2f} GiB free; {config.checkpoint.keep + 1} checkpoints and the final model "
+            f"{folder} has {free / _GIB:.2f} GiB free; {kept} checkpoints and the final model "
             f"of {policy} take about {needed / _GIB:.2f} GiB.",
-            "Make room, lower checkpoint.keep, or put run.dir on another disk.",
+            "Make room, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
         )
 
 

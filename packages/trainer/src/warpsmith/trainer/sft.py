@@ -87,6 +87,7 @@ class _Sft:
         began, started_at = time.monotonic(), datetime.now(UTC)
         picked = taken(progress.cursor, data.batch_size, len(self.data.train), run.seed)
         figures = self._update([self.data.train[i] for i in picked], progress.update)
+        self.control.note(-figures["loss"])
         step = progress.step + 1
         if step == run.steps or (data.eval_every and step % data.eval_every == 0):
             figures |= self._evaluate()

@@ -81,6 +81,12 @@ class CheckpointSection(Section):
 
     every: int = Field(default=50, ge=0, description="Steps between checkpoints; 0 writes one at the end only.")
     keep: int = Field(default=2, ge=1, description="Newest checkpoints that are kept.")
+    keep_best: int = Field(
+        default=0,
+        ge=0,
+        description="Best checkpoints that are kept beside them, by the mean reward (SFT: the least loss) of the steps "
+        "since the checkpoint before.",
+    )
     export_final: bool = Field(default=True, description="Write final_model, a Hugging Face directory, at the end.")
 
 
