@@ -15,7 +15,7 @@ from warpsmith.rollout.engines import vllm_settings as settings
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import EngineDiedError, EngineError, RolloutError
+from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -52,10 +52,10 @@ class AsyncVllmEngine:
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion; see `Engine.generate`."""
-        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
-
         self._check_alive()
         settings.check_request(prompt_ids, self.config)
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
         try:
             return await self._generate(list(prompt_ids), sampling)
         except EngineDeadError as error:
@@ -94,7 +94,12 @@ class AsyncVllmEngine:
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
         async with self._updating:
             what = f"weight version {payload.version} to be loaded"
-            await within(self.config.update_timeout_s, self._load(payload), what)
+            try:
+                await within(self.config.update_timeout_s, self._load(payload), what)
+            except (asyncio.CancelledError, DeadlinePassedError):
+                # Set here: the load hears of it only after our caller, who may ask for a completion at once.
+                self._death = settings.half_loaded(payload.version, "it was given up")
+                raise
 
     async def _load(self, payload: WeightPayload) -> None:
         folder = Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=_memory_backed()))
@@ -113,9 +118,6 @@ class AsyncVllmEngine:
             settings.check_cache_dropped(await self._engine.reset_prefix_cache(reset_running_requests=True))
             self._version = version
             await self._engine.resume_generation()
-        except asyncio.CancelledError:
-            self._death = settings.half_loaded(version, "it was given up")
-            raise
         except Exception as error:
             self._death = settings.half_loaded(version, error)
             raise self._death from error
