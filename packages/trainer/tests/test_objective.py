@@ -1,6 +1,7 @@
 """The objective: each part against its equation, and the loss against the way the batch is cut."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -222,6 +223,56 @@ def test_the_sampler_figures_are_perfect_where_the_two_agree() -> None:
     values = batch(3, 4)
     found = figures(token_sums(MicroBatch(**{**values, "sampler_BT": values["logprobs_BT"]}), ObjectiveSpec()))
     assert (found["sampler_kl"], found["sampler_ess"], found["sampler_gap"]) == (0.0, pytest.approx(1.0), 0.0)
+
+
+def sampler_batch(old: list[list[float]]) -> MicroBatch:
+    """Two rows of three and one tokens; the trainer is above the sampler by ln 2, 0 and -ln 4, and by ln 3."""
+    sampler = torch.tensor([[-3.0, -1.0, -1.0], [-4.0, 0.0, 0.0]])
+    gap = torch.tensor([[math.log(2), 0.0, -math.log(4)], [math.log(3), 9.0, 9.0]])
+    ones = torch.ones(2, 3)
+    return MicroBatch(
+        logprobs_BT=sampler + gap, entropy_BT=ones, old_BT=torch.tensor(old), sampler_BT=sampler, reference_BT=None,
+        mask_BT=torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), advantage_B1=ones[:, :1], weight_B1=ones[:, :1],
+    )  # fmt: skip
+
+
+def test_the_sampler_figures_by_hand() -> None:
+    found = figures(token_sums(sampler_batch([[0.0] * 3] * 2), ObjectiveSpec()))
+    ln2, ln3 = math.log(2), math.log(3)
+    # Weights trainer / sampler of the four tokens: 2, 1, 1/4, 3.
+    assert found["sampler_gap"] == pytest.approx((ln2 + 2 * ln2 + ln3) / 4, rel=1e-6)
+    assert found["sampler_kl"] == pytest.approx(
+        ((2 - 1 - ln2) + 0 + (1 / 4 - 1 + 2 * ln2) + (3 - 1 - ln3)) / 4, rel=1e-6
+    )
+    assert found["sampler_ess"] == pytest.approx(6.25**2 / (4 * (4 + 1 + 1 / 16 + 9)), rel=1e-6)
+    assert found["sampler_rejected"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "share"),
+    [
+        # Of the trainer before the update to the sampler: 1, 2.5, 1/2, 3.
+        (ObjectiveSpec(correction="masked"), 2 / 4),
+        (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=2.6), 2 / 4),
+        (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=9.0), 1 / 4),
+        # Geometric means of the rows: (5/4)^(1/3) = 1.08, which all three tokens get, and 3.
+        (ObjectiveSpec(correction="masked", ratio="sequence"), 1 / 4),
+        (ObjectiveSpec(correction="masked", ratio="sequence", correction_high=1.05), 1.0),
+        (ObjectiveSpec(correction="truncated"), 0.0),
+        (ObjectiveSpec(correction="none"), 0.0),
+    ],
+)
+def test_the_rejected_share_by_hand(spec: ObjectiveSpec, share: float) -> None:
+    old = [[-3.0, -1.0 + math.log(2.5), -1.0 - math.log(2) + 1e-6], [-4.0 + math.log(3), 7.0, 7.0]]
+    batch = sampler_batch(old)
+    found = figures(token_sums(batch, spec))
+    assert found["sampler_rejected"] == share
+    if spec.correction == "masked":
+        # What is counted is what has no gradient.
+        leaf = batch.logprobs_BT.clone().requires_grad_()
+        policy_loss(MicroBatch(**{**vars(batch), "logprobs_BT": leaf}), replace(spec, clip="none")).backward()
+        assert leaf.grad is not None
+        assert int((leaf.grad[batch.mask_BT > 0] == 0).sum()) == share * 4
 
 
 def test_the_ratios_of_a_row_are_those_of_its_own_tokens() -> None:
