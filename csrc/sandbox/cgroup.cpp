@@ -287,19 +287,31 @@ void sweep(const std::string& directory) {
   }
 }
 
-// A sweeper can come between the making and the locking: then the directory is gone, and another is made.
+// Of a cgroup that was removed: before it was looked up, or between that and its use. A controller that is to
+// be enabled is not found either where the cgroup above was made anew and does not give it yet.
+bool is_gone(int error) { return error == ENOENT || error == ENODEV; }
+
+std::pair<std::string, UniqueFd> try_make_owner(const CgroupPlace& place) {
+  prepare(place);
+  const std::string path = place.directory + "/" + random_name();
+  if (::mkdir(path.c_str(), 0755) != 0) throw system_failure(kLayer, "mkdir " + path, errno, kDelegate);
+  UniqueFd lock = try_lock(path);
+  // A sweeper came between the making and the locking.
+  if (!lock.valid() || !is_there(path)) throw system_failure(kLayer, "lock " + path, ENOENT, kDelegate);
+  enable(path, place.controllers);
+  return {path, std::move(lock)};
+}
+
+// Between any two steps the last of others may take the directory at the top away. What an attempt leaves is
+// swept.
 std::pair<std::string, UniqueFd> make_owner(const CgroupPlace& place) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    prepare(place);
-    const std::string path = place.directory + "/" + random_name();
-    if (::mkdir(path.c_str(), 0755) != 0) {
-      if (errno == ENOENT) continue;
-      throw system_failure(kLayer, "mkdir " + path, errno, kDelegate);
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return try_make_owner(place);
+    } catch (const Failure& failure) {
+      if (!is_gone(failure.error) || attempt == kAttempts) throw;
     }
-    UniqueFd lock = try_lock(path);
-    if (lock.valid() && is_there(path)) return {path, std::move(lock)};
   }
-  throw system_failure(kLayer, "mkdir in " + place.directory, EAGAIN, kDelegate);
 }
 
 void limit_memory(const std::string& path, std::uint64_t bytes) {
@@ -362,7 +374,6 @@ Cgroups Cgroups::open() {
   const CgroupPlace place = find_cgroup_place();
   auto [path, lock] = make_owner(place);
   Cgroups made(std::move(path), std::move(lock), place.controllers);
-  enable(made.path_, made.controllers_);
   sweep(place.directory);
   return made;
 }
