@@ -1,5 +1,7 @@
 """Evaluations whose workers have cgroups: the limit is the candidate's own, and nothing is left behind."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, _native
 from warpsmith.evaluator.errors import IsolationUnavailableError
 
 MIB = 1 << 20
+PATIENCE_S = 60
 CONFIG = EvaluatorConfig(
     slots=1, ready_workers=1, memory_bytes=1 << 30, timeout_s=20, start_timeout_s=600, cgroups="required"
 )
@@ -33,8 +36,31 @@ def cgroups_missing() -> str:
 
 def worker_cgroups() -> list[Path]:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    (top,) = [Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"]
-    return sorted(top.glob("**/warpsmith-workers-*/worker-*"))
+    (top,) = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
+    # A cgroup may go while the others are looked through, which `walk` bears and `glob` does not.
+    folders = (Path(folder) for folder, _, _ in os.walk(top))
+    return sorted(folder for folder in folders if folder.match("warpsmith-workers-*/worker-*"))
+
+
+def is_for_candidates(cgroup: Path) -> bool:
+    """Whether the interpreting zygote, which forks candidate workers and no others, made a cgroup that is there."""
+    try:
+        worker = (cgroup / "cgroup.procs").read_text().split()[0]
+        parent = Path("/proc", worker, "stat").read_text().rpartition(")")[2].split()[1]
+        return b"interpreting" in Path("/proc", parent, "cmdline").read_bytes().split(b"\0")
+    except (OSError, IndexError):
+        return False
+
+
+def await_ready_candidate(other_than: Path | None = None) -> Path:
+    """Return the cgroup of the one candidate worker that waits for its work."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = [cgroup for cgroup in worker_cgroups() if is_for_candidates(cgroup)]
+        if len(found) == 1 and found[0] != other_than:
+            return found[0]
+        time.sleep(0.01)
+    raise AssertionError(f"not one candidate worker is ready: {worker_cgroups()}")
 
 
 @pytest.fixture
@@ -46,13 +72,13 @@ def limited():
 
 
 def test_a_worker_over_its_limit_is_the_candidates_own_fault(limited, add_problem, add_candidate):
+    used_up = await_ready_candidate()
     assert limited.evaluate(add_problem, add_candidate).status == "correct"
-    ready = worker_cgroups()
-    if not (ready[0] / "memory.max").exists():
+    ready = await_ready_candidate(other_than=used_up)
+    if "memory" not in (ready.parent / "cgroup.controllers").read_text().split():
         pytest.skip("this machine gives no memory controller")
-    for cgroup in ready:
-        used = int((cgroup / "memory.current").read_text())
-        (cgroup / "memory.max").write_text(str(used + 100 * MIB))
+    used = int((ready / "memory.current").read_text())
+    (ready / "memory.max").write_text(str(used + 100 * MIB))
     verdict = limited.evaluate(add_problem, HUNGRY_CANDIDATE)
     assert (verdict.status, verdict.error_category) == ("runtime_error", "out_of_memory")
     assert "retried" not in verdict.flags
