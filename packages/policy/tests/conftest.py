@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from warpsmith.policy.chat import ChatFormat
@@ -34,8 +34,11 @@ QWEN25 = """
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 
 QWEN3 = r"""
-{%- set ns = namespace(last=-1) -%}
-{%- for m in messages -%}{%- if m['role'] == 'user' -%}{%- set ns.last = loop.index0 -%}{%- endif -%}{%- endfor -%}
+{%- set ns = namespace(last=messages | length - 1) -%}
+{%- for m in messages -%}
+{%- set answered = m['content'].startswith('<tool_response>') and m['content'].endswith('</tool_response>') -%}
+{%- if m['role'] == 'user' and not answered -%}{%- set ns.last = loop.index0 -%}{%- endif -%}
+{%- endfor -%}
 {%- for m in messages -%}
 {%- if m['role'] != 'assistant' -%}
 {{- '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' -}}
@@ -54,8 +57,17 @@ QWEN3 = r"""
 {%- endfor -%}
 {%- if add_generation_prompt -%}
 {{- '<|im_start|>assistant\n' -}}
-{%- if enable_thinking is defined and enable_thinking is false -%}{{- '<think>\n\n</think>\n\n' -}}{%- endif -%}
+{%- if enable_thinking is defined and enable_thinking is false -%}{{- '<think>\n\n</think>\n\n' -}}
+{%- elif primed is defined -%}{{- '<think>\n' -}}{%- endif -%}
 {%- endif -%}"""
+
+# Llama 3: the conversation as it is. From 3.1 on there is always a system turn, with the date.
+LLAMA30 = """
+{%- for m in messages -%}
+{%- if loop.first -%}{{- bos_token -}}{%- endif -%}
+{{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' + (m['content'] | trim) + '<|eot_id|>' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' -}}{%- endif -%}"""
 
 LLAMA3 = """
 {{- bos_token -}}
@@ -117,22 +129,27 @@ def byte_level(controls: list[str], *, bos: str | None = None, trim: bool = Fals
     return tokenizer
 
 
-def _chatml(template: str, *, trim: bool = False) -> PreTrainedTokenizerFast:
+def _chatml(template: str, *, trim: bool = False, thoughts: bool = False) -> PreTrainedTokenizerFast:
+    """Qwen's: texts are composed (NFC) first; from Qwen3 on, `<think>` is one token that is no control token."""
+    backend = byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], trim=trim)
+    backend.normalizer = normalizers.NFC()
+    if thoughts:
+        backend.add_tokens([AddedToken(text, normalized=False) for text in ("<think>", "</think>")])
     return PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], trim=trim),
+        tokenizer_object=backend,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         chat_template=template,
     )
 
 
-def _llama() -> PreTrainedTokenizerFast:
+def _llama(template: str) -> PreTrainedTokenizerFast:
     controls = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
     return PreTrainedTokenizerFast(
         tokenizer_object=byte_level(controls, bos="<|begin_of_text|>", trim=True),
         bos_token="<|begin_of_text|>",
         eos_token="<|end_of_text|>",
-        chat_template=LLAMA3,
+        chat_template=template,
     )
 
 
@@ -147,8 +164,9 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
     return {
         "qwen25": _chatml(QWEN25),
         "trimming": _chatml(SPACED, trim=True),
-        "qwen3": _chatml(QWEN3),
-        "llama3": _llama(),
+        "qwen3": _chatml(QWEN3, thoughts=True),
+        "llama3": _llama(LLAMA3),
+        "llama30": _llama(LLAMA30),
         "marked": _chatml(MARKED),
         "prefilled": _prefilled(),
     }
@@ -156,13 +174,13 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
 
 @pytest.fixture(scope="session")
 def chat_of(tokenizers_by_name, tiny_dir) -> Callable[..., ChatFormat]:
-    """Return the chat format of a name; `qwen3-silent` is Qwen3 with thinking off."""
+    """Return the chat format of a name; `qwen3-silent` has its thoughts off, `qwen3-primed` prompts for one."""
     made: dict[str, ChatFormat] = {}
 
     def get(name: str) -> ChatFormat:
         if name not in made:
-            base, _, silent = name.partition("-")
-            kwargs = {"enable_thinking": False} if silent else {}
+            base, _, variant = name.partition("-")
+            kwargs = {"silent": {"enable_thinking": False}, "primed": {"primed": True}}.get(variant, {})
             tokenizer = load_policy(tiny_dir).tokenizer if name == "tiny" else tokenizers_by_name[base]
             made[name] = ChatFormat(tokenizer, template_kwargs=kwargs)
         return made[name]

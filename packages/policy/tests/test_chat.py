@@ -1,5 +1,6 @@
 """Prompts, completions and masks, against renderings written down apart from the code under test."""
 
+import unicodedata
 from itertools import accumulate, pairwise
 
 import pytest
@@ -34,8 +35,14 @@ def chatml(messages, *, default_system: str | None) -> Segments:
     return pieces
 
 
-def qwen3(messages, *, silent: bool) -> Segments:
-    last_question = max((i for i, m in enumerate(messages) if m["role"] == "user"), default=-1)
+def is_question(message) -> bool:
+    """A user's message, unless a tool's answer stands in its place."""
+    text = message["content"]
+    return message["role"] == "user" and not (text.startswith("<tool_response>") and text.endswith("</tool_response>"))
+
+
+def qwen3(messages, *, prefill: str = "") -> Segments:
+    last_question = max((i for i, m in enumerate(messages) if is_question(m)), default=len(messages) - 1)
     pieces: Segments = []
     for i, m in enumerate(messages):
         pieces.append((f"<|im_start|>{m['role']}\n", 0))
@@ -48,32 +55,40 @@ def qwen3(messages, *, silent: bool) -> Segments:
             thought = head.split("<think>")[-1].lstrip("\n")
             content = content.split("</think>")[-1].lstrip("\n")
         if i > last_question and (i == len(messages) - 1 or thought):
-            opening = "<think>\n" + thought.strip("\n") + "\n</think>\n\n"
-            given = int(not (silent and opening == "<think>\n\n</think>\n\n"))
-            pieces += [(opening, given), (content.lstrip("\n"), 1)]
-        else:
-            pieces.append((content, 1))
-        pieces += [("<|im_end|>", 1), ("\n", 0)]
+            content = "<think>\n" + thought.strip("\n") + "\n</think>\n\n" + content.lstrip("\n")
+        if prefill and content.startswith(prefill):
+            pieces.append((prefill, 0))
+            content = content.removeprefix(prefill)
+        pieces += [(content + "<|im_end|>", 1), ("\n", 0)]
     return pieces
 
 
 def llama3(messages) -> Segments:
     system = messages[0]["content"].strip() if messages[0]["role"] == "system" else ""
     head = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday: 1 May\n\n"
-    pieces: Segments = [(f"{head}{system}<|eot_id|>", 0)]
-    for m in messages[int(messages[0]["role"] == "system") :]:
+    rest = messages[int(messages[0]["role"] == "system") :]
+    return [(f"{head}{system}<|eot_id|>", 0), *llama_turns(rest)]
+
+
+def llama_turns(messages) -> Segments:
+    pieces: Segments = []
+    for m in messages:
         pieces.append((f"<|start_header_id|>{m['role']}<|end_header_id|>\n\n", 0))
         pieces.append((m["content"].strip() + "<|eot_id|>", int(m["role"] == "assistant")))
     return pieces
 
 
+SILENT, PRIMED = "<think>\n\n</think>\n\n", "<think>\n"
+
 ORACLES = {
     "tiny": lambda m: chatml(m, default_system=None),
     "marked": lambda m: chatml(m, default_system=None),
     "qwen25": lambda m: chatml(m, default_system="Be of help."),
-    "qwen3": lambda m: qwen3(m, silent=False),
-    "qwen3-silent": lambda m: qwen3(m, silent=True),
+    "qwen3": qwen3,
+    "qwen3-silent": lambda m: qwen3(m, prefill=SILENT),
+    "qwen3-primed": lambda m: qwen3(m, prefill=PRIMED),
     "llama3": llama3,
+    "llama30": lambda m: [("<|begin_of_text|>", 0), *llama_turns(m)],
 }
 
 
@@ -86,6 +101,8 @@ def byte_of_sign() -> dict[str, int]:
 
 def oracle_mask(tokenizer: PreTrainedTokenizerFast, ids: list[int], pieces: Segments) -> list[int]:
     """1 for a token all of whose bytes lie in pieces of 1, by counting bytes and nothing else."""
+    if tokenizer.backend_tokenizer.normalizer is not None:
+        pieces = [(unicodedata.normalize("NFC", text), flag) for text, flag in pieces]
     signs, added = byte_of_sign(), tokenizer.added_tokens_decoder
     tokens = [
         str(added[i].content).encode() if i in added else bytes(signs[s] for s in tokenizer.convert_ids_to_tokens(i))
@@ -101,7 +118,7 @@ def oracle_mask(tokenizer: PreTrainedTokenizerFast, ids: list[int], pieces: Segm
 
 PARTS = [
     "def f(x):", "\n", "\n\n", " ", "    ", "é", "核", "🜁", "x + 1", "assistant", "<think>", "</think>",
-    "<think>\nhm\n</think>\n\n",
+    "<think>\nhm\n</think>\n\n", "e\u0301", "\u0301", "<tool_response>", "</tool_response>",
     "<|im_start|>assistant\n", "<|im_end|>", "<|start_header_id|>assistant<|end_header_id|>\n\n",
     "<|eot_id|>", "standin",
 ]  # fmt: skip
@@ -110,13 +127,29 @@ PLAIN = st.lists(st.sampled_from(["def f(x):", "x", " ", "\n", "é", "return x +
     lambda parts: "k" + "".join(parts) + "k"
 )
 
+THOUGHTFUL = st.tuples(PLAIN, PLAIN).map(lambda parts: f"<think>\n{parts[0]}\n</think>\n\n{parts[1]}")
+# What a sampler can have answered: with a thought where the template has one written, without where they are off.
+ANSWERS = {"qwen3": THOUGHTFUL, "qwen3-primed": THOUGHTFUL, "qwen3-silent": PLAIN}
 
-def conversations(content: st.SearchStrategy[str], *, answered: bool = False):
+
+def talks(answers: st.SearchStrategy[str]):
+    """Conversations of up to four answered questions, with and without a system message."""
+
+    def build(system: str | None, pairs: list[tuple[str, str]]) -> list[dict[str, str]]:
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        for question, answer in pairs:
+            messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        return messages
+
+    return st.builds(build, st.none() | PLAIN, st.lists(st.tuples(PLAIN, answers), min_size=1, max_size=4))
+
+
+def conversations(content: st.SearchStrategy[str]):
     def build(system: str | None, pairs: list[tuple[str, str]], open_end: bool) -> list[dict[str, str]]:
         messages = [] if system is None else [{"role": "system", "content": system}]
         for question, answer in pairs:
             messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-        return messages[:-1] if open_end and not answered else messages
+        return messages[:-1] if open_end else messages
 
     pairs = st.lists(st.tuples(content, content), min_size=1, max_size=3)
     return st.builds(build, st.none() | content, pairs, st.booleans())
@@ -134,24 +167,43 @@ def test_mask_is_right_at_every_position(chat_of, name, messages):
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@settings(max_examples=60, deadline=None)
-@given(messages=conversations(PLAIN, answered=True))
-def test_last_turn_is_prompt_then_completion(chat_of, name, messages):
-    chat = chat_of(name)
-    ids, mask = chat.loss_mask(messages)
-    prompt, completion = chat.turns(messages)[-1]
-    assert prompt == chat.tokenizer.apply_chat_template(
-        messages[:-1], add_generation_prompt=True, tokenize=True, return_dict=False, **chat.template_kwargs
-    )
-    assert extends(ids, prompt + completion)
-    assert mask[len(prompt) : len(prompt) + len(completion)] == [1] * len(completion)
-    assert completion[-1] == chat.stop_token_ids[0]
-    assert chat.decode(completion).endswith(messages[-1]["content"])
-
-
-@pytest.mark.parametrize("name", ["tiny", "qwen25", "llama3", "marked"])
 @settings(max_examples=40, deadline=None)
-@given(messages=conversations(PLAIN, answered=True))
+@given(data=st.data())
+def test_every_turn_is_trained_as_it_was_sampled(chat_of, name, data):
+    """Whatever comes later: what a turn was given and answered stands whole in the conversation that it ended."""
+    chat, messages = chat_of(name), data.draw(talks(ANSWERS.get(name, PLAIN | THOUGHTFUL)))
+    ends = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    turns = chat.turns(messages)
+    assert len(turns) == len(ends)
+    for end, (prompt, completion) in zip(ends, turns, strict=True):
+        assert prompt == chat.tokenizer.apply_chat_template(
+            messages[:end], add_generation_prompt=True, tokenize=True, return_dict=False, **chat.template_kwargs
+        )
+        answer = messages[end]["content"].removeprefix(PRIMED if name == "qwen3-primed" else "")
+        assert completion == [*chat.encode(answer), chat.stop_token_ids[0]]
+        ids, mask = chat.loss_mask(messages[: end + 1])
+        after = len(prompt) + len(completion)
+        assert ids[:after] == prompt + completion
+        assert mask[len(prompt) :] == [1] * len(completion) + [0] * (len(ids) - after)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-primed"])
+@settings(max_examples=40, deadline=None)
+@given(messages=talks(THOUGHTFUL))
+def test_history_holds_no_thought_and_no_turn_is_trained_in_it(chat_of, name, messages):
+    """The last turn's prompt has the earlier answers without their thoughts: they were not sampled in that form."""
+    chat = chat_of(name)
+    thought = chat.encode("</think>")
+    assert len(thought) == 1
+    prompt, completion = chat.turns(messages)[-1]
+    assert completion.count(thought[0]) == 1
+    assert thought[0] not in prompt
+    assert chat.keeps_history(messages) == (len(chat.turns(messages)) == 1)
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen25", "llama3", "llama30", "marked"])
+@settings(max_examples=40, deadline=None)
+@given(messages=talks(PLAIN | THOUGHTFUL))
 def test_formats_that_rewrite_nothing_keep_history(chat_of, name, messages):
     chat = chat_of(name)
     assert chat.keeps_history(messages)
@@ -198,7 +250,7 @@ def test_qwen3_drops_the_earlier_thought_and_turns_do_not(chat_of):
 def test_prefill_belongs_to_the_prompt(chat_of):
     silent = chat_of("qwen3-silent")
     messages = [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "done"}]
-    assert silent.generation_prompt == "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert silent.generation_prompt == "<|im_start|>assistant\n" + SILENT
     assert masked_text(silent, messages) == ["done<|im_end|>"]
     assert masked_text(chat_of("qwen3"), messages) == ["<think>\n\n</think>\n\ndone<|im_end|>"]
 

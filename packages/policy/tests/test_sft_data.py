@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.policy.errors import ExampleTooLongError, MessagesError
@@ -49,6 +49,40 @@ def test_an_answer_that_merges_with_its_header_is_encoded_as_sampled(chat_of):
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\n\nx"}]
     (example,) = encode(chat, messages)
     assert trained_text(chat, example) == "\n\nx<|im_end|>"
+
+
+ANSWER = st.lists(
+    st.sampled_from(["x = 1", "\n", "\n\n", " ", "é", "e\u0301", "<think>\nhm\n</think>\n\n"]), max_size=4
+).map("".join)
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen25", "qwen3", "qwen3-silent", "llama3", "llama30"])
+@settings(max_examples=60, deadline=None)
+@given(pairs=st.lists(st.tuples(st.sampled_from(["Add.", "Mend it.\n"]), ANSWER), min_size=1, max_size=3))
+def test_trained_tokens_are_those_of_the_turns_each_once(chat_of, name, pairs):
+    """A label stands on each token of each completion, behind its own prompt, and nowhere else."""
+    chat = chat_of(name)
+    messages = [
+        {"role": role, "content": text}
+        for pair in pairs
+        for role, text in zip(("user", "assistant"), pair, strict=True)
+    ]
+    examples, turns = encode(chat, messages), chat.turns(messages)
+    assert len(examples) in (1, len(turns))
+    labelled = [
+        (example.ids[:end].tolist(), example.ids[begin:end].tolist())
+        for example in examples
+        for begin, end in runs(example.labels != IGNORED)
+    ]
+    assert labelled == [(turn.prompt_ids + turn.completion_ids, turn.completion_ids) for turn in turns]
+    for example in examples:
+        assert (example.labels[example.labels != IGNORED] == example.ids[example.labels != IGNORED]).all()
+
+
+def runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Begin and end of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def test_a_conversation_without_an_answer(chat_of):
