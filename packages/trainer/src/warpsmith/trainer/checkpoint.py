@@ -141,11 +141,17 @@ def _refusals_told(final: Path) -> Iterator[None]:
     except (OSError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and is_lost_peer(error):
             raise
+        free = _free_mib(final)
         shutil.rmtree(_partial(final), ignore_errors=True)
         raise CheckpointWriteError(
-            f"The checkpoint {final} could not be written: {_first_line(error)}.",
+            f"The checkpoint {final} could not be written, with {free:.1f} MiB free on its disk: {_first_line(error)}.",
             "Make room or mend the directory, then go on from the checkpoint before with --resume.",
         ) from error
+
+
+def _free_mib(path: Path) -> float:
+    """Return the room on the disk of a path that may not be there; torch does not say that a disk is full."""
+    return shutil.disk_usage(next(above for above in path.parents if above.is_dir())).free / (1 << 20)
 
 
 def _first_line(error: Exception) -> str:

@@ -85,7 +85,7 @@ def peers_needed() -> Iterator[None]:
         if is_launched():
             time.sleep(_LAUNCHER_S)
         raise LaunchError(
-            f"Another rank of the run has ended: {str(error).splitlines()[0]}",
+            "Another rank of the run has ended, or cannot be reached any more.",
             "Its own message says why; without one it was killed. Go on with --resume.",
         ) from error
 
@@ -101,7 +101,7 @@ def join(run: RunSection, zero: ZeroSection) -> Ranks:
     timeout = timedelta(minutes=zero.timeout_minutes)
     accelerator = get_accelerator()
     if accelerator.device_name() == "cpu":
-        # Compiling this operator takes 44 s at first use, and gloo carries small models well enough.
+        # Compiling this operator takes 46 s, which a small model does not earn back; gloo carries it well enough.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(verbose=False, timeout=timeout)
     on_host = dist.get_backend() == "gloo"
