@@ -101,7 +101,7 @@ def test_a_checkpoint_that_cannot_be_written_says_so_and_what_a_kill_left_is_swe
 
     run.mkdir()
     checkpoint.directory_of(run).touch()
-    with pytest.raises(CheckpointWriteError, match=r"step-00000001 could not be written: .*--resume"):
+    with pytest.raises(CheckpointWriteError, match=r"step-00000001 could not be written, with .*--resume"):
         save(1)
     checkpoint.directory_of(run).unlink()
     (checkpoint.directory_of(run) / ".step-00000009.partial" / "zero").mkdir(parents=True)
