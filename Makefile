@@ -2,6 +2,8 @@
 PYTHON ?= python3
 RUN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew (8 s).
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-native lint format packages lock bench clean

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMPS = VENV / "stamps"
 LOCK = ROOT / "requirements" / "cpu.lock"
-PACKAGES = ("records", "policy", "evaluator", "rollout", "trainer")
+PURE_PACKAGES = ("records", "policy", "rollout", "trainer")
 UV_VERSION = "0.13.8"
 SUPPORTED = ((3, 11), (3, 12))
 
@@ -37,9 +37,8 @@ def main() -> int:
             shutil.rmtree(STAMPS, ignore_errors=True)
         stage("virtual environment", [], make_environment)
         stage("locked requirements", [LOCK], install_lock)
-        for package in PACKAGES:
-            stage(f"package {package}", package_inputs(package), partial(install_package, package))
-        stage("DeepSpeed CPU operator", [LOCK], build_deepspeed_operator)
+        stage("Python packages", metadata(PURE_PACKAGES), partial(install_editable, PURE_PACKAGES))
+        stage("evaluator and its extension", native_inputs(), install_evaluator)
     except MissingToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -111,40 +110,30 @@ def install_lock() -> None:
     uv("pip", "install", "--no-deps", *backend, "-r", LOCK)
 
 
-def install_package(name: str) -> None:
-    strict = ["--config-settings", "cmake.define.WARPSMITH_WERROR=ON"] if name == "evaluator" else []
-    uv(
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        *strict,
-        "--editable",
-        ROOT / "packages" / name,
-    )
+def install_editable(packages: Iterable[str], *settings: str) -> None:
+    """Install packages of the workspace so that they run from its sources; what they need is there already."""
+    paths = [part for name in packages for part in ("--editable", ROOT / "packages" / name)]
+    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", *settings, *paths)
 
 
-def package_inputs(name: str) -> list[Path]:
-    """The files whose change makes an editable install stale: metadata, and for the evaluator what is compiled."""
-    package = ROOT / "packages" / name
-    inputs = [package / "pyproject.toml", package / "src" / "warpsmith" / name / "_version.py"]
-    if name == "evaluator":
-        compiled = (path for path in sorted((ROOT / "csrc").rglob("*")) if path.is_file() and "tests" not in path.parts)
-        inputs += [ROOT / "CMakeLists.txt", *compiled]
-    return inputs
+def install_evaluator() -> None:
+    install_editable(["evaluator"], "--config-settings", "cmake.define.WARPSMITH_WERROR=ON")
 
 
-def build_deepspeed_operator() -> None:
-    """Compile DeepSpeed's shared-memory collectives once, so that the first training run does not wait for it."""
-    code = "from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder; ShareMemCommBuilder().load(verbose=False)"
-    run(
-        VENV / "bin/python",
-        "-c",
-        code,
-        extra={"DS_ACCELERATOR": "cpu", "PATH": f"{VENV / 'bin'}:{os.environ['PATH']}"},
-        quiet=True,
-    )
+def metadata(packages: Iterable[str]) -> list[Path]:
+    """The files whose change makes an editable install stale."""
+    folders = {name: ROOT / "packages" / name for name in packages}
+    return [
+        path
+        for name, folder in folders.items()
+        for path in (folder / "pyproject.toml", folder / "src" / "warpsmith" / name / "_version.py")
+    ]
+
+
+def native_inputs() -> list[Path]:
+    """The evaluator's metadata and what its extension is compiled from."""
+    compiled = (path for path in sorted((ROOT / "csrc").rglob("*")) if path.is_file() and "tests" not in path.parts)
+    return [*metadata(["evaluator"]), ROOT / "CMakeLists.txt", *compiled]
 
 
 def uv(*arguments: str | Path) -> None:
@@ -157,19 +146,8 @@ def uv(*arguments: str | Path) -> None:
     run(VENV / "bin/uv", *arguments, extra=extra)
 
 
-def run(*command: str | Path, extra: dict[str, str] | None = None, quiet: bool = False) -> None:
-    """Run a command; a quiet one shows what it printed only when it fails."""
-    environment = os.environ | (extra or {})
-    if not quiet:
-        subprocess.run([str(part) for part in command], check=True, env=environment)
-        return
-    parts = [str(part) for part in command]
-    done = subprocess.run(
-        parts, check=False, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if done.returncode:
-        sys.stderr.write(done.stdout)
-        done.check_returncode()
+def run(*command: str | Path, extra: dict[str, str] | None = None) -> None:
+    subprocess.run([str(part) for part in command], check=True, env=os.environ | (extra or {}))
 
 
 if __name__ == "__main__":
