@@ -64,3 +64,25 @@ def test_a_model_in_training_is_asked_without_dropout_and_left_in_training():
     check_packing(model, CPU)
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+class Engine(torch.nn.Module):
+    """A wrapper as DeepSpeed's engine is one: it switches the mode of what it holds, and never its own."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def train(self, mode: bool = True):
+        self.module.train(mode)
+        return self
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_wrapped_model_is_left_in_the_mode_it_was_in(mode):
+    model = model_of("llama").train(mode)
+    check_packing(Engine(model), CPU)
+    assert model.training is mode

@@ -44,7 +44,7 @@ def check_packing(model: nn.Module, device: torch.device) -> None:
         UnsupportedModelError: the second sequence has other log-probabilities behind the first than alone.
     """
     base = unwrap(model)
-    was_training = model.training
+    was_training = base.training
     model.eval()
     try:
         gap = _gap(model, _asked(int(base.config.get_text_config().vocab_size), device))
