@@ -72,8 +72,9 @@ def as_turns(
     table = table_of(
         [
             {
-                "group": f"g{i // 6}", "trajectory": f"g{i // 6}/{i // 3}", "turn": i % 3, "num_turns": 3, "reward": 0.1 * (i % 4),
-                "return": 0.1 * (i % 4), "prompt_ids": prompt, "completion_ids": completion.ids,
+                "group": f"g{i // 6}", "trajectory": f"g{i // 6}/{i // 3}", "turn": i % 3, "num_turns": 3,
+                "reward": 0.1 * (i % 4), "return": 0.1 * (i % 4), "prompt_ids": prompt,
+                "completion_ids": completion.ids,
                 "logprobs": completion.logprobs, "weight_versions": completion.weight_versions,
                 "finish_reason": completion.finish_reason,
                 "sampling": {"temperature": temperature, "top_p": 1.0, "max_tokens": 128},
