@@ -12,7 +12,9 @@ import pytest
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.weights import TensorEntry, WeightPayload
 from warpsmith.trainer import sync
+from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
+from warpsmith.trainer.session import load_problems, make_probe
 
 IDS, EXPECTED = [5, 6, 7, 8], [0.0, -1.0, -2.0, -3.0]
 PAYLOAD = WeightPayload(3, (), np.zeros(0, np.uint8))
@@ -149,3 +151,22 @@ def test_the_coarser_side_sets_the_tolerance() -> None:
     assert sync.tolerance_for("float32", "float32") < 0.01
     assert sync.tolerance_for("float32", "bfloat16") == sync.tolerance_for("bfloat16", "float32") == 0.5
     assert sync.rounding_for("float32", "float32") < sync.rounding_for("float32", "bfloat16") < 0.5
+
+
+@pytest.mark.parametrize(("asked", "room", "size"), [(160, 2048, 160), (8, 2048, 8), (160, 64, 62)])
+def test_the_probe_is_as_long_as_asked_whatever_the_prompts(asked: int, room: int, size: int) -> None:
+    class Chat:
+        def prompt_ids(self, messages: list[Any]) -> list[int]:
+            return [len(message["content"]) for message in messages for _ in range(25)]
+
+    config = TrainerConfig(
+        run={"dir": "unused"}, policy={"path": "unused", "dtype": "float32"}, problems={"count": 2, "levels": [1]},
+        rollout={
+            "prompt_style": "compact", "sampling": {"max_tokens": 8},
+            "engine": {"dtype": "float32", "max_model_len": room},
+        },
+        sync={"probe_tokens": asked, "tolerance": 2e-3, "deadline_s": 7},
+    )  # fmt: skip
+    made = make_probe(config, load_problems(config), Chat())  # type: ignore[arg-type]
+    assert (len(made.ids), made.tolerance, made.deadline_s) == (size, 2e-3, 7)
+    assert len(set(made.ids)) == (1 if size == 8 else 2)

@@ -85,7 +85,7 @@ class RolloutSession:
             EngineError: an engine cannot start.
         """
         self._loop.run(self._pool.ready())
-        self._probe = self._make_probe(chat)
+        self._probe = make_probe(self.config, self.problems, chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
@@ -96,19 +96,6 @@ class RolloutSession:
     def probe_ids(self) -> list[int]:
         """The fixed tokens of the probe."""
         return list(self._probe.ids)
-
-    def _make_probe(self, chat: ChatFormat) -> sync.Probe:
-        """Make a probe of the first problems' prompts, one after the other, cut to size."""
-        section, engine = self.config.sync, self.config.rollout.engine
-        dtypes = (self.config.policy.dtype, engine.dtype)
-        size = min(section.probe_tokens, engine.max_model_len - 2)
-        ids: list[int] = []
-        for problem in itertools.cycle(self.problems):
-            if len(ids) >= size:
-                break
-            ids += chat.prompt_ids(build_prompt(problem, style=self.config.rollout.prompt_style))
-        tolerance = section.tolerance or sync.tolerance_for(*dtypes)
-        return sync.Probe(ids[:size], tolerance, sync.rounding_for(*dtypes), section.deadline_s)
 
     def collect(
         self,
@@ -174,6 +161,20 @@ def refuse_lost(turns: "pa.Table", label: str) -> None:
         f"None of the {len(reasons)} turns of {label} could be sampled and judged; {times} were lost to this: {reason}",
         "Once that is mended, go on with --resume.",
     )
+
+
+def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> sync.Probe:
+    """Return the probe of a run: the prompts of its problems, one after the other, cut to size."""
+    dtypes = (config.policy.dtype, config.rollout.engine.dtype)
+    # One token is sampled after them, and scored with them.
+    size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - 2)
+    ids: list[int] = []
+    for problem in itertools.cycle(problems):
+        if len(ids) >= size:
+            break
+        ids += chat.prompt_ids(build_prompt(problem, style=config.rollout.prompt_style))
+    tolerance = config.sync.tolerance or sync.tolerance_for(*dtypes)
+    return sync.Probe(ids[:size], tolerance, sync.rounding_for(*dtypes), config.sync.deadline_s)
 
 
 def load_problems(config: TrainerConfig) -> list[ProblemRow]:
