@@ -138,9 +138,8 @@ class Probe:
         if self._before is not None:
             limit = self._limit(seen, self._before)
         gaps = [compare(self.ids, expected, score.of_ids, limit, number) for number, score in enumerate(scores)]
-        for number, score in enumerate(scores):
-            _check_cache(score, limit, number)
-        seen.first_gap = max(gaps) if self._before is None else self._before.first_gap
+        cached = [_compare_cached(score, limit, number) for number, score in enumerate(scores)]
+        seen.first_gap = max(gaps + cached) if self._before is None else self._before.first_gap
         self._before = seen
         return max(gaps)
 
@@ -182,7 +181,8 @@ async def _scored(engine: "Engine", ids: Sequence[int]) -> _Score:
     return _Score(of_ids, completion.ids[0], completion.logprobs[0], scored)
 
 
-def _check_cache(score: _Score, limit: float, number: int) -> None:
+def _compare_cached(score: _Score, limit: float, number: int) -> float:
+    """Return the gap between the two log-probabilities of the sampled token."""
     gap = abs(score.sampled - score.scored)
     if not gap <= limit:
         raise ProbeError(
@@ -191,6 +191,7 @@ def _check_cache(score: _Score, limit: float, number: int) -> None:
             "permitted.",
             "Its prefix cache holds keys and values of older weights. Resume from the last checkpoint.",
         )
+    return gap
 
 
 def _kept_weights(number: int, change: float) -> ProbeError:
