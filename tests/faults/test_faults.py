@@ -58,7 +58,7 @@ micro_batch_tokens = 512
 every = 1
 export_final = false
 [wandb]
-mode = "disabled"
+mode = "{{wandb}}"
 """
 
 STOPS_S = 60.0
@@ -88,7 +88,7 @@ def disk(tmp_path_factory) -> Iterator[Path]:
 def alone(disk: Path, policy: Path, problems: Path, seed: int) -> Iterator[StruckRun]:
     """One rank, one engine, an evaluator beside them, on a small disk."""
     config = disk / "grpo.toml"
-    config.write_text(CONFIG.format(run=disk / "run", policy=policy, problems=problems))
+    config.write_text(CONFIG.format(run=disk / "run", policy=policy, problems=problems, wandb="disabled"))
     run = StruckRun(config, disk / "run", seed=seed)
     yield run
     run.close()
@@ -96,11 +96,11 @@ def alone(disk: Path, policy: Path, problems: Path, seed: int) -> Iterator[Struc
 
 @pytest.fixture(scope="module")
 def spread(tmp_path_factory, policy: Path, problems: Path, seed: int) -> Iterator[StruckRun]:
-    """Two ranks, one engine, evaluators in Ray."""
+    """Two ranks, one engine, an evaluator in Ray, W&B with its own process."""
     folder = tmp_path_factory.mktemp("spread")
     config = folder / "grpo.toml"
-    evaluation = '[rollout.evaluation]\nwhere = "ray"\n'
-    config.write_text(CONFIG.format(run=folder / "run", policy=policy, problems=problems) + evaluation)
+    text = CONFIG.format(run=folder / "run", policy=policy, problems=problems, wandb="offline")
+    config.write_text(text + '[rollout.evaluation]\nwhere = "ray"\n')
     run = StruckRun(config, folder / "run", seed=seed, processes=2)
     yield run
     run.close()
