@@ -9,11 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from warpsmith.policy.loading import load_chat
+from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
+from warpsmith.trainer.credit import Normalisation, assign
+from warpsmith.trainer.grpo import _as_stream
+from warpsmith.trainer.turns import credit_columns, training_turns
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -206,6 +214,62 @@ def test_grpo_writes_turns_credits_and_steps(grpo_run: tuple[Path, Path, str]) -
     low, high = summary["interval"]["solved_rate"]
     assert -1 <= low <= summary["after"]["solved_rate"] - summary["before"]["solved_rate"] <= high <= 1
     assert "Held out, gain: solved" in said
+
+
+# vLLM's own face, with none of our code between it and the ids: the same prompts and seeds, on the same weights.
+PLAIN_VLLM = """
+import json, os, sys
+os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1",
+                  VLLM_NO_USAGE_STATS="1", VLLM_LOGGING_LEVEL="ERROR")
+from vllm import LLM, SamplingParams
+model, file = sys.argv[1:]
+asked = json.load(open(file))
+engine = LLM(model, dtype="float32", enforce_eager=True, distributed_executor_backend="uni", max_model_len=512,
+             logprobs_mode="processed_logprobs", enable_chunked_prefill=False, async_scheduling=False)
+found = engine.generate([{"prompt_token_ids": turn["prompt_ids"]} for turn in asked["turns"]],
+                        [SamplingParams(temperature=turn["sampling"]["temperature"], seed=turn["sampling"]["seed"],
+                                        max_tokens=turn["sampling"]["max_tokens"], stop_token_ids=asked["stops"],
+                                        logprobs=0, detokenize=False) for turn in asked["turns"]], use_tqdm=False)
+answers = [list(output.outputs[0].token_ids) for output in found]
+logprobs = [[entry[i].logprob for entry, i in zip(output.outputs[0].logprobs, ids)]
+            for output, ids in zip(found, answers)]
+json.dump({"ids": answers, "logprobs": logprobs}, open(file, "w"))
+"""
+
+
+def test_the_ids_of_a_run_are_those_that_vllm_samples(
+    grpo_run: tuple[Path, Path, str], tiny: Path, tmp_path: Path
+) -> None:
+    """From plain vLLM to the rows of an update: engine, Ray actor, records, Parquet and the ranks' stream between."""
+    run, _, _ = grpo_run
+    chat = load_chat(tiny)
+    table = RunReader(run).table("turns", latest=True)
+    first = table.filter(pc.and_(pc.equal(table["after_step"], 0), pc.equal(table["role"], "train")))
+    turns = first.to_pylist()
+    assert len(turns) >= 4
+    assert {version for turn in turns for version in turn["weight_versions"]} == {0}
+    asked = tmp_path / "asked.json"
+    asked.write_text(json.dumps({"turns": turns, "stops": list(chat.stop_token_ids)}, default=str))
+    ended = subprocess.run(
+        [sys.executable, "-c", PLAIN_VLLM, str(tiny), str(asked)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    sampled = json.loads(asked.read_text())
+    assert [turn["completion_ids"] for turn in turns] == sampled["ids"]
+    for turn, logprobs in zip(turns, sampled["logprobs"], strict=True):
+        assert turn["logprobs"] == pytest.approx(logprobs, abs=1e-4)
+        assert turn["prompt_ids"] == chat.prompt_ids(turn["messages"])
+        assert turn["completion"] == chat.decode(turn["completion_ids"])
+    parquet = ds.dataset(compact(run, tmp_path / "parquet", partition_by=()).out / "turns").to_table()
+    as_kept = parquet.filter(pc.and_(pc.equal(parquet["after_step"], 0), pc.equal(parquet["role"], "train")))
+    as_sent = pa.ipc.open_stream(_as_stream(first)).read_all()
+    for kept in (first, as_kept, as_sent):
+        rows = training_turns(kept, assign(credit_columns(kept), "turn", Normalisation())).rows
+        assert [row.ids.tolist() for row in rows] == [
+            turn["prompt_ids"] + ids for turn, ids in zip(turns, sampled["ids"], strict=True)
+        ]
+        assert [int(row.mask.sum()) for row in rows] == list(map(len, sampled["ids"]))
 
 
 def test_a_resumed_grpo_run_is_the_run_that_was_not_stopped(grpo_run: tuple[Path, Path, str], tmp_path: Path) -> None:
