@@ -51,6 +51,18 @@ def test_the_newest_and_the_best_stay(tmp_path: Path, keep: int, best: int, goes
     assert checkpoint.superfluous(tmp_path, keep, best) == [paths[step - 1] for step in goes]
 
 
+def test_a_run_can_go_on_from_its_start_until_it_has_a_checkpoint(tmp_path: Path) -> None:
+    ranks = Ranks(0, 1, torch.device("cpu"), None)
+    checkpoint.mark_start(tmp_path, ranks, CONFIG)
+    start = checkpoint.latest(tmp_path)
+    assert start.name == checkpoint.START
+    # Nothing is loaded: the weights are the policy's.
+    assert checkpoint.load(start, None, ranks, CONFIG) == checkpoint.Progress()  # type: ignore[arg-type]
+    assert checkpoint.superfluous(tmp_path, 2, 0) == []
+    make(tmp_path, 4)
+    assert checkpoint.superfluous(tmp_path, 2, 0) == [start]
+
+
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no checkpoint to resume from"):
         checkpoint.latest(tmp_path)

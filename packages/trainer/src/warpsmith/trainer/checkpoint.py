@@ -4,6 +4,8 @@ RUN/checkpoints/step-00000050/
     zero/           model and optimizer, one file a rank (DeepSpeed's format)
     random-0.pt     the random generators of rank 0, and so on
     state.json      Progress, the configuration, the number of ranks, the score
+
+A run begins with step-00000000, which holds state.json alone: its weights are the policy's.
 """
 
 import json
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from warpsmith.trainer.engine.zero import ZeroEngine
 
 STATE = "state.json"
+START = "step-00000000"
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,7 @@ def save(
         save_random_state(partial / f"random-{ranks.rank}.pt")
         ranks.barrier()
         if ranks.drives:
-            state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score}
-            (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
-            _flush(partial)
+            _write_state(partial, progress, ranks, config, score)
             if final.exists():
                 shutil.rmtree(final)
             partial.rename(final)
@@ -112,9 +113,36 @@ def save(
     return final
 
 
+def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any]) -> None:
+    """Let a run that is killed before its first checkpoint go on from its start; for rank 0 alone."""
+    start = directory_of(run_dir) / START
+    partial = _partial(start)
+    with _refusals_told(start):
+        partial.mkdir(parents=True, exist_ok=True)
+        _write_state(partial, Progress(), ranks, config, None)
+        partial.rename(start)
+
+
+def _write_state(
+    partial: Path, progress: Progress, ranks: "Ranks", config: Mapping[str, Any], score: float | None
+) -> None:
+    state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score}
+    (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
+    _flush(partial)
+
+
 def superfluous(run_dir: Path, keep: int, keep_best: int) -> list[Path]:
-    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` of highest score."""
+    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` of highest score.
+
+    The run's start is, as soon as there is another.
+    """
     found = complete(run_dir)
+    if len(found) > 1 and found[0].name == START:
+        return [found[0], *_superfluous(found[1:], keep, keep_best)]
+    return _superfluous(found, keep, keep_best)
+
+
+def _superfluous(found: list[Path], keep: int, keep_best: int) -> list[Path]:
     scores = {path: read_state(path)["score"] for path in found} if keep_best else {}
     best = sorted((path for path in scores if scores[path] is not None), key=lambda path: scores[path])[-keep_best:]
     return [path for path in found[:-keep] if path not in best]
@@ -173,9 +201,11 @@ def load(path: Path, engine: "ZeroEngine", ranks: "Ranks", config: Mapping[str, 
             f"Resume with --num-processes {state['world']}, or export it and start a new run from the export.",
         )
     refuse_changes(path, state["config"], config)
-    engine.load(path)
-    load_random_state(path / f"random-{ranks.rank}.pt")
-    return Progress(**state["progress"])
+    progress = Progress(**state["progress"])
+    if progress.step:
+        engine.load(path)
+        load_random_state(path / f"random-{ranks.rank}.pt")
+    return progress
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -21,6 +21,8 @@ def consolidate(source: Path, target: Path) -> Path:
     from warpsmith.policy.loading import Policy
 
     policy = Policy.load(state["config"]["policy"]["path"], dtype=state["config"]["policy"]["dtype"])
+    if state["progress"]["step"] == 0:
+        return policy.save(target)
     policy.model.load_state_dict(_weights(path, state["config"]["zero"]["stage"]), strict=False)
     return policy.save(target)
 

@@ -90,5 +90,7 @@ class RunControl:
         """Open the step log on rank 0, for as long as `stack` lasts."""
         if not self.ranks.drives:
             return None
+        if self._saved_at < 0:
+            checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain)
         writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
         return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))

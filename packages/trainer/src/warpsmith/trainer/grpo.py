@@ -29,6 +29,7 @@ from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.order import taken
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
+from warpsmith.trainer.recorded import RecordedBatches
 from warpsmith.trainer.session import RolloutSession
 from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
 from warpsmith.trainer.steplog import StepLog
@@ -78,6 +79,7 @@ class _Grpo:
         self.update = PolicyUpdate(self.engine, self._reference(), ranks, config)
         self.control = RunControl(config, ranks, self.engine)
         self.log: StepLog | None = None
+        self.recorded: RecordedBatches | None = None
 
     def run(self, resume: bool) -> None:
         with ExitStack() as stack:
@@ -89,7 +91,9 @@ class _Grpo:
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
-            if not resume and self.config.held_out.before:
+            if resume and self.ranks.drives:
+                self.recorded = RecordedBatches(self.config.run.dir, progress.step)
+            if self._needs_first_evaluation(progress):
                 self._held_out("before", progress)
             while self.control.goes_on(progress, stop):
                 progress = self._step(progress)
@@ -134,8 +138,12 @@ class _Grpo:
         session = self._driving()
         algorithm, run = self.config.algorithm, self.config.run
         picked = taken(progress.cursor, algorithm.prompts_per_step, len(session.problems), run.seed)
+        problems = [session.problems[i] for i in picked]
+        kept = self._recorded(step, progress.weight_version, [problem.name for problem in problems])
+        if kept is not None:
+            return _as_stream(kept.select(_TRAINING_COLUMNS))
         table = session.collect(
-            [session.problems[i] for i in picked],
+            problems,
             algorithm.samples_per_prompt,
             label=f"step-{step}",
             seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
@@ -144,6 +152,16 @@ class _Grpo:
             weight_version=progress.weight_version,
         )
         return _as_stream(table.select(_TRAINING_COLUMNS))
+
+    def _recorded(self, step: int, weight_version: int, problems: list[str]) -> pa.Table | None:
+        """Return the step's batch where it was recorded before the run was stopped."""
+        if self.recorded is None:
+            return None
+        samples = self.config.algorithm.samples_per_prompt
+        kept = self.recorded.take(step, weight_version=weight_version, problems=problems, samples=samples)
+        if kept is not None:
+            self.bar.say(f"Step {step} trains the {kept.num_rows} turns that were recorded before the run stopped.")
+        return kept
 
     def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
         algorithm = self.config.algorithm
@@ -169,13 +187,20 @@ class _Grpo:
 
     # Before and after ------------------------------------------------------------------------------------------------
 
+    def _needs_first_evaluation(self, progress: Progress) -> bool:
+        """Whether the policy that the run began with is still to be evaluated."""
+        if progress.step or not self.config.held_out.before:
+            return False
+        return not self.ranks.shared(lambda: heldout.is_kept(self.config.run.dir, "before"))
+
     def _held_out(self, when: heldout.When, progress: Progress) -> None:
         """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
+        run_dir = self.config.run.dir
         if not self.config.held_out.problems:
             return
         figures = self.ranks.shared(lambda: self._held_out_figures(when, progress))
         if self.ranks.drives:
-            heldout.keep_figures(self.config.run.dir, when, progress.step, figures)
+            heldout.keep_figures(run_dir, when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 

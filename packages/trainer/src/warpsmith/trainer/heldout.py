@@ -35,6 +35,11 @@ def keep_figures(run_dir: Path, when: When, step: int, figures: Mapping[str, flo
     _write(run_dir, found)
 
 
+def is_kept(run_dir: Path, when: When) -> bool:
+    """Whether an earlier start of the run has made this evaluation."""
+    return when in _read(run_dir).get("held_out", {})
+
+
 def keep_gain(run_dir: Path) -> Comparison | None:
     """Put the interval of the gain in solved trajectories into `summary.json`; None unless both evaluations are there.
 

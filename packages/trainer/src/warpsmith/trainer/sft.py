@@ -146,9 +146,10 @@ class _Sft:
         return -(logprobs_BT * padded.mask_BT).sum()
 
     def _share(self, rows: Sequence[Row]) -> list[list[Row]]:
-        zero = self.config.zero
-        batches = micro_batches([len(row) for row in rows], zero.micro_batch_tokens, packed=zero.packing)
-        return [[rows[i] for i in batch] for batch in deal(batches, self.ranks.world)[self.ranks.rank]]
+        zero, world = self.config.zero, self.ranks.world
+        lengths = [len(row) for row in rows]
+        batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
+        return [[rows[i] for i in batch] for batch in deal(batches, world)[self.ranks.rank]]
 
 
 def _note(figures: dict[str, float]) -> str:

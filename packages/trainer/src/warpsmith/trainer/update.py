@@ -119,9 +119,10 @@ class PolicyUpdate:
         if not len(rows):
             return None
         lengths = [len(turns.rows[row]) for row in rows]
-        batches = micro_batches(lengths, self.zero.micro_batch_tokens, packed=self.zero.packing)
+        zero, world = self.zero, self.ranks.world
+        batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
         named = [[int(rows[i]) for i in batch] for batch in batches]
-        return Plan(deal(named, self.ranks.world)[self.ranks.rank], weights)
+        return Plan(deal(named, world)[self.ranks.rank], weights)
 
     def _accumulate(
         self,

@@ -3,16 +3,33 @@
 from collections.abc import Sequence
 
 
-def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
+def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False, world: int = 1) -> list[list[int]]:
     """Cut rows into micro-batches of at most `budget` tokens, from the longest row down.
 
     Args:
         lengths: tokens of each row.
         budget: most tokens of a micro-batch; a row longer than that stands alone.
         packed: count the rows' own tokens; otherwise the padded size, rows x longest.
+        world: ranks that packed micro-batches are to be spread over evenly.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
-    return _first_fit(order, lengths, budget) if packed else _neighbours(order, lengths, budget)
+    return _levelled(order, lengths, budget, world) if packed else _neighbours(order, lengths, budget)
+
+
+def _levelled(order: Sequence[int], lengths: Sequence[int], budget: int, world: int) -> list[list[int]]:
+    """Give every rank the same number of micro-batches and the micro-batches like sizes, as few as the budget permits.
+
+    A packed micro-batch takes rows of any length, so none need be short: one full and one empty would let a rank wait.
+    """
+    full = _first_fit(order, lengths, budget)
+    batches: list[list[int]] = [[] for _ in range(min(len(order), -(-len(full) // world) * world))]
+    load = [0] * len(batches)
+    for row in order:
+        lightest = load.index(min(load))
+        batches[lightest].append(row)
+        load[lightest] += lengths[row]
+    fits = all(total <= budget or len(batch) == 1 for total, batch in zip(load, batches, strict=True))
+    return batches if fits else full
 
 
 def _first_fit(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:

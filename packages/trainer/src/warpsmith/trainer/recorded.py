@@ -1,0 +1,59 @@
+"""Batches that an earlier start of a run recorded and that no checkpoint covers."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.records.reader import RunReader
+from warpsmith.records.schema import TURNS
+
+
+class RecordedBatches:
+    """What a resumed run trains as it was recorded, instead of sampling it again.
+
+    A batch is recorded in one append before it is trained, so that it is there whole or not at all. Trained again from
+    the checkpoint's weights, in the same order, it gives the weights that the run had when it was killed.
+
+    Args:
+        run_dir: the run's directory.
+        step: steps that the checkpoint covers; batches of later ones are kept.
+    """
+
+    def __init__(self, run_dir: Path, step: int) -> None:
+        self._batches: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        if not (run_dir / "records").is_dir():
+            return
+        # What cannot be read is sampled again.
+        for batch in RunReader(run_dir, on_damage="skip").batches("turns", latest=True):
+            late = pc.and_(pc.equal(batch["role"], "train"), pc.greater_equal(batch["after_step"], step))
+            kept = batch.filter(late)
+            for after in pc.unique(kept["after_step"]).to_pylist():
+                self._batches[after + 1].append(kept.filter(pc.equal(kept["after_step"], after)))
+
+    def take(self, step: int, *, weight_version: int, problems: Collection[str], samples: int) -> pa.Table | None:
+        """Return the turns of step `step` in the form of `TURNS`, None unless they are what would be sampled now.
+
+        Args:
+            step: from 1.
+            weight_version: what every token must have been sampled with.
+            problems: names of the step's problems, one group each.
+            samples: trajectories of a group.
+        """
+        found = self._batches.pop(step, None)
+        if not found:
+            return None
+        table = pa.Table.from_batches(found, schema=TURNS)
+        versions = pc.unique(pc.list_flatten(table["weight_versions"])).to_pylist()
+        groups = table.group_by("group", use_threads=False).aggregate(
+            [("trajectory", "count_distinct"), ("problem", "first")]
+        )
+        whole = (
+            sorted(groups["problem_first"].to_pylist()) == sorted(problems)
+            and set(groups["trajectory_count_distinct"].to_pylist()) == {samples}
+            and versions == [weight_version]
+            and pc.any(table["valid"]).as_py()
+        )
+        return table if whole else None
