@@ -37,7 +37,8 @@ def command(*arguments: object) -> None:
 def train(demo: Path, out: Path, steps: int, seed: int) -> None:
     """Warm the demo's own untrained policy for another number of steps; the schedule ends with them."""
     changes = (f"run.dir={out}", f"run.steps={steps}", f"run.seed={seed}", f"policy.path={demo / 'policy'}")
-    command("warpsmith.trainer", "sft", "configs/demo-sft.toml", *(p for c in changes for p in ("--set", c)))
+    overrides = [part for change in changes for part in ("--set", change)]
+    command("warpsmith.trainer", "sft", "configs/demo-sft.toml", "--num-processes", 2, *overrides)
 
 
 def evaluate(model: Path, out: Path) -> dict[str, Any]:

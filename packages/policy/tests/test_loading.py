@@ -10,7 +10,7 @@ import torch
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TemplateError, TokenizerError
 from warpsmith.policy.files import appearing_directory
-from warpsmith.policy.loading import Policy, check_weights, count_parameters, load_chat, load_policy
+from warpsmith.policy.loading import Policy, check_shapes, check_weights, count_parameters, load_chat, load_policy
 
 
 @pytest.fixture
@@ -143,6 +143,24 @@ def test_damage_is_named(copy, damage):
     with pytest.raises(kind, match=cause) as caught:
         load_policy(copy)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"vocab_size": 77}, "embed_tokens.weight has shape"),
+        ({"intermediate_size": 20}, "mlp.* has shape"),
+        ({"num_hidden_layers": 9, "layer_types": ["full_attention"] * 9}, r"layers\.\d.* lack it"),
+        ({"model_type": "never_heard_of"}, "describes"),
+        ({"hidden_size": "wide"}, "describes"),
+    ],
+)
+def test_a_configuration_of_other_weights_is_told_from_its_own(copy, changes, cause):
+    check_shapes(copy)
+    config = copy / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | changes))
+    with pytest.raises(CheckpointError, match=cause):
+        check_shapes(copy)
 
 
 def test_no_directory(tmp_path):

@@ -79,9 +79,10 @@ def inspect(
 
     Example: `warpsmith-policy inspect runs/tiny`
     """
-    from warpsmith.policy.loading import load_chat
+    from warpsmith.policy.loading import check_shapes, load_chat
 
     facts = _facts(path)
+    check_shapes(path)
     chat = load_chat(path)
     facts |= {
         "generation prompt": chat.generation_prompt,

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+_LAYER_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -180,19 +182,64 @@ def check_weights(directory: Path) -> list[Path]:
     return files
 
 
-def count_parameters(directory: Path) -> int:
-    """Return how many weights a directory stores; tied ones count once.
+def check_shapes(directory: Path) -> None:
+    """Refuse weights of another architecture than that of `config.json`; headers are read, no weights.
+
+    Raises:
+        CheckpointError: naming the first tensor whose shape differs or that only some layers have.
+    """
+    expected, stored = _expected_shapes(directory), stored_shapes(directory)
+    patterns = {_LAYER_NUMBER.sub("#", name) for name in stored}
+    for name, shape in expected.items():
+        # A tensor that no layer has may be tied, or named otherwise in the file.
+        absent = name not in stored and _LAYER_NUMBER.search(name) and _LAYER_NUMBER.sub("#", name) in patterns
+        if absent or stored.get(name, shape) != shape:
+            found = "lack it" if absent else f"have it as {list(stored[name])}"
+            raise CheckpointError(
+                f"By the config.json of {directory}, {name} has shape {list(shape)}; its weights {found}.",
+                "Use the config.json that belongs to these weights.",
+            )
+
+
+def _expected_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    import torch
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except (ValueError, KeyError, RuntimeError, OSError, ImportError, TypeError, StrictDataclassError) as error:
+        raise CheckpointError(
+            f"transformers cannot make the model that the config.json of {directory} describes: {error}.",
+            "Use the config.json of a causal language model that this version of transformers knows.",
+        ) from error
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+def stored_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each stored tensor by name, from the headers.
 
     Raises:
         CheckpointError: weights are missing or damaged.
     """
     from safetensors import safe_open
 
-    total = 0
+    found: dict[str, tuple[int, ...]] = {}
     for file in check_weights(directory):
         with safe_open(file, framework="numpy") as tensors:
-            total += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
-    return total
+            found |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    return found
+
+
+def count_parameters(directory: Path) -> int:
+    """Return how many weights a directory stores; tied ones count once.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    return sum(math.prod(shape) for shape in stored_shapes(directory).values())
 
 
 def torch_dtype(name: DTypeName) -> "torch.dtype":

@@ -65,8 +65,8 @@ def unreadable(path: Path, error: OSError) -> UnreadableFileError:
 
 
 SALVAGE: Final = (
-    "Restore the file from a copy, or read the batches that are whole with on_damage='skip' "
-    "(`warpsmith-records verify RUN` lists them)."
+    "Restore the file from a copy, or read the batches that are whole: --skip-damaged in a command, on_damage='skip' "
+    "in Python (`warpsmith-records verify RUN` lists them)."
 )
 
 
