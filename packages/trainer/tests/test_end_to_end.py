@@ -272,20 +272,6 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
         assert [int(row.mask.sum()) for row in rows] == list(map(len, sampled["ids"]))
 
 
-def test_a_resumed_grpo_run_is_the_run_that_was_not_stopped(grpo_run: tuple[Path, Path, str], tmp_path: Path) -> None:
-    whole, config, _ = grpo_run
-    changes = ["--set", f"run.dir={tmp_path / 'cut'}", "--set", "wandb.mode=disabled"]
-    trainer("grpo", config, *changes, "--steps", 1)
-    trainer("grpo", config, *changes, "--resume")
-
-    def second_step(run: Path) -> list[list[int]]:
-        rows = RunReader(run).table("turns").to_pylist()
-        return [row["completion_ids"] for row in rows if row["group"].startswith("step-2/")]
-
-    assert second_step(whole) == second_step(tmp_path / "cut")
-    assert largest_gap(weights(whole), weights(tmp_path / "cut")) < 1e-5
-
-
 def test_a_changed_configuration_is_refused(grpo_run: tuple[Path, Path, str]) -> None:
     _, config, _ = grpo_run
     said = trainer("grpo", config, "--resume", "--set", "algorithm.clip_low=0.3", "--steps", 3, code=2)
