@@ -23,14 +23,26 @@ def test_micro_batches_hold_every_row_once_within_the_budget(rows: list[int], bu
         assert len(batch) == 1 or len(batch) * max(rows[row] for row in batch) <= budget
 
 
-@given(lengths, st.integers(16, 200))
-def test_packed_micro_batches_are_filled_to_the_budget(rows: list[int], budget: int) -> None:
-    batches = micro_batches(rows, budget, packed=True)
+@given(lengths, st.integers(16, 200), st.integers(1, 5))
+def test_packed_micro_batches_hold_every_row_once_within_the_budget(rows: list[int], budget: int, world: int) -> None:
+    batches = micro_batches(rows, budget, packed=True, world=world)
     assert sorted(row for batch in batches for row in batch) == list(range(len(rows)))
     tokens = [sum(rows[row] for row in batch) for batch in batches]
     assert all(total <= budget or len(batch) == 1 for total, batch in zip(tokens, batches, strict=True))
-    # Two that are at most half full would have been one.
-    assert sum(2 * total <= budget for total in tokens) <= 1
+    # As few as could be half filled, or one more a rank than those.
+    assert 2 * sum(tokens) > (len(batches) - world) * budget
+
+
+@given(lengths, st.integers(1, 5))
+def test_packed_micro_batches_are_spread_over_the_ranks(rows: list[int], world: int) -> None:
+    batches = micro_batches(rows, sum(rows) + 1, packed=True, world=world)
+    assert len(batches) == min(world, len(rows))
+    tokens = [sum(rows[row] for row in batch) for batch in batches]
+    assert not rows or max(tokens) - min(tokens) <= max(rows)
+
+
+def test_packed_micro_batches_stay_within_the_budget_where_like_sizes_would_not() -> None:
+    assert micro_batches([6, 4, 4, 3, 3], 10, packed=True) == [[0, 1], [2, 3, 4]]
 
 
 @given(lengths, st.integers(1, 9))
