@@ -1,5 +1,6 @@
 """A run of the real command that a test strikes: started, watched, hit, and looked at where it stands or has ended."""
 
+import getpass
 import os
 import random
 import re
@@ -69,6 +70,8 @@ class StruckRun:
         assert not self.runs
         arguments = ["--num-processes", self.processes, *options]
         kept = {name: value for name, value in os.environ.items() if name not in {"RANK", "LOCAL_RANK", "WORLD_SIZE"}}
+        # What torch has compiled lies in the folder for temporary files; the first start would compile it anew.
+        kept.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
         environment = {**kept, "TMPDIR": str(self.temporary), "COLUMNS": "200"}
         self.said = ""
         self.process = subprocess.Popen(
