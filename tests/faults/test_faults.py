@@ -224,7 +224,10 @@ def test_an_evaluator_actor_that_is_killed_is_replaced(spread: StruckRun) -> Non
     spread.await_step()
 
 
-@pytest.mark.parametrize("part", ["rank 1", "raylet", "gcs", "rank 0", "launcher"])
+ALSO = [pytest.param(part, marks=pytest.mark.long) for part in ("gcs", "rank 0", "launcher")]
+
+
+@pytest.mark.parametrize("part", ["rank 1", "raylet", *ALSO])
 def test_a_part_that_cannot_be_replaced_ends_the_run(spread: StruckRun, part: str) -> None:
     spread.ensure()
     spread.await_moment()
