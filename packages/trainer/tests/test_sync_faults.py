@@ -12,7 +12,7 @@ import torch
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import Sampling, WeightPayload
+from warpsmith.rollout.engines import Completion, Sampling, WeightPayload
 from warpsmith.rollout.engines.actor import EngineActor, RemoteEngine
 from warpsmith.rollout.engines.cluster import ray_session
 from warpsmith.rollout.engines.pool import EnginePool
@@ -37,13 +37,15 @@ def faulty_actor() -> type:
     class Faulty(EngineActor):
         """An engine's actor that does an update wrongly when told to."""
 
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, path: str, config: dict[str, Any], version: int, fault: str) -> None:
+            super().__init__(path, config, version)
             from vllm.v1.engine.llm_engine import LLMEngine
 
             from warpsmith.rollout.engines import vllm_engine
 
-            self.fault, self.owed = "", None
+            self.fault, self.owed = fault, None
+            self.running: set[asyncio.Future[Completion]] = set()
+            self.released = asyncio.Event()
             self.module, self.vllm = vllm_engine, LLMEngine
             self.whole = vllm_engine._pack_output_layer, LLMEngine.reset_prefix_cache
 
@@ -57,7 +59,19 @@ def faulty_actor() -> type:
             if fault == "cache refused":
                 self.vllm.reset_prefix_cache = lambda engine, **_: False
 
+        async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
+            request = asyncio.ensure_future(super().generate(prompt_ids, sampling))
+            self.running.add(request)
+            return await request
+
+        async def release(self) -> None:
+            """Let updates through that were held, once all requests before have been answered."""
+            await asyncio.gather(*self.running)
+            self.released.set()
+
         async def update_weights(self, payload: WeightPayload) -> int:
+            if self.fault == "held":
+                await self.released.wait()
             if self.fault == "late":
                 await asyncio.Event().wait()
             if self.fault == "early":
@@ -72,13 +86,19 @@ def faulty_actor() -> type:
 
 
 class FaultyEngine(RemoteEngine):
-    """The handle of such an actor."""
+    """The handle of such an actor; `newest` gets each new one, which begins with `fault`."""
+
+    fault = ""
+    newest: asyncio.Queue[Any] | None = None
 
     def _new_actor(self) -> Any:
         import ray
 
         actor = ray.remote(faulty_actor()).options(max_concurrency=64, **self._options)
-        return actor.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
+        started = actor.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version, self.fault)
+        if self.newest is not None:
+            self.newest.put_nowait(started)
+        return started
 
     async def misbehave(self, fault: str) -> None:
         await self._actor.misbehave.remote(fault)
@@ -368,14 +388,18 @@ def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab:
     lab.recovers(probe)
 
     async def go() -> list[int]:
+        lab.engine.newest, lab.engine.fault = asyncio.Queue(), "held"
         ray.kill(lab.engine._actor)
-        restarting = asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1)))
-        found = []
-        while not restarting.done():
-            found += (await pool.generate(PROMPT, Sampling(max_tokens=1))).weight_versions
-        return found + (await restarting).weight_versions
+        requests = [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1)))]
+        fresh = await lab.engine.newest.get()
+        # It takes calls from now on. It begins with the weights of its directory, and the update is held.
+        requests += [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1))) for _ in range(3)]
+        await asyncio.sleep(0)
+        await fresh.release.remote()
+        return [version for one in await asyncio.gather(*requests) for version in one.weight_versions]
 
     restarts = lab.engine.restarts
-    assert set(lab.loop.run(go())) == {lab.version}
+    assert lab.loop.run(go()) == [lab.version] * 4
+    lab.engine.newest, lab.engine.fault = None, ""
     assert lab.engine.restarts == restarts + 1
     assert lab.tokens() == lab.fresh
