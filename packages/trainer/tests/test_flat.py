@@ -1,5 +1,6 @@
 """A run at learning rate 0 stays where it is, step after step: the loop itself changes nothing and does not drift."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,4 +80,6 @@ def test_at_learning_rate_0_weights_and_sampler_stay_as_they_were(tiny: Path, tm
     assert gaps[-50:].mean() < 1.5 * gaps[:50].mean()
     assert {row["sampler_rejected"] for row in figures} == {0.0}
     assert min(row["sampler_ess"] for row in figures) > 0.999
-    assert f"[Step {STEPS}] reward" in ended.stdout + ended.stderr
+    assert max(row["sampler_kl"] for row in figures) < 1e-9
+    line = rf"\[Step {STEPS}\] reward .*, sampler gap \S+ kl \S+ ess 1\.000 rejected 0\.000, collect"
+    assert re.search(line, ended.stdout + ended.stderr)
