@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-native lint format packages lock bench clean
+.PHONY: help install demo test test-fast test-faults test-native lint format packages lock bench clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ test: install test-native  ## every test that this machine can run
 
 test-fast: install  ## the tests that take seconds
 	$(RUN)/python -m pytest -m "not slow"
+
+test-faults: install  ## kill, stop and starve each part of real runs at random moments (15 minutes)
+	$(RUN)/python -m pytest -m long tests/faults
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
