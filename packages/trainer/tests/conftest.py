@@ -1,5 +1,6 @@
 """Small real parts that the tests share: a tiny model, turns as the records hold them."""
 
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("model") / "tiny", texts, vocab_size=600, layers=2, hidden=64, heads=2, kv_heads=1
     )
 
+
+RANK_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 Row = dict[str, Any]
 
@@ -55,9 +58,13 @@ def alone() -> Iterator[Any]:
     from warpsmith.trainer.engine.ranks import join, leave
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-            patch.delenv(name, raising=False)
         patch.setenv("DS_ACCELERATOR", "cpu")
+        for name in RANK_NAMES:
+            os.environ.pop(name, None)
         ranks = join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
+        # A command that a test starts is not to take itself for this rank; DeepSpeed still asks for LOCAL_RANK.
+        for name in RANK_NAMES:
+            if name != "LOCAL_RANK":
+                os.environ.pop(name, None)
     yield ranks
     leave()

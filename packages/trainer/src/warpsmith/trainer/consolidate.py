@@ -31,7 +31,7 @@ def _newest(run_dir: Path) -> Path:
     found = checkpoint.complete(run_dir)
     if not found:
         raise CheckpointError(
-            f"{run_dir} is no checkpoint and holds none.", "Name the directory of a run or one of its checkpoints."
+            f"{run_dir} holds no checkpoint and is none.", "Name the directory of a run or one of its checkpoints."
         )
     return found[-1]
 
