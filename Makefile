@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew (8 s).
+# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew (7 s of an engine).
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
