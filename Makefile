@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew (7 s of an engine).
+# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -17,13 +17,13 @@ install:  ## set up .venv: tested pins, every package editable (seconds when not
 demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
 	@$(RUN)/python -m warpsmith.trainer demo
 
-test: install test-native  ## every test that this machine can run
+test: install test-native  ## every test that this machine can run, but for test-faults
 	$(RUN)/python -m pytest
 
 test-fast: install  ## the tests that take seconds
 	$(RUN)/python -m pytest -m "not slow"
 
-test-faults: install  ## kill, stop and starve each part of real runs at random moments (15 minutes)
+test-faults: install  ## kill, stop and starve each part of real runs at random moments
 	$(RUN)/python -m pytest -m long tests/faults
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers

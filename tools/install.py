@@ -122,11 +122,10 @@ def install_evaluator() -> None:
 
 def metadata(packages: Iterable[str]) -> list[Path]:
     """The files whose change makes an editable install stale."""
-    folders = {name: ROOT / "packages" / name for name in packages}
     return [
-        path
-        for name, folder in folders.items()
-        for path in (folder / "pyproject.toml", folder / "src" / "warpsmith" / name / "_version.py")
+        ROOT / "packages" / name / file
+        for name in packages
+        for file in ("pyproject.toml", f"src/warpsmith/{name}/_version.py")
     ]
 
 

@@ -104,7 +104,7 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:
-    with pytest.raises(RunError, match="no checkpoint to resume"):
+    with pytest.raises(RunError, match="holds no checkpoint"):
         preflight(grpo(), True)
 
 

@@ -67,7 +67,7 @@ def latest(run_dir: Path) -> Path:
     found = complete(run_dir)
     if not found:
         raise CheckpointError(
-            f"{run_dir} holds no checkpoint to resume from.", "Start without --resume, or name the run's directory."
+            f"{run_dir} holds no checkpoint.", "Name the directory of a run that has one; a new run needs no --resume."
         )
     return found[-1]
 

@@ -16,7 +16,7 @@ def consolidate(source: Path, target: Path) -> Path:
     Raises:
         CheckpointError: there is no checkpoint, or it is damaged.
     """
-    path = source if (source / checkpoint.STATE).is_file() else _newest(source)
+    path = source if (source / checkpoint.STATE).is_file() else checkpoint.latest(source)
     state = checkpoint.read_state(path)
     from warpsmith.policy.loading import Policy
 
@@ -25,15 +25,6 @@ def consolidate(source: Path, target: Path) -> Path:
         return policy.save(target)
     policy.model.load_state_dict(_weights(path, state["config"]["zero"]["stage"]), strict=False)
     return policy.save(target)
-
-
-def _newest(run_dir: Path) -> Path:
-    found = checkpoint.complete(run_dir)
-    if not found:
-        raise CheckpointError(
-            f"{run_dir} holds no checkpoint and is none.", "Name the directory of a run or one of its checkpoints."
-        )
-    return found[-1]
 
 
 def _weights(path: Path, stage: int) -> "dict[str, object]":

@@ -195,12 +195,11 @@ class _Grpo:
 
     def _held_out(self, when: heldout.When, progress: Progress) -> None:
         """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
-        run_dir = self.config.run.dir
         if not self.config.held_out.problems:
             return
         figures = self.ranks.shared(lambda: self._held_out_figures(when, progress))
         if self.ranks.drives:
-            heldout.keep_figures(run_dir, when, progress.step, figures)
+            heldout.keep_figures(self.config.run.dir, when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 
