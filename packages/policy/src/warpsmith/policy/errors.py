@@ -27,10 +27,6 @@ class UnsupportedModelError(PolicyError):
     """A model whose output layer or attention the log-prob code would compute wrongly."""
 
 
-class ExampleTooLongError(PolicyError):
-    """A training example that does not fit into a row."""
-
-
 class AdapterError(PolicyError):
     """An adapter that cannot be attached or merged."""
 
