@@ -10,6 +10,53 @@ import pyarrow as pa
 import pytest
 
 
+# The entropy term gives every turn a gradient, whatever an untrained model earns.
+GRPO = """
+[run]
+dir = "{run}"
+steps = 2
+torch_threads = 1
+[policy]
+path = "{policy}"
+dtype = "float32"
+[problems]
+count = 8
+levels = [1]
+[rollout]
+prompt_style = "compact"
+max_turns = 2
+trials = 1
+[rollout.sampling]
+max_tokens = 24
+[rollout.engine]
+dtype = "float32"
+max_model_len = 512
+[algorithm]
+prompts_per_step = 2
+samples_per_prompt = 2
+entropy_coefficient = 0.01
+kl_coefficient = 0.01
+[optimizer]
+lr = 1e-3
+[zero]
+stage = {stage}
+micro_batch_tokens = 512
+[held_out]
+problems = 2
+[checkpoint]
+every = 1
+keep = 3
+[wandb]
+mode = "{wandb}"
+"""
+
+
+@pytest.fixture(scope="session")
+def grpo_text() -> str:
+    """A small GRPO run as TOML: `run`, `policy`, `stage` and `wandb` are to be filled in."""
+    return GRPO
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small decoder whose tokenizer was trained on generated examples."""

@@ -53,46 +53,6 @@ every = 3
 mode = "{wandb}"
 """
 
-# The entropy term gives every turn a gradient, whatever an untrained model earns.
-GRPO = """
-[run]
-dir = "{run}"
-steps = 2
-torch_threads = 1
-[policy]
-path = "{policy}"
-dtype = "float32"
-[problems]
-count = 8
-levels = [1]
-[rollout]
-prompt_style = "compact"
-max_turns = 2
-trials = 1
-[rollout.sampling]
-max_tokens = 24
-[rollout.engine]
-dtype = "float32"
-max_model_len = 512
-[algorithm]
-prompts_per_step = 2
-samples_per_prompt = 2
-entropy_coefficient = 0.01
-kl_coefficient = 0.01
-[optimizer]
-lr = 1e-3
-[zero]
-stage = {stage}
-micro_batch_tokens = 512
-[held_out]
-problems = 2
-[checkpoint]
-every = 1
-keep = 3
-[wandb]
-mode = "{wandb}"
-"""
-
 
 @pytest.fixture(autouse=True, scope="module")
 def no_rank() -> Iterator[None]:
@@ -175,10 +135,10 @@ def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, P
 
 
 @pytest.fixture(scope="module")
-def grpo_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+def grpo_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A whole GRPO run: its directory, its file and what it said."""
     run = tmp_path_factory.mktemp("grpo") / "whole"
-    config = write(run.parent / "grpo.toml", GRPO, run=run, policy=tiny, wandb="offline")
+    config = write(run.parent / "grpo.toml", grpo_text, run=run, policy=tiny, wandb="offline")
     return run, config, trainer("grpo", config)
 
 
@@ -279,16 +239,16 @@ def test_a_changed_configuration_is_refused(grpo_run: tuple[Path, Path, str]) ->
     assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
 
 
-def test_two_ranks_under_stage_3_train_and_sync(tiny: Path, tmp_path: Path) -> None:
-    config = write(tmp_path / "grpo.toml", GRPO, run=tmp_path / "run", policy=tiny, stage=3)
+def test_two_ranks_under_stage_3_train_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
+    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny, stage=3)
     changes = ["--set", "held_out.problems=0", "--set", "zero.packing=true"]
     trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
     assert RunReader(tmp_path / "run").table("steps").to_pylist()[-1]["weight_version"] == 1
 
 
 @pytest.fixture
-def endless(tiny: Path, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    config = write(tmp_path / "grpo.toml", GRPO, run=tmp_path / "run", policy=tiny)
+def endless(tiny: Path, grpo_text: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny)
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "warpsmith.trainer", "grpo", str(config), "--steps", "1000"),

@@ -35,47 +35,15 @@ COMPARED = {
 }
 
 # What the sampler's rounding hangs on is who else it samples for, so the trainer computes the old log-probabilities.
-# The entropy term gives every turn a gradient, whatever an untrained model earns.
-GRPO = """
-[run]
-dir = "{run}"
-steps = 4
-torch_threads = 1
-[policy]
-path = "{policy}"
-dtype = "float32"
-[problems]
-count = 8
-levels = [1]
-[rollout]
-prompt_style = "compact"
-max_turns = 2
-trials = 1
-[rollout.sampling]
-max_tokens = 24
-[rollout.engine]
-dtype = "float32"
-max_model_len = 512
-[algorithm]
-prompts_per_step = 2
-samples_per_prompt = 2
-entropy_coefficient = 0.01
-old_logprobs = "recompute"
-[optimizer]
-lr = 1e-3
-[zero]
-stage = 2
-micro_batch_tokens = 512
-[checkpoint]
-every = 2
-keep = 1
-[wandb]
-mode = "disabled"
-"""
+CHANGES = (
+    f"run.steps={STEPS}", "algorithm.old_logprobs=recompute", "held_out.problems=0", "checkpoint.every=2",
+    "checkpoint.keep=1",
+)  # fmt: skip
 
 
 def command(config: Path, run: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "warpsmith.trainer", "grpo", str(config), "--set", f"run.dir={run}", *more]
+    overrides = [part for change in (f"run.dir={run}", *CHANGES) for part in ("--set", change)]
+    return [sys.executable, "-m", "warpsmith.trainer", "grpo", str(config), *overrides, *more]
 
 
 def finish(config: Path, run: Path, *more: str) -> str:
@@ -85,11 +53,11 @@ def finish(config: Path, run: Path, *more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def whole(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run that nobody kills, and its file."""
     run = tmp_path_factory.mktemp("resume") / "whole"
     config = run.parent / "grpo.toml"
-    config.write_text(GRPO.format(run=run, policy=tiny))
+    config.write_text(grpo_text.format(run=run, policy=tiny, stage=2, wandb="disabled"))
     finish(config, run)
     return run, config
 
