@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-
 # The entropy term gives every turn a gradient, whatever an untrained model earns.
 GRPO = """
 [run]
