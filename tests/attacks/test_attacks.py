@@ -4,6 +4,9 @@ A file's head says which problem it is for (`# problem: add`), which statuses it
 rejected`), which flags it must carry (`# flags: torch_fallback`) and, where it makes system calls by number, on which
 machine (`# machine: x86_64`). `controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
 
+`# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
+`# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
+
 An attack on the sandbox defines `succeeded()` and is right only where that says so: `correct` would tell of a hole.
 """
 
@@ -23,10 +26,16 @@ import pyarrow as pa
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.extract import extract
 from warpsmith.records.schema import VERDICT
 
 HERE = Path(__file__).parent
 STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected"}
+NO_CANDIDATES = {"test_attacks.py", "conftest.py"}
+FOLDERS = {"control": "controls", "mistake": "wrong", "attack": "."}
+"""Where the candidates lie that a test takes under each of these names; conftest.py makes its parameters of them."""
+MEMORY_BYTES = {"cpu": 1 << 30, "cuda": 4 << 30}
+DEVICES = tuple(MEMORY_BYTES)
 TIMEOUT_S = 10.0
 COMPILE_TIMEOUT_S = 15.0
 
@@ -36,12 +45,18 @@ def _head(path: Path, name: str) -> set[str]:
     return {part.strip() for part in found[1].split(",")} if found else set()
 
 
-def _files(folder: str) -> list[Path]:
-    return sorted(path for path in (HERE / folder).glob("*.py") if not path.name.startswith("test_"))
+def _head_on(path: Path, name: str, device: str) -> set[str]:
+    """Return what a head says for one device, or else for both."""
+    return _head(path, f"{name} on {device}") or _head(path, name)
 
 
-def _named(paths: list[Path]) -> dict[str, list]:
-    return {"argvalues": paths, "ids": [path.stem for path in paths]}
+def _every_file(folder: str) -> list[Path]:
+    return sorted(path for path in (HERE / folder).glob("*.py") if path.name not in NO_CANDIDATES)
+
+
+def files(folder: str, device: str) -> list[Path]:
+    """Return the candidates of a folder that `device` is to judge."""
+    return [path for path in _every_file(folder) if device in (_head(path, "device") or {device})]
 
 
 @dataclass(frozen=True)
@@ -91,10 +106,15 @@ def _adopt_orphans(wanted: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def evaluator(bait: Path) -> Iterator[Evaluator]:
+def evaluator(bait: Path, device: str) -> Iterator[Evaluator]:
     """One pool for the whole corpus. When it is closed the machine is as it was before."""
     config = EvaluatorConfig(
-        slots=2, ready_workers=1, memory_bytes=1 << 30, timeout_s=TIMEOUT_S, compile_timeout_s=COMPILE_TIMEOUT_S
+        slots=2,
+        ready_workers=1,
+        memory_bytes=MEMORY_BYTES[device],
+        timeout_s=TIMEOUT_S,
+        compile_timeout_s=COMPILE_TIMEOUT_S,
+        **({} if device == "cpu" else {"device": device}),
     )
     before = _Machine.now(bait)
     with Evaluator(config) as running:
@@ -110,36 +130,54 @@ def _verdict(evaluator: Evaluator, path: Path):
     return verdict
 
 
-@pytest.mark.parametrize("path", **_named(_files("controls")))
-def test_honest_kernel_is_correct(evaluator, path):
-    verdict = _verdict(evaluator, path)
+def test_honest_kernel_is_correct(evaluator, control):
+    verdict = _verdict(evaluator, control)
     assert verdict.status == "correct", verdict
     assert verdict.compiled
     assert verdict.trials == 5
     assert set(verdict.flags) <= {"retried"}
 
 
-@pytest.mark.parametrize("path", **_named(_files("wrong")))
-def test_wrong_kernel_is_not_correct(evaluator, path):
-    verdict = _verdict(evaluator, path)
-    assert verdict.status in (_head(path, "permitted") or {"incorrect"}), verdict
+def test_wrong_kernel_is_not_correct(evaluator, mistake, device):
+    verdict = _verdict(evaluator, mistake)
+    assert verdict.status in (_head_on(mistake, "permitted", device) or {"incorrect"}), verdict
     assert verdict.error_message
 
 
-@pytest.mark.parametrize("path", **_named(_files(".")))
-def test_attack_gains_nothing(evaluator, path):
-    machine = _head(path, "machine")
+def test_attack_gains_nothing(evaluator, attack, device):
+    machine = _head(attack, "machine")
     if machine and platform.machine() not in machine:
         pytest.skip(f"the numbers of its system calls are those of {', '.join(machine)}")
-    permitted = _head(path, "permitted")
-    assert permitted, f"{path.name} names no permitted status"
-    assert permitted <= STATUSES - {"correct"} or _head(path, "harmless")
-    verdict = _verdict(evaluator, path)
-    assert verdict.status in permitted, verdict
-    assert _head(path, "flags") <= set(verdict.flags), verdict
+    verdict = _verdict(evaluator, attack)
+    assert verdict.status in _head_on(attack, "permitted", device), verdict
+    assert _head_on(attack, "flags", device) <= set(verdict.flags), verdict
 
 
-TELLING = [path for path in _files(".") if "def succeeded" in path.read_text(encoding="utf-8")]
+@pytest.mark.parametrize("on", DEVICES)
+def test_attacks_say_how_they_may_end(on):
+    """On the device that judges this run, and on the other one."""
+    for path in files(".", on):
+        permitted = _head_on(path, "permitted", on)
+        assert permitted, f"{path.name} names no permitted status"
+        assert permitted <= STATUSES, path
+        assert "correct" not in permitted or _head(path, "harmless"), path
+
+
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_a_candidate_of_either_device_is_for_a_problem_that_there_is(folder):
+    for path in _every_file(folder):
+        assert _head(path, "device") <= set(DEVICES), path
+        (problem,) = _head(path, "problem")
+        assert (HERE / "problems" / f"{problem}.py").is_file(), path
+
+
+@pytest.mark.parametrize("path", _every_file("controls"), ids=lambda path: path.stem)
+def test_the_kernels_of_an_honest_candidate_can_be_taken_out(path):
+    """Also of those that only a GPU judges."""
+    assert extract(path.read_text(encoding="utf-8")).kernels
+
+
+TELLING = [path for path in _every_file(".") if "def succeeded" in path.read_text(encoding="utf-8")]
 
 
 def test_an_attack_on_the_sandbox_would_tell(evaluator):
@@ -160,5 +198,5 @@ def _table() -> list[str]:
 
 def test_the_table_names_every_attack_and_no_other():
     named = _table()
-    assert {path.name for path in _files(".")} - set(named) == set()
+    assert {path.name for path in _every_file(".")} - set(named) == set()
     assert [name for name in named if not (HERE / name).is_file()] == []

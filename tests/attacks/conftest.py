@@ -1,0 +1,37 @@
+"""Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda."""
+
+import os
+
+import pytest
+
+DEVICES = ("cpu", "cuda")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--attack-device",
+        choices=DEVICES,
+        default=None,
+        help="device of the evaluator that judges tests/attacks; WARPSMITH_ATTACK_DEVICE says it too (default: cpu)",
+    )
+
+
+def attack_device(config):
+    """Return the device that was asked for; the option is unknown where pytest was started above this folder."""
+    asked = config.getoption("attack_device", default=None) or os.environ.get("WARPSMITH_ATTACK_DEVICE", "cpu")
+    if asked not in DEVICES:
+        raise pytest.UsageError(f"WARPSMITH_ATTACK_DEVICE is {asked!r}; expected {' or '.join(DEVICES)}")
+    return asked
+
+
+@pytest.fixture(scope="session")
+def device(pytestconfig):
+    return attack_device(pytestconfig)
+
+
+def pytest_generate_tests(metafunc):
+    """Give each test that names a kind of candidate (`FOLDERS` of its module) the files of that kind for the device."""
+    folders = getattr(metafunc.module, "FOLDERS", {})
+    for kind in folders.keys() & set(metafunc.fixturenames):
+        paths = metafunc.module.files(folders[kind], attack_device(metafunc.config))
+        metafunc.parametrize(kind, paths, ids=[path.stem for path in paths])
