@@ -72,6 +72,8 @@ def test_shared_memory_beyond_the_chip_is_told_apart(tmp_path):
     assert not compiled(exact, tmp_path, small)["tf32"]
     thrice = source.replace("tl.load(b + p))", 'tl.load(b + p), input_precision="tf32x3")')
     assert not compiled(thrice, tmp_path, small)["tf32"]
+    half = {name: ["tensor", "float16", True] for name in "ab"}
+    assert not compiled(source, tmp_path, small | {"arguments": small["arguments"] | half})["tf32"]
 
 
 @pytest.mark.parametrize(

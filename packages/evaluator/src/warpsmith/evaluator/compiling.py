@@ -243,7 +243,12 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
 
 def has_tf32_dot(ttir: str) -> bool:
     """Whether the intermediate code holds a dot of float32 operands that runs in TF32."""
-    return any(_TF32.search(line) and "xf32>" in line.partition(" : ")[2] for line in ttir.splitlines())
+    return any(_TF32.search(line) and "xf32>" in _operands(line) for line in ttir.splitlines())
+
+
+def _operands(line: str) -> str:
+    """Return the types before the arrow of an operation; the sum behind it is float32 for half precision too."""
+    return line.partition(" : ")[2].partition(" -> ")[0]
 
 
 _TF32: Final = re.compile(r"inputPrecision = tf32\b")
