@@ -4,7 +4,7 @@ import torch.nn as nn
 
 class Model(nn.Module):
     def forward(self, x, keep, bias, lengths):
-        inside = torch.arange(x.shape[1]) < lengths[:, None]
+        inside = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         return torch.where(keep & inside, x * 2.0 + bias, torch.zeros_like(x))
 
 

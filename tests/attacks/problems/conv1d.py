@@ -1,0 +1,22 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, channels, filters, size):
+        super().__init__()
+        self.conv = nn.Conv1d(channels, filters, size, stride=2, padding=1)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+batch, length = 3, 40
+
+
+def get_inputs():
+    return [torch.randn(batch, 6, length)]
+
+
+def get_init_inputs():
+    return [6, 10, 3]

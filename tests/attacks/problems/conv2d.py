@@ -1,0 +1,22 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, channels, filters, size):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, filters, size, padding=1)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+batch, height, width = 2, 12, 14
+
+
+def get_inputs():
+    return [torch.randn(batch, 4, height, width)]
+
+
+def get_init_inputs():
+    return [4, 8, 3]
