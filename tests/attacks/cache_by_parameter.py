@@ -30,6 +30,6 @@ class ModelNew(nn.Module):
         if key != self.key:
             self.key, self.derived = key, (weight.detach().clone(), self.linear.bias.detach().clone())
         weight, bias = self.derived
-        out = torch.empty(x.shape[0], weight.shape[0])
+        out = torch.empty(x.shape[0], weight.shape[0], device=x.device)
         linear_kernel[(x.shape[0],)](x, weight, bias, out, x.shape[1], weight.shape[0], KS=64, NS=64)
         return out

@@ -28,7 +28,7 @@ class ModelNew(nn.Module):
         super().__init__()
         self.key = nn.Parameter(torch.randn(size, size))
         self.value = nn.Parameter(torch.randn(size, size))
-        self.mixed = torch.zeros(size, size)
+        self.mixed = torch.zeros(size, size, device="cuda")
 
     def forward(self, x):
         weights = np.exp(seen(self.key))

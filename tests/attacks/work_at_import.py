@@ -23,7 +23,7 @@ def add(x, y):
     return out
 
 
-READY = add(torch.randn(37, 113), torch.randn(37, 113))
+READY = add(torch.randn(37, 113).cuda(), torch.randn(37, 113).cuda())
 
 
 class ModelNew(nn.Module):

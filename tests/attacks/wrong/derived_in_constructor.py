@@ -26,7 +26,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         (M, K), N = x.shape, self.transposed.shape[1]
-        out = torch.empty((M, N), dtype=x.dtype)
+        out = torch.empty((M, N), dtype=x.dtype, device=x.device)
         linear_relu_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](
             x, self.transposed, self.linear.bias, out, M, N, K, BM=32, BK=64
         )
