@@ -9,12 +9,12 @@ from warpsmith.records import RunWriter
 from warpsmith.records.writer import RecordWriteError
 
 
-def append_until_told(run_dir, started, stop):
+def append_as_allowed(run_dir, started, allowed, count):
+    """Append `count` batches, one for each release of `allowed`: a run without end takes ever longer to read."""
     with RunWriter(run_dir) as writer:
-        number = 0
-        while not stop.is_set():
+        for number in range(count):
+            allowed.acquire()
             writer.append("turns", turns(str(number), f"{number}b"))
-            number += 1
             started.set()
 
 

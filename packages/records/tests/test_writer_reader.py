@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_processes import append_until_told, fill_a_small_disk
+from made_processes import append_as_allowed, fill_a_small_disk
 from made_rows import credit_row, step_row, turn_row, turns, write_run
 
 from warpsmith.records import RunReader, RunWriter
@@ -201,24 +201,30 @@ def test_a_forked_child_writes_a_segment_of_its_own(tmp_path):
 
 
 def test_reading_while_another_process_writes_gives_whole_batches_only(tmp_path):
+    reads, batches_a_read = 40, 5
     context = multiprocessing.get_context("spawn")
-    started, stop = context.Event(), context.Event()
-    process = context.Process(target=append_until_told, args=(str(tmp_path), started, stop))
+    started, allowed = context.Event(), context.Semaphore(1)
+    arguments = (str(tmp_path), started, allowed, reads * batches_a_read)
+    process = context.Process(target=append_as_allowed, args=arguments)
     process.start()
+    seen = [0]
     try:
         assert started.wait(60)
-        seen = 0
-        for _ in range(40):
+        for _ in range(reads):
+            for _ in range(batches_a_read):
+                allowed.release()
             found = names(tmp_path)
             count = len(found) // 2
             assert found == [name for number in range(count) for name in (str(number), f"{number}b")]
-            assert count >= seen
-            seen = count
+            assert count >= seen[-1]
+            seen.append(count)
     finally:
-        stop.set()
+        for _ in range(reads * batches_a_read):
+            allowed.release()
         process.join(60)
     assert process.exitcode == 0
-    assert len(names(tmp_path)) // 2 >= seen > 0
+    assert len(names(tmp_path)) // 2 == reads * batches_a_read
+    assert len(set(seen)) > reads // 4, "the reader saw the writer at work"
 
 
 def test_a_full_disk_is_a_typed_error_and_costs_only_that_batch(tmp_path):

@@ -138,7 +138,7 @@ def leave_children_and_exit() -> None:
 
 
 def test_what_a_worker_leaves_dies_when_it_is_reaped(landlocked):
-    report = landlocked(leave_children_and_exit, exec_paths=["/usr/bin/true"], patience_s=3)
+    report = landlocked(leave_children_and_exit, exec_paths=["/usr/bin/true"], patience_s=1)
     assert report.alive_after == []
 
 
