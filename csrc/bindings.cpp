@@ -12,6 +12,7 @@
 
 #include "core/deadline.h"
 #include "core/failure.h"
+#include "device_bindings.h"
 #include "protocol/buffer.h"
 #include "protocol/channel.h"
 #include "sandbox/cgroup.h"
@@ -376,7 +377,7 @@ void bind_workers(py::module_& module) {
 
 PYBIND11_MODULE(_native, module) {
   using namespace warpsmith;
-  module.doc() = "Sandbox, frames, buffers and process handles of the evaluator.";
+  module.doc() = "Sandbox, frames, buffers, process handles and devices of the evaluator.";
   const ErrorTypes& errors = error_types().call_once_and_store_result(make_error_types).get_stored();
   const TupleTypes& tuples = tuple_types().call_once_and_store_result(make_tuple_types).get_stored();
   py::register_exception_translator([](std::exception_ptr pointer) {
@@ -397,4 +398,5 @@ PYBIND11_MODULE(_native, module) {
   bind_policy(module);
   bind_cgroups(module);
   bind_workers(module);
+  bind_device(module);
 }

@@ -1,4 +1,4 @@
-"""Types of the compiled extension: frames, buffers, sandbox and process handles. It links neither CUDA nor torch."""
+"""Types of the compiled extension: frames, buffers, sandbox, processes, devices. It links neither CUDA nor torch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, final
@@ -11,7 +11,10 @@ MAX_PAYLOAD_BYTES: Final[int]
 MAX_FRAME_FDS: Final[int]
 
 class NativeError(WarpsmithError):
-    """A system call or a sandbox layer failed: which layer, which operation, which errno, and what it means."""
+    """A system call or a sandbox layer failed: which layer, which operation, which errno, and what it means.
+
+    In the layer `device`, a call of the CUDA driver failed: `operation` is its name and `errno` its result (CUresult).
+    """
 
     layer: str
     operation: str
@@ -236,3 +239,192 @@ def wait(pidfd: int, timeout_s: float | None = None) -> Exit | None:
 
 def denied_system_calls() -> list[tuple[str, int, int]]:
     """Return name, number on this machine and errno of every call that no worker may make."""
+
+# --- devices: libcuda.so.1 is opened at the first use; without it these raise NativeError, operation `dlopen` ---
+
+def device_count() -> int:
+    """Return the number of GPUs, 0 where the driver sees none. Initialises CUDA: children cannot use it then."""
+
+def driver_untouched() -> bool:
+    """Whether nothing has initialised CUDA in this process, so that its children may use it. Loads nothing."""
+
+@final
+class Device:
+    """A GPU and its primary context, which torch uses too; retained for the life of the process.
+
+    Every method here and below but `Launch.launch` works on any thread, whatever context is current there.
+    """
+
+    @staticmethod
+    def open(ordinal: int) -> Device:
+        """Start the driver, retain the context (some 0.2 s the first time) and make it the calling thread's."""
+
+    @property
+    def ordinal(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arch(self) -> int:
+        """The compute capability without its point: 90."""
+
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def l2_bytes(self) -> int: ...
+    @property
+    def multiprocessors(self) -> int: ...
+    @property
+    def uuid(self) -> str:
+        """As nvidia-smi writes it: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx."""
+
+    @property
+    def pageable_memory_access(self) -> bool:
+        """Whether kernels can read the ordinary host memory of their own process."""
+
+    @property
+    def granularity(self) -> int:
+        """The unit of a DeviceBuffer's memory, in bytes."""
+
+    def use(self) -> None:
+        """Make the context the calling thread's."""
+
+    def free_bytes(self) -> int: ...
+    def synchronize(self) -> None:
+        """Wait, without the GIL, for all work of the context. Raises the fault of a kernel, if there was one."""
+
+@final
+class DeviceBuffer:
+    """Device memory mapped into this process, shared between processes by a descriptor.
+
+    The memory goes with the last of the object and the tensors made from it; that waits for the context's work, with
+    the GIL held, as freeing device memory does elsewhere.
+    """
+
+    @staticmethod
+    def create(device: Device, size: int) -> DeviceBuffer:
+        """Allocate `size` bytes, writable here, with a close-on-exec descriptor. What they hold is not defined."""
+
+    @staticmethod
+    def map(device: Device, fd: int, size: int, writable: bool = False) -> DeviceBuffer:
+        """Map `size` bytes of another process's buffer. `fd` stays the caller's, who may close it once this returns.
+
+        A kernel that writes to a mapping that is not `writable` faults, which ends its process's context.
+        """
+
+    @property
+    def size(self) -> int:
+        """In bytes, as asked for: the memory itself is rounded up to the device's granularity."""
+
+    @property
+    def address(self) -> int:
+        """In the device's memory as this process sees it."""
+
+    @property
+    def writable(self) -> bool: ...
+    def fileno(self) -> int:
+        """Return the descriptor; NativeError for a mapped buffer and after `close`."""
+
+    def close(self) -> None:
+        """Close the descriptor. The memory stays."""
+
+    def fill(self, byte: int) -> None:
+        """Set every byte on the legacy default stream and wait for it. NativeError (EACCES) where not writable."""
+
+    def dlpack(self) -> object:
+        """Return a capsule for torch.from_dlpack: uint8 [size] on this device. It keeps the memory."""
+
+@final
+class Launch:
+    """A kernel with all its arguments but the stream, ready to be launched any number of times."""
+
+    def launch(self, stream: int) -> None:
+        """Call the driver, in the thread's current context (`Device.use`, or torch's); nothing for an empty grid.
+
+        The GIL is held: where a thousand launches wait in the stream this blocks until one has begun.
+        """
+
+@final
+class Kernel:
+    """One kernel of a cubin, loaded on a device. A stream is the number that torch's `cuda_stream` is; 0: legacy."""
+
+    @staticmethod
+    def load(device: Device, cubin: bytes, name: str, shared_bytes: int) -> Kernel:
+        """Load the kernel with `shared_bytes` of dynamic shared memory a block.
+
+        NativeError for what is no whole cubin, is of another architecture, has no such kernel, or asks for more
+        shared memory than the device gives.
+        """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def registers(self) -> int:
+        """Of each thread."""
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of each thread: spilled registers and arrays."""
+
+    @property
+    def max_threads(self) -> int:
+        """In one block."""
+
+    def prepare(
+        self,
+        grid: tuple[int, int, int],
+        threads: int,
+        cluster: tuple[int, int, int] | int,
+        cooperative: bool,
+        parameters: Sequence[bytes],
+    ) -> Launch:
+        """Fix all but the stream.
+
+        Args:
+            grid: blocks, those of all clusters: Triton's launcher multiplies its first side by num_ctas, here the
+                caller does.
+            threads: in a block: 32 times num_warps.
+            cluster: blocks in a cluster, each dividing its side of the grid; a number is that of the first side.
+            parameters: the raw bytes of each parameter, copied. NativeError unless their number and sizes are the
+                kernel's. Triton adds two pointers of 8 bytes to those of the signature.
+        """
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        threads: int,
+        cluster: tuple[int, int, int] | int,
+        cooperative: bool,
+        stream: int,
+        parameters: Sequence[bytes],
+    ) -> None:
+        """Prepare and launch once."""
+
+@final
+class Gate:
+    """Holds one stream back until the host opens it, so that launches queue up behind it.
+
+    A native thread opens it when the time is up, so host code that waits for the stream ends. Dropping the object
+    opens it and waits until the stream has passed.
+    """
+
+    def __init__(self, device: Device) -> None: ...
+    def close(self, stream: int, seconds: float = 10.0) -> None:
+        """Hold what is enqueued from now on for at most `seconds` (over 0, up to 3600). EBUSY where still closed."""
+
+    def open(self) -> bool:
+        """Let the stream go. False where it was not closed: the watchdog was first, or nobody had closed it."""
+
+@final
+class Event:
+    """A point of a stream."""
+
+    def __init__(self, device: Device) -> None: ...
+    def record(self, stream: int) -> None: ...
+    def done(self) -> bool:
+        """Whether all before the last record is done; true where nothing was recorded."""
+
+    def synchronize(self) -> None:
+        """Wait until it is done, without the GIL."""
+
+    def elapsed_ms(self, start: Event) -> float:
+        """Return the device's time from `start` to this. NativeError unless both were recorded and are done."""

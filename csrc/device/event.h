@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+
+namespace warpsmith {
+
+/// A point of a stream. Streams are given as the address that torch's `cuda_stream` is; 0 is the legacy
+/// default stream.
+class Event {
+ public:
+  explicit Event(std::shared_ptr<const Device> device, bool timed = true);
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+
+  void record(std::uintptr_t stream) const;
+  /// Whether all before the last record is done; true where nothing was recorded. Raises Failure for a fault.
+  bool done() const;
+  void synchronize() const;
+  /// The device's time from `start` to this event, in milliseconds. Raises Failure unless both are done.
+  float elapsed_ms(const Event& start) const;
+
+ private:
+  std::shared_ptr<const Device> device_;
+  cuda::Event event_ = nullptr;
+};
+
+/// A stream's handle, from its address.
+inline cuda::Stream as_stream(std::uintptr_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
+
+}  // namespace warpsmith

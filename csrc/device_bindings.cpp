@@ -1,0 +1,158 @@
+// The Python face of the device layer; its types are written in _native.pyi.
+
+#include "device_bindings.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "device/device.h"
+#include "device/dlpack.h"
+#include "device/driver.h"
+#include "device/event.h"
+#include "device/gate.h"
+#include "device/kernel.h"
+#include "device/memory.h"
+
+namespace py = pybind11;
+
+namespace warpsmith {
+namespace {
+
+using Released = py::call_guard<py::gil_scoped_release>;
+using DevicePointer = std::shared_ptr<Device>;
+
+void bind_devices(py::module_& module) {
+  module.def("device_count", cuda::device_count);
+  module.def("driver_untouched", cuda::driver_untouched);
+  py::class_<Device, DevicePointer>(module, "Device", "A GPU and its primary context.", py::is_final())
+      .def_static("open", &Device::open, py::arg("ordinal"), Released())
+      .def_property_readonly("ordinal", &Device::ordinal)
+      .def_property_readonly("name", &Device::name)
+      .def_property_readonly("arch", &Device::arch)
+      .def_property_readonly("total_bytes", &Device::total_bytes)
+      .def_property_readonly("l2_bytes", &Device::l2_bytes)
+      .def_property_readonly("multiprocessors", &Device::multiprocessors)
+      .def_property_readonly("uuid", &Device::uuid)
+      .def_property_readonly("pageable_memory_access", &Device::pageable_memory_access)
+      .def_property_readonly("granularity", &Device::granularity)
+      .def("use", &Device::use)
+      .def("free_bytes", &Device::free_bytes)
+      .def("synchronize", &Device::synchronize, Released());
+}
+
+// --- buffers ---
+
+// A consumer renames the capsule and then owns the tensor; one that nobody took is deleted here.
+void delete_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, dlpack::kCapsuleName) == 0) return;
+  auto* tensor = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, dlpack::kCapsuleName));
+  tensor->deleter(tensor);
+}
+
+py::object make_capsule(const DeviceBuffer& buffer) {
+  dlpack::ManagedTensor* tensor = dlpack::make_tensor(buffer);
+  PyObject* capsule = PyCapsule_New(tensor, dlpack::kCapsuleName, delete_capsule);
+  if (capsule != nullptr) return py::reinterpret_steal<py::object>(capsule);
+  tensor->deleter(tensor);
+  throw py::error_already_set();
+}
+
+void bind_buffers(py::module_& module) {
+  py::class_<DeviceBuffer>(module, "DeviceBuffer", "Device memory that processes share by a descriptor.",
+                           py::is_final())
+      .def_static(
+          "create",
+          [](const DevicePointer& device, std::size_t size) { return DeviceBuffer::create(device, size); },
+          py::arg("device").none(false), py::arg("size"), Released())
+      .def_static(
+          "map",
+          [](const DevicePointer& device, int fd, std::size_t size, bool writable) {
+            return DeviceBuffer::map(device, fd, size, writable);
+          },
+          py::arg("device").none(false), py::arg("fd"), py::arg("size"), py::arg("writable") = false,
+          Released())
+      .def_property_readonly("size", &DeviceBuffer::size)
+      .def_property_readonly("address", &DeviceBuffer::address)
+      .def_property_readonly("writable", &DeviceBuffer::writable)
+      .def("fileno", &DeviceBuffer::fd)
+      .def("close", &DeviceBuffer::close_fd)
+      .def("fill", &DeviceBuffer::fill, py::arg("byte"), Released())
+      .def("dlpack", make_capsule);
+}
+
+// --- kernels ---
+
+using Cluster = std::variant<unsigned, Extent>;
+
+LaunchShape make_shape(const Extent& grid, unsigned threads, const Cluster& cluster, bool cooperative) {
+  const auto* blocks = std::get_if<unsigned>(&cluster);
+  return {grid, threads, blocks != nullptr ? Extent{*blocks, 1, 1} : std::get<Extent>(cluster), cooperative};
+}
+
+using Parameters = std::vector<py::bytes>;
+
+// Views into the objects of `parameters`, which outlives them.
+std::vector<std::string_view> views_of(const Parameters& parameters) {
+  return {parameters.begin(), parameters.end()};
+}
+
+std::unique_ptr<Launch> prepare(const Kernel& kernel, const Extent& grid, unsigned threads,
+                                const Cluster& cluster, bool cooperative, const Parameters& parameters) {
+  return kernel.prepare(make_shape(grid, threads, cluster, cooperative), views_of(parameters));
+}
+
+void launch(const Kernel& kernel, const Extent& grid, unsigned threads, const Cluster& cluster,
+            bool cooperative, std::uintptr_t stream, const Parameters& parameters) {
+  kernel.launch(make_shape(grid, threads, cluster, cooperative), stream, views_of(parameters));
+}
+
+void bind_kernels(py::module_& module) {
+  py::class_<Launch>(module, "Launch", "A kernel with all its arguments but the stream.", py::is_final())
+      .def("launch", &Launch::launch, py::arg("stream"));
+  py::class_<Kernel>(module, "Kernel", "One kernel of a cubin, loaded on a device.", py::is_final())
+      .def_static(
+          "load",
+          [](const DevicePointer& device, const py::bytes& cubin, const std::string& name,
+             unsigned shared_bytes) { return Kernel::load(device, cubin, name, shared_bytes); },
+          py::arg("device").none(false), py::arg("cubin"), py::arg("name"), py::arg("shared_bytes"))
+      .def_property_readonly("name", &Kernel::name)
+      .def_property_readonly("registers", &Kernel::registers)
+      .def_property_readonly("local_bytes", &Kernel::local_bytes)
+      .def_property_readonly("max_threads", &Kernel::max_threads)
+      .def("prepare", prepare, py::arg("grid"), py::arg("threads"), py::arg("cluster"),
+           py::arg("cooperative"), py::arg("parameters"))
+      .def("launch", launch, py::arg("grid"), py::arg("threads"), py::arg("cluster"), py::arg("cooperative"),
+           py::arg("stream"), py::arg("parameters"));
+}
+
+// --- streams ---
+
+void bind_streams(py::module_& module) {
+  py::class_<Gate>(module, "Gate", "Holds a stream back until the host opens it.", py::is_final())
+      .def(py::init([](const DevicePointer& device) { return std::make_unique<Gate>(device); }),
+           py::arg("device").none(false))
+      .def("close", &Gate::close, py::arg("stream"), py::arg("seconds") = 10.0, Released())
+      .def("open", &Gate::open);
+  py::class_<Event>(module, "Event", "A point of a stream.", py::is_final())
+      .def(py::init([](const DevicePointer& device) { return std::make_unique<Event>(device); }),
+           py::arg("device").none(false))
+      .def("record", &Event::record, py::arg("stream"))
+      .def("done", &Event::done)
+      .def("synchronize", &Event::synchronize, Released())
+      .def("elapsed_ms", &Event::elapsed_ms, py::arg("start"));
+}
+
+}  // namespace
+
+void bind_device(py::module_& module) {
+  bind_devices(module);
+  bind_buffers(module);
+  bind_kernels(module);
+  bind_streams(module);
+}
+
+}  // namespace warpsmith
