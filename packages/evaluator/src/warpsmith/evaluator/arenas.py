@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator import _native, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import ITEM_BYTES, TensorSlot, contiguous
 
 if TYPE_CHECKING:
-    from warpsmith.evaluator._native import Buffer
+    from warpsmith.evaluator.memory import Shared
 
 TORCH_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in ITEM_BYTES}
 NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -19,28 +20,44 @@ NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTY
 INTEGER_POISON: Final = 0xA5
 
 
-def view(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
-    """Return the tensor that `slot` describes, on the buffer's memory. The slot must have been checked against it."""
+def content(buffer: "Shared") -> torch.Tensor:
+    """Return all bytes of a buffer as a flat uint8 tensor on its memory, wherever that is."""
+    if isinstance(buffer, _native.Buffer):
+        return _on_host(buffer, torch.uint8, buffer.size, 0)
+    return from_dlpack(buffer.dlpack())
+
+
+def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: int) -> torch.Tensor:
+    if buffer.writable:
+        return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
+    with warnings.catch_warnings():
+        # torch warns that a read-only buffer must not be written: here a write is meant to fault.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
+
+
+def view(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that `slot` describes, on the buffer's memory. The slot must have been checked against it.
+
+    On the host its storage is its own, so that an access beyond it is found.
+    """
+    if isinstance(buffer, _native.Buffer):
+        dtype = TORCH_DTYPES[slot.dtype]
+        if not slot.numel:
+            return torch.empty(slot.shape, dtype=dtype)
+        return _on_host(buffer, dtype, slot.numel, slot.offset).as_strided(slot.shape, slot.stride)
+    return placed_in(content(buffer), slot)
+
+
+def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that a checked slot describes, on the bytes of an arena or on a copy of them."""
     dtype = TORCH_DTYPES[slot.dtype]
     if not slot.numel:
-        return torch.empty(slot.shape, dtype=dtype)
-    if buffer.writable:
-        flat = torch.frombuffer(buffer, dtype=dtype, count=slot.numel, offset=slot.offset)
-    else:
-        with warnings.catch_warnings():
-            # torch warns that a read-only buffer must not be written: here a write is meant to fault.
-            warnings.simplefilter("ignore", UserWarning)
-            flat = torch.frombuffer(buffer, dtype=dtype, count=slot.numel, offset=slot.offset)
-    return flat.as_strided(slot.shape, slot.stride)
+        return torch.empty(slot.shape, dtype=dtype, device=flat.device)
+    return flat[slot.offset : slot.offset + slot.nbytes].view(dtype).as_strided(slot.shape, slot.stride)
 
 
-def placed_in(content: bytearray, slot: TensorSlot) -> torch.Tensor:
-    """Return the tensor that a checked slot describes, on a copy of an arena's content; no slot may be empty."""
-    flat = torch.frombuffer(content, dtype=TORCH_DTYPES[slot.dtype], count=slot.numel, offset=slot.offset)
-    return flat.as_strided(slot.shape, slot.stride)
-
-
-def raw(buffer: "Buffer", slot: TensorSlot) -> torch.Tensor:
+def raw(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
     """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
     return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
 
@@ -114,9 +131,9 @@ def _with_dtypes(tree: Any) -> Any:
             return tree
 
 
-def poison(buffer: "Buffer", slots: list[TensorSlot]) -> None:
+def poison(buffer: "Shared", slots: list[TensorSlot]) -> None:
     """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
-    buffer.fill(0xFF)
+    content(buffer).fill_(0xFF)
     for slot in slots:
         if not (slot.dtype.startswith("float") or slot.dtype.startswith("complex") or slot.dtype == "bfloat16"):
             raw(buffer, slot).fill_(INTEGER_POISON)

@@ -60,7 +60,7 @@ def audit(session: ReferenceSession) -> str:
     """
     rng = random.Random(secrets.randbits(64))
     session.make_inputs(rng.getrandbits(48))
-    before = bytes(memoryview(session.inputs_buffer))
+    before = arenas.content(session.inputs_buffer).clone()
     first = session.answer(rng.getrandbits(48))
     if not first.expected:
         raise BadProblemError("The reference returns no tensor.", "Return at least one tensor from Model.forward.")
@@ -85,10 +85,10 @@ def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.R
             )
 
 
-def _answer_to_others(session: ReferenceSession, before: bytes, rng: random.Random) -> Answer:
+def _answer_to_others(session: ReferenceSession, before: torch.Tensor, rng: random.Random) -> Answer:
     """Return the answer to other inputs; where get_inputs() always returns the same, to changed ones."""
     session.make_inputs(rng.getrandbits(48))
-    if bytes(memoryview(session.inputs_buffer)) != before:
+    if not torch.equal(arenas.content(session.inputs_buffer), before):
         return session.answer(rng.getrandbits(48))
     learned = trials.Learned((), has_state=False, resizing=None)
     return trials.prepare(session, learned, trials.Trial("shifted"), None, rng)[1]

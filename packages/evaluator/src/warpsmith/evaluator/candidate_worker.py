@@ -1,26 +1,34 @@
-"""The candidate worker: runs `ModelNew` under the interpreter on inputs that it can only read.
+"""The candidate worker: runs `ModelNew`, interpreted on a CPU or for real on a GPU, on inputs that it only reads.
 
 Everything here runs in a process that belongs to the candidate. What it reports is a hint; the judge believes the
 content of the output buffer alone.
 """
 
 import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, protocol, tuning, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, launching, protocol, tuning, wire
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
+from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.operators import COUNTER, OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.replay import Replay
+from warpsmith.evaluator.replay import DeviceReplay, Replay
+from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.trace import Recorder
-from warpsmith.evaluator.worker import Memory, execute, failure, root_cause, seed_generator
+from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
 
 MODULE_NAME: Final = "candidate"
 
@@ -40,15 +48,14 @@ def prepare() -> None:
 class Candidate:
     """One candidate: its module on the judge's parameters, and the watches around its forward."""
 
-    def __init__(self, channel: _native.Channel, extra_operators: list[str]) -> None:
-        self.memory = Memory()
-        self.monitor = interpreting.LaunchMonitor(
-            lambda signature: protocol.send(channel, Kind.LAUNCH, signature), self._is_read_only
+    def __init__(self, channel: _native.Channel, extra_operators: list[str], kind: HostMemory | DeviceMemory) -> None:
+        self.kind = kind
+        self.memory = Memory(kind)
+        self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor
+        self.tuning: tuning.Tuning | launching.DeviceTuning
+        self.monitor, self.tuning = (
+            _on_device(channel, kind) if isinstance(kind, DeviceMemory) else _interpreted(channel, self._is_read_only)
         )
-        interpreting.install(self.monitor)
-        self.tuning = tuning.Tuning(self.monitor.report_only)
-        tuning.install(self.tuning)
-        gpuhost.install()
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
@@ -58,24 +65,29 @@ class Candidate:
     def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
         state = self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
-        with gpuhost.GpuHost():
+        with self._host():
             self.model = self._construct(execute(fields.text("source"), path, MODULE_NAME), fields, state)
+            self.model = self.model.to(self.kind.device)
         unmatched = self._bind(fields.slot_map("parameters"), state)
         self.buffers = self._matching_buffers(fields.slot_map("buffers"))
         return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
 
-    @staticmethod
-    def _construct(namespace: dict[str, Any], fields: wire.Fields, state: _native.Buffer) -> nn.Module:
+    def _host(self) -> AbstractContextManager[Any]:
+        """Where there is no GPU, let host code that is written for one run."""
+        return gpuhost.GpuHost() if self.kind.device.type == "cpu" else nullcontext()
+
+    def _construct(self, namespace: dict[str, Any], fields: wire.Fields, state: "Shared") -> nn.Module:
         if not isinstance(namespace.get("ModelNew"), type):
             raise CandidateError("the source defines no class ModelNew")
-        seed_generator(fields.integer("seed"))
+        self.kind.seed(fields.integer("seed"))
         init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
-        model = namespace["ModelNew"](*init)
+        with self.kind.placing():
+            model = namespace["ModelNew"](*init)
         if not isinstance(model, nn.Module):
             raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
         return model
 
-    def _bind(self, slots: dict[str, TensorSlot], state: _native.Buffer) -> list[str]:
+    def _bind(self, slots: dict[str, TensorSlot], state: "Shared") -> list[str]:
         """Let parameters of the same name and shape live in the judge's memory; return the names that found none."""
         own = dict(self.model.named_parameters())
         for name in own.keys() & slots.keys():
@@ -115,7 +127,7 @@ class Candidate:
             "trace": self._trace(output, fields.mapping("answer")["buffers"]),
         }
 
-    def _input(self, memory: _native.Buffer, slot: TensorSlot) -> torch.Tensor:
+    def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
         """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
 
         So what is remembered by the identity of a tensor, or in an attribute of it, meets other content.
@@ -128,7 +140,7 @@ class Candidate:
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self.recorder = self._new_recorder() if fields.flag("trace") else None
         on_done = self.recorder.operator if self.recorder else None
-        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, _refuse_bf16, on_done)
+        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
@@ -136,11 +148,17 @@ class Candidate:
         self.monitor.on_launch = self.recorder.launch if self.recorder else None
         self.monitor.ghost = fields.flag("ghost")
         self.tuning.next_call(fields.integer("seed"))
-        seed_generator(fields.integer("seed"))
-        with Watched(watch), gpuhost.GpuHost() as host:
+        self.kind.seed(fields.integer("seed"))
+        with Watched(watch), self._host() as host:
             output = self.model(*arguments)
-        self.host_memory = host.host_memory
+        # Work on other streams belongs to the call as well; a fault of it shows here.
+        self.kind.settle()
+        self.host_memory = isinstance(host, gpuhost.GpuHost) and host.host_memory
         return output, watch
+
+    def _check_dtype(self, tensor: torch.Tensor) -> None:
+        if self.kind.device.type == "cpu":
+            _refuse_bf16(tensor)
 
     def _new_recorder(self) -> Recorder:
         """Return a recorder that knows where the module's buffers have their content from."""
@@ -162,10 +180,10 @@ class Candidate:
         for name, slot in self.buffers.items():
             own[name].copy_(arenas.view(self.memory.buffers["state"], slot))
 
-    def _deliver(self, output: Any, answer: dict[str, Any], arena: _native.Buffer) -> tuple[wire.Value, str]:
+    def _deliver(self, output: Any, answer: dict[str, Any], arena: "Shared") -> tuple[wire.Value, str]:
         """Copy the output where it has the expected form; return its own form and, where that differs, how."""
         found: list[torch.Tensor] = []
-        described = arenas.describe(_checked(output), found)
+        described = arenas.describe(_checked(output, self.kind.device.type), found)
         slots = list(wire.slots(answer["output"]))
         same = [slot.same_kind(arenas.slot_of(tensor)) for slot, tensor in zip(slots, found, strict=False)]
         if len(slots) != len(found) or not all(same):
@@ -175,10 +193,38 @@ class Candidate:
         own = dict(self.model.named_buffers())
         for name, slot in answer["buffers"].items():
             arenas.view(arena, slot).copy_(own[name])
+        self.kind.settle()
         return described, ""
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
+
+
+def _interpreted(
+    channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
+) -> tuple[interpreting.LaunchMonitor, tuning.Tuning]:
+    monitor = interpreting.LaunchMonitor(lambda signature: protocol.send(channel, Kind.LAUNCH, signature), is_read_only)
+    interpreting.install(monitor)
+    turns = tuning.Tuning(monitor.report_only)
+    tuning.install(turns)
+    gpuhost.install()
+    return monitor, turns
+
+
+def _on_device(
+    channel: _native.Channel, memory: DeviceMemory
+) -> tuple[launching.DeviceMonitor, launching.DeviceTuning]:
+    def compiled(launch: dict[str, Any]) -> Binary:
+        protocol.send(channel, Kind.LAUNCH, launch)
+        fields = protocol.receive(channel).fields
+        if not fields.flag("ok"):
+            raise launching.KernelFailedError(fields.text("message"), fields.text("category"))
+        return Binary.of(fields.value("binary"))
+
+    monitor = launching.DeviceMonitor(memory, compiled)
+    best = launching.DeviceTuning(monitor)
+    launching.install(monitor, best)
+    return monitor, best
 
 
 def _refuse_write(operator: str) -> None:
@@ -195,21 +241,21 @@ def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
-def _checked(tree: Any) -> Any:
+def _checked(tree: Any, device: str) -> Any:
     """Return an output tree with lists as tuples; raise for a tensor subclass, which could compute when read."""
     match tree:
         case torch.Tensor():
             if type(tree) not in {torch.Tensor, nn.Parameter}:
                 raise CandidateError(f"forward returned a {type(tree).__name__}; a plain torch.Tensor was expected")
-            if tree.device.type != "cpu" or tree.layout != torch.strided:
+            if tree.device.type != device or tree.layout != torch.strided:
                 raise CandidateError(
-                    f"forward returned a {tree.layout} tensor on {tree.device}; a dense cpu one was expected"
+                    f"forward returned a {tree.layout} tensor on {tree.device}; a dense {device} one was expected"
                 )
             return tree.detach()
         case list() | tuple():
-            return tuple(_checked(item) for item in tree)
+            return tuple(_checked(item, device) for item in tree)
         case dict():
-            return {key: _checked(item) for key, item in tree.items()}
+            return {key: _checked(item, device) for key, item in tree.items()}
         case _:
             return tree
 
@@ -229,6 +275,8 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 _CATEGORIES: Final[dict[type[BaseException], str]] = {
     SyntaxError: "syntax_error",
     CandidateError: "parse_error",
+    ArgumentError: "triton_jit_error",
+    torch.OutOfMemoryError: "out_of_memory",
     interpreting.UnsupportedDtypeError: "unsupported_dtype",
     UnsupportedOnCpuError: "unsupported_architecture",
     interpreting.IllegalAccessError: "illegal_memory_access",
@@ -240,14 +288,18 @@ _CATEGORIES: Final[dict[type[BaseException], str]] = {
 def categorise(error: BaseException) -> str:
     """Return the error category of what a candidate raised, looking at the first cause before the last."""
     for found in (root_cause(error), error):
+        if isinstance(found, launching.KernelFailedError):
+            return found.category
+        if "CUDA error: an illegal memory access" in str(found) or "misaligned address" in str(found):
+            return "illegal_memory_access"
         for kind, category in _CATEGORIES.items():
             if isinstance(found, kind):
                 return category
     return "unknown"
 
 
-def replay(fields: wire.Fields, fds: list[int], folder: Path) -> dict[str, Any]:
-    """Run a trace with the kernels of a source and nothing else of it; return the fields of DONE."""
+def replay(fields: wire.Fields, fds: list[int], folder: Path) -> None:
+    """Run a trace with the interpreted kernels of a source and nothing else of it."""
     memory = Memory()
     for name in ("inputs", "state", "answers"):
         memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
@@ -259,18 +311,33 @@ def replay(fields: wire.Fields, fds: list[int], folder: Path) -> dict[str, Any]:
     player = Replay(fields.text("source"), folder, memory.buffers)
     player.run(fields.sequence("events"))
     player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
-    return {}
 
 
-def serve(channel: _native.Channel, scratch: Path) -> None:
-    """Load one candidate and call it until the judge closes the channel."""
+def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) -> DeviceReplay:
+    """Run a trace with compiled kernels; return what can run it again."""
+    memory = Memory(kind)
+    for name in ("inputs", "state", "answers"):
+        memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
+    binaries = [Binary.of(values) for values in fields.sequence("binaries")]
+    player = DeviceReplay(kind, memory.buffers["state"], fields.sequence("events"), binaries)
+    player.expect(fields.sequence("outputs"), fields.value("answer"))
+    call = player.call(memory.buffers["inputs"], memory.buffers["answers"])
+    call.reset()
+    call.run()
+    call.deliver()
+    kind.settle()
+    return player
+
+
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
+    """Load one candidate, or play one trace, until the judge closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
-    candidate: Candidate | None = None
+    candidate: Candidate | DeviceReplay | Rounds | None = None
     with torch.no_grad():
         while True:
             message = protocol.receive(channel)
             try:
-                candidate = _step(channel, candidate, message, path)
+                candidate = _step(channel, candidate, message, path, kind)
             except SystemExit as error:
                 protocol.send(channel, Kind.FAILED, _failure(message, error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
@@ -284,15 +351,31 @@ def _failure(message: Message, error: BaseException, path: Path) -> dict[str, An
     return report | {"trace": trace, "category": categorise(error)}
 
 
-def _step(channel: _native.Channel, candidate: Candidate | None, message: Message, path: Path) -> Candidate | None:
-    match message.kind, candidate:
+def _step(
+    channel: _native.Channel,
+    held: Candidate | DeviceReplay | Rounds | None,
+    message: Message,
+    path: Path,
+    kind: HostMemory | DeviceMemory,
+) -> Candidate | DeviceReplay | Rounds | None:
+    """Answer one message; return what the next one is for."""
+    match message.kind, held:
         case Kind.LOAD, None:
-            candidate = Candidate(channel, message.fields.texts("extra_operators"))
-            protocol.send(channel, Kind.LOADED, candidate.load(message.fields, message.fds, path))
+            held = Candidate(channel, message.fields.texts("extra_operators"), kind)
+            protocol.send(channel, Kind.LOADED, held.load(message.fields, message.fds, path))
+        case Kind.REPLAY, None if isinstance(kind, DeviceMemory):
+            held = replay_on_device(message.fields, message.fds, kind)
+            protocol.send(channel, Kind.DONE, {})
         case Kind.REPLAY, None:
-            protocol.send(channel, Kind.DONE, replay(message.fields, message.fds, path.parent))
+            replay(message.fields, message.fds, path.parent)
+            protocol.send(channel, Kind.DONE, {})
         case Kind.CALL, Candidate():
-            protocol.send(channel, Kind.DONE, candidate.call(message.fields, message.fds))
+            protocol.send(channel, Kind.DONE, held.call(message.fields, message.fds))
+        case Kind.RING, DeviceReplay() if isinstance(kind, DeviceMemory):
+            held = Rounds(kind, held.ring(message.fields, message.fds))
+            protocol.send(channel, Kind.RINGED, {})
+        case Kind.ROUND, Rounds():
+            protocol.send(channel, Kind.ROUNDED, held.round(message.fields))
         case _:
             raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")
-    return candidate
+    return held

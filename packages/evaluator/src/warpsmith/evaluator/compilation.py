@@ -31,6 +31,7 @@ class Compilation:
     tf32: bool = False
     seconds: float = 0.0
     cached: bool = False
+    binaries: tuple[dict[str, Any], ...] = ()
 
 
 class CompileFailedError(Exception):
@@ -53,6 +54,7 @@ class CompileService:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._config = machine.config
+        self._binaries = machine.config.device != "cpu"
         self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, Job] = OrderedDict()
@@ -136,13 +138,22 @@ class CompileService:
             worker.close()
 
     def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
-        worker.send(Kind.COMPILE, {"source": source, "launches": launches}, [], deadline - time.monotonic())
+        worker.send(
+            Kind.COMPILE,
+            {"source": source, "launches": launches, "binaries": self._binaries},
+            [],
+            deadline - time.monotonic(),
+        )
         message = worker.receive(deadline - time.monotonic())
         if message.kind is not Kind.COMPILED:
             raise WireError(f"The compile worker answered {message.kind.name}.")
         fields = message.fields
         return Compilation(
-            fields.flag("ok"), fields.text("category", 60), fields.text("message", 8000), fields.flag("tf32")
+            fields.flag("ok"),
+            fields.text("category", 60),
+            fields.text("message", 8000),
+            fields.flag("tf32"),
+            binaries=tuple(fields.sequence("binaries")),
         )
 
     def close(self) -> None:
@@ -183,6 +194,49 @@ class CompileRun:
         if self._job is not None:
             self._service.give_up(self._job)
             self._job = None
+
+
+class LaunchByLaunch:
+    """The compilation of one candidate on a device: each launch by itself, when it is first asked for."""
+
+    def __init__(self, service: CompileService, source: str) -> None:
+        self._service = service
+        self._source = source
+        self._jobs: dict[bytes, Job] = {}
+
+    def of(self, launch: dict[str, Any]) -> Compilation:
+        """Wait for the compilation of one launch, with its code where it is `ok`."""
+        key = wire.encode([launch])
+        if key not in self._jobs:
+            self._jobs[key] = self._service.start(self._source, [launch])
+        return self._jobs[key].future.result()
+
+    def start(self, launches: list[dict[str, Any]]) -> None:
+        """Begin nothing: what is launched has been asked for."""
+
+    def settle(self, launches: list[dict[str, Any]]) -> None:
+        """Compile what was reported and never asked for."""
+        for launch in launches:
+            self.of(launch)
+
+    def result(self) -> Compilation:
+        """Return the first failure, or that all compiled; what did not launch anything does not compile."""
+        found = [job.future.result() for job in self._jobs.values()]
+        failed = next((one for one in found if not one.ok), None)
+        if failed is not None or not found:
+            return failed or Compilation(ok=False)
+        return Compilation(
+            True,
+            tf32=any(one.tf32 for one in found),
+            seconds=sum(one.seconds for one in found),
+            cached=all(one.cached for one in found),
+        )
+
+    def close(self) -> None:
+        """Give up what nobody is going to wait for."""
+        for job in self._jobs.values():
+            self._service.give_up(job)
+        self._jobs = {}
 
 
 def _joined(known: Job) -> Job:

@@ -18,15 +18,21 @@ def prepare() -> None:
 def serve(channel: _native.Channel, scratch: Path, arch: int) -> None:
     """Compile once, answer, and end."""
     fields = protocol.receive(channel).fields
-    answer = compile_source(fields.text("source"), fields.sequence("launches"), scratch, arch)
+    launches, binaries = fields.sequence("launches"), fields.flag("binaries")
+    answer = compile_source(fields.text("source"), launches, scratch, arch, binaries=binaries)
     protocol.send(channel, Kind.COMPILED, answer)
 
 
-def compile_source(source: str, launches: list[dict[str, Any]], scratch: Path, arch: int) -> dict[str, Any]:
-    """Compile every launch and return the fields of a COMPILED message: `ok`, `category`, `message`, `tf32`."""
+def compile_source(
+    source: str, launches: list[dict[str, Any]], scratch: Path, arch: int, *, binaries: bool = False
+) -> dict[str, Any]:
+    """Compile every launch and return the fields of a COMPILED message.
+
+    They are `ok`, `category`, `message`, `tf32` and, in the order of the launches, the wanted `binaries`.
+    """
     try:
         kernels = compiling.load_kernels(extract.extract(source), scratch)
-        facts = [compiling.compile_launch(kernels, launch, arch) for launch in launches]
+        facts = [compiling.compile_launch(kernels, launch, arch, binary=binaries) for launch in launches]
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
     except SyntaxError as error:
@@ -37,7 +43,13 @@ def compile_source(source: str, launches: list[dict[str, Any]], scratch: Path, a
         return _failed(error.category, str(error))
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
         return _failed("triton_compilation_error", f"{type(error).__name__}: {error}")
-    return {"ok": True, "category": "", "message": "", "tf32": any(fact["tf32"] for fact in facts)}
+    return {
+        "ok": True,
+        "category": "",
+        "message": "",
+        "tf32": any(fact["tf32"] for fact in facts),
+        "binaries": [fact["binary"] for fact in facts if binaries],
+    }
 
 
 def _check_allocator(source: str) -> None:
@@ -56,4 +68,4 @@ def _check_allocator(source: str) -> None:
 
 
 def _failed(category: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "category": category, "message": message[:8000], "tf32": False}
+    return {"ok": False, "category": category, "message": message[:8000], "tf32": False, "binaries": []}

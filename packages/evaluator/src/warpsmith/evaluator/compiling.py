@@ -101,17 +101,20 @@ def _is_kernel_value(found: Any) -> bool:
     return module.startswith(("triton.language", "math")) or found in {triton.cdiv, triton.next_power_of_2}
 
 
-def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any], arch: int) -> dict[str, Any]:
+def compile_launch(
+    kernels: dict[str, JITFunction[Any]], launch: dict[str, Any], arch: int, *, binary: bool = False
+) -> dict[str, Any]:
     """Compile one captured launch to a cubin for sm_`arch`.
 
     Args:
         kernels: what `load_kernels` returned.
         launch: `kernel`, `arguments` and `options`, as the interpreted run reported them.
         arch: the chip's compute capability, 90 for sm_90.
+        binary: whether the machine code is wanted.
 
     Returns:
-        `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes` and whether a float32 dot runs in
-        TF32 (`tf32`).
+        `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes`, whether a float32 dot runs in
+        TF32 (`tf32`) and, where it is wanted, `binary`: the fields of `kernels.Binary`.
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
@@ -123,7 +126,7 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
             "cannot be compiled by itself. Define every kernel at module level."
         )
     try:
-        compiled = _compile(kernels, kernel, launch, arch)
+        compiled, signature = _compile(kernels, kernel, launch, arch)
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
@@ -131,10 +134,13 @@ def compile_launch(kernels: dict[str, JITFunction[Any]], launch: dict[str, Any],
     except Exception as error:
         # Whatever else the compiler raises while it walks a kernel is about that kernel: its type says what.
         raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
-    return _facts(compiled, launch, arch)
+    facts = _facts(compiled, launch, arch)
+    return facts | {"binary": _binary(compiled, kernel, signature)} if binary else facts
 
 
-def _compile(kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int) -> Any:
+def _compile(
+    kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
+) -> tuple[Any, dict[str, Any]]:
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -146,7 +152,7 @@ def _compile(kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], lau
     source = ASTSource(kernel, signature, constexprs, attributes)
     # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
-    return triton.compile(source, target=target, options=parsed.__dict__ | checks)
+    return triton.compile(source, target=target, options=parsed.__dict__ | checks), signature
 
 
 def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -239,6 +245,26 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
         "cubin_bytes": len(compiled.asm["cubin"]),
         "tf32": has_tf32_dot(ttir),
     }
+
+
+def _binary(compiled: Any, kernel: JITFunction[Any], signature: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `kernels.Binary`."""
+    metadata = compiled.metadata
+    return {
+        "cubin": bytes(compiled.asm["cubin"]),
+        "symbol": str(metadata.name),
+        "shared_bytes": int(metadata.shared),
+        "warps": int(metadata.num_warps),
+        "blocks": int(metadata.num_ctas),
+        "cooperative": bool(metadata.launch_cooperative_grid),
+        "scratch_bytes": int(metadata.global_scratch_size),
+        "parameters": [[name, _as_lists(kind)] for name, kind in signature.items()],
+        "defaults": {},
+    }
+
+
+def _as_lists(kind: Any) -> Any:
+    return [_as_lists(part) for part in kind] if isinstance(kind, tuple | list) else str(kind)
 
 
 def has_tf32_dot(ttir: str) -> bool:

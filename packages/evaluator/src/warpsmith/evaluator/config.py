@@ -6,6 +6,7 @@ from typing import Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
+MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 
 
@@ -32,9 +33,21 @@ class EvaluatorConfig(BaseModel):
         description="Whether each worker gets a cgroup of its own: where a subtree is delegated (`auto`), or never "
         "(`off`). `required` refuses a machine that gives none. docs/threat-model.md says what it bounds.",
     )
-    device: Literal["cpu"] = "cpu"
-    target_arch: int = Field(default=90, ge=75, le=130, description="Chip that kernels are compiled for: 90 is sm_90.")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
+    )
+    gpu: int = Field(
+        default=0, ge=0, le=63, description="Which GPU, as the driver counts them; no worker sees another."
+    )
+    target_arch: int = Field(
+        default=90,
+        ge=75,
+        le=130,
+        description="Chip that kernels are compiled for: 90 is sm_90. On a GPU it is that one's, whatever this says.",
+    )
     trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
+    timed_trials: int = Field(default=100, ge=10, le=10_000, description="Timed calls of candidate and reference each.")
+    timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
     timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Deadline of the candidate's whole run.")
     compile_timeout_s: float = Field(default=60.0, gt=0, le=3600, description="Deadline of compiling one candidate.")
     reference_timeout_s: float = Field(
@@ -44,7 +57,11 @@ class EvaluatorConfig(BaseModel):
     memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory that one worker may take.")
     scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
     processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
-    max_tensor_bytes: int = Field(default=1 << 30, ge=1 << 16, description="Bytes of one set of inputs or outputs.")
+    max_tensor_bytes: int = Field(
+        default_factory=lambda fields: MAX_TENSOR_BYTES[fields.get("device", "cpu")],
+        ge=1 << 16,
+        description="Bytes of one set of inputs or outputs; 1 GiB on a CPU, 16 GiB on a GPU.",
+    )
     allow_degenerate: bool = Field(
         default=False,
         description="Flag a problem that a constant passes (`degenerate_problem`) instead of refusing it.",

@@ -8,23 +8,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, trials, wire
+from warpsmith.evaluator import _native, arenas, timed, trials, wire
 from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
-from warpsmith.evaluator.compilation import Compilation, CompileRun
+from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.operators import COUNTER
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.signature import launches_of
+from warpsmith.evaluator.timing import Timing
 from warpsmith.evaluator.trials import Trial
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
 
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
@@ -86,6 +91,7 @@ class Evidence:
     mismatched_fraction: float | None = None
     compilation: Compilation | None = None
     replayed: bool = False
+    timing: Timing | None = None
     tier: str = "none"
 
     def note(self, comparison: Comparison) -> None:
@@ -130,6 +136,7 @@ class CandidateRun:
     ) -> None:
         self.session = session
         self.machine = machine
+        self.memory = machine.memory
         self.worker = worker
         self.source = source
         self.config = config
@@ -140,36 +147,32 @@ class CandidateRun:
         self.evidence = Evidence(tier=worker.tier)
         self.launches: dict[bytes, dict[str, Any]] = {}
         self.compiles = True
+        self.compiling: CompileRun | LaunchByLaunch | None = None
         self.reports = 0
-        self.state = _native.Buffer.create("candidate-state", session.state.size)
-        self.inputs: tuple[Placed, _native.Buffer] | None = None
-        self.answers: tuple[Placed, _native.Buffer] | None = None
+        self.state = self.memory.create("candidate-state", session.state.size)
+        self.inputs: tuple[Placed, Shared] | None = None
+        self.answers: tuple[Placed, Shared] | None = None
         self.buffer_names: set[str] = set()
         self.told_seeds: Iterator[int] = iter(())
 
-    def conduct(self, count: int, rng: random.Random, compiling: CompileRun) -> Evidence:
+    def conduct(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
 
         Raises:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
         suspect: _SuspectError | None = None
+        self.compiling = compiling
         self.told_seeds = told_seeds(rng.getrandbits(256))
         try:
             self._load()
-            previous: bytes | None = None
-            learned = trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
+            previous: torch.Tensor | None = None
+            learned = self._learned()
             planned = trials.plan(count, rng, learned)
             last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
             for number, wanted in enumerate(planned):
-                trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
-                if trial.reshaped:
-                    if self._try_other_shapes(trial, answer):
-                        continue
-                    as_sampled = replace(wanted, reshaped=False)
-                    trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
-                previous = bytes(memoryview(self.session.inputs_buffer))
-                self._try(trial, answer, traced=number == last)
+                with self.machine.lease.shared():
+                    previous = self._one_trial(wanted, learned, previous, rng, traced=number == last)
                 compiling.start(list(self.launches.values()))
             compiling.settle(list(self.launches.values()))
             self._replay_without_kernels(rng)
@@ -186,10 +189,28 @@ class CandidateRun:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
 
+    def _learned(self) -> trials.Learned:
+        with self.machine.lease.shared():
+            return trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
+
+    def _one_trial(
+        self, wanted: Trial, learned: trials.Learned, previous: torch.Tensor | None, rng: random.Random, *, traced: bool
+    ) -> torch.Tensor | None:
+        """Prepare and run one trial; return what its inputs were, as the next one needs it."""
+        trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
+        if trial.reshaped:
+            if self._try_other_shapes(trial, answer):
+                return previous
+            as_sampled = replace(wanted, reshaped=False)
+            trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
+        previous = arenas.content(self.session.inputs_buffer).clone()
+        self._try(trial, answer, traced=traced)
+        return previous
+
     @_claims()
     def _load(self) -> None:
         session = self.session
-        memoryview(self.state)[:] = memoryview(session.state_buffer)
+        arenas.content(self.state).copy_(arenas.content(session.state_buffer))
         tree = wire.Fields(session.state.tree)
         fields = {
             "source": self.source,
@@ -285,8 +306,8 @@ class CandidateRun:
         """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
         inputs, fresh_inputs = self._input_arena(trial.new_memory)
         answers, fresh_answers = self._answer_arena(answer)
-        memoryview(self.state)[:] = memoryview(self.session.state_buffer)
-        memoryview(inputs)[:] = memoryview(self.session.inputs_buffer)
+        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
+        arenas.content(inputs).copy_(arenas.content(self.session.inputs_buffer))
         assert self.inputs is not None and self.answers is not None
         arenas.poison(answers, self.answers[0].slots)
         fields = {
@@ -302,18 +323,18 @@ class CandidateRun:
         fds = [inputs.fileno()] * fresh_inputs + [answers.fileno()] * fresh_answers
         return self._ask(Kind.CALL, fields, fds, Kind.DONE).fields
 
-    def _input_arena(self, new_memory: bool) -> tuple[_native.Buffer, bool]:
+    def _input_arena(self, new_memory: bool) -> "tuple[Shared, bool]":
         placed = self.session.inputs
         fresh = self.inputs is None or self.inputs[0] != placed or new_memory
         if self.inputs is None or fresh:
-            self.inputs = (placed, _native.Buffer.create("candidate-inputs", placed.size))
+            self.inputs = (placed, self.memory.create("candidate-inputs", placed.size))
         return self.inputs[1], fresh
 
-    def _answer_arena(self, answer: Answer) -> tuple[_native.Buffer, bool]:
+    def _answer_arena(self, answer: Answer) -> "tuple[Shared, bool]":
         placed = self._room_for(answer)
         fresh = self.answers is None or self.answers[0] != placed
         if self.answers is None or fresh:
-            buffer = _native.Buffer.create("candidate-answers", placed.size, writable_by_peer=True)
+            buffer = self.memory.create("candidate-answers", placed.size, writable_by_peer=True)
             self.answers = (placed, buffer)
         return self.answers[1], fresh
 
@@ -356,7 +377,7 @@ class CandidateRun:
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 
-    def _pairs(self, answer: Answer, placed: Placed, buffer: _native.Buffer) -> list[tuple[str, torch.Tensor, Any]]:
+    def _pairs(self, answer: Answer, placed: Placed, buffer: "Shared") -> list[tuple[str, torch.Tensor, Any]]:
         """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
         outputs = list(wire.slots(tree.value("output")))
@@ -372,7 +393,7 @@ class CandidateRun:
         ]
 
     @staticmethod
-    def _copy(buffer: _native.Buffer, slot: TensorSlot) -> torch.Tensor:
+    def _copy(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
     def _replay_without_kernels(self, rng: random.Random) -> None:
@@ -380,8 +401,9 @@ class CandidateRun:
 
         The inputs are new, since memory that a candidate keeps from call to call may hold the last answer.
         """
-        self.session.make_inputs(rng.getrandbits(48))
-        answer = self.session.answer(rng.getrandbits(48))
+        with self.machine.lease.shared():
+            self.session.make_inputs(rng.getrandbits(48))
+            answer = self.session.answer(rng.getrandbits(48))
         errors = self.evidence.max_abs_error, self.evidence.mismatched_fraction
         try:
             done = self._call(Trial(), answer, ghost=True)
@@ -407,11 +429,15 @@ class CandidateRun:
         """
         if not self._inputs_like_the_traced(rng):
             return
-        learned = trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
-        answer = trials.prepare_unseen(self.session, learned, rng)
+        learned = self._learned()
+        with self.machine.lease.shared():
+            answer = trials.prepare_unseen(self.session, learned, rng)
         worker = self.machine.take("candidate", self.config.start_timeout_s)
         try:
-            wrong = self._replayed(worker, answer)
+            with self.machine.lease.shared():
+                wrong = self._replayed(worker, answer)
+            if not wrong and isinstance(self.memory, DeviceMemory) and self.config.timing:
+                self._time(worker, answer, self.memory, rng)
         except CandidateFailedError as error:
             # Only what the replay itself could not perform speaks against the trace; slowness and the like do not.
             if error.failure.status != "runtime_error" or error.failure.category in _RESOURCES:
@@ -446,16 +472,59 @@ class CandidateRun:
         return False
 
     @_claims()
+    def _time(self, worker: Worker, answer: Answer, memory: DeviceMemory, rng: random.Random) -> None:
+        """Time the replay against the reference, and compare what the timed calls left behind."""
+        placed, reduction = self._room_for(answer), self.session.reduction(answer)
+
+        def compared(answer: Answer, placed: Placed, buffer: "Shared") -> str:
+            found = ((name, compare(got, one, reduction)) for name, got, one in self._pairs(answer, placed, buffer))
+            return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
+
+        def ask(fields: dict[str, Any]) -> wire.Fields:
+            return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, worker).fields
+
+        with self.machine.lease.alone():
+            ring = timed.make_ring(self.session, memory, placed, rng)
+            sizes = {"inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
+            self.session.ring(ring.fds[: len(ring.inputs)])
+            try:
+                self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
+                outcome = timed.conduct(self.session, ring, ask, compared, rng=rng, count=self.config.timed_trials)
+            finally:
+                self.session.ring([])
+        self._accept(outcome, sum(slot.nbytes for slot in placed.slots))
+
+    def _accept(self, outcome: timed.Outcome, written: int) -> None:
+        """Keep a timing, unless the timed calls did not do what the trials did."""
+        self.evidence.timing = outcome.timing
+        if outcome.wrong:
+            self.evidence.flags.add("wrong_when_timed")
+            raise CandidateFailedError(
+                "rejected", "unknown", f"The timed calls give another output than the trials: {outcome.wrong}."
+            )
+        floor = self.machine.bandwidth().floor_ms(written)
+        if outcome.timing.runtime_ms < timed.BELOW_FLOOR * floor:
+            self.evidence.flags.add("impossible_time")
+            raise CandidateFailedError(
+                "rejected",
+                "unknown",
+                f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms.",
+            )
+        if outcome.timing.disagrees:
+            self.evidence.flags.add("clocks_disagree")
+
+    @_claims()
     def _replayed(self, worker: Worker, answer: Answer) -> str:
         """Return what is wrong with the output of the replay, or nothing."""
-        inputs = _native.Buffer.create("replay-inputs", self.session.inputs.size)
-        memoryview(inputs)[:] = memoryview(self.session.inputs_buffer)
-        memoryview(self.state)[:] = memoryview(self.session.state_buffer)
+        inputs = self.memory.create("replay-inputs", self.session.inputs.size)
+        arenas.content(inputs).copy_(arenas.content(self.session.inputs_buffer))
+        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
         placed = self._room_for(answer)
-        answers = _native.Buffer.create("replay-answers", placed.size, writable_by_peer=True)
+        answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
         arenas.poison(answers, placed.slots)
         fields = {
             "source": self.source,
+            "binaries": self._binaries(),
             "events": self.trace.sequence("events"),
             "outputs": self.trace.sequence("outputs"),
             "answer": placed.tree,
@@ -470,6 +539,23 @@ class CandidateRun:
         found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)
         return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
 
+    def _binaries(self) -> list[dict[str, Any]]:
+        """Return the code of each launch in the trace, on a device; it was compiled by no process of the candidate."""
+        if not isinstance(self.compiling, LaunchByLaunch):
+            return []
+        return [self.compiling.of(launch).binaries[0] for launch in launches_of(self.trace.sequence("events"))]
+
+    def _answer_launch(self, fields: wire.Fields, worker: Worker) -> None:
+        """On a device, compile what the candidate is about to launch, and hand it the code; not on its time."""
+        if not isinstance(self.compiling, LaunchByLaunch):
+            return
+        began = time.monotonic()
+        found = self.compiling.of(_launch(fields))
+        self.deadline += time.monotonic() - began
+        told = {"ok": found.ok, "message": found.message, "category": found.category}
+        binary = found.binaries[0] if found.ok else {}
+        worker.send(Kind.KERNEL, told | {"binary": binary}, [], self._left())
+
     def _ask(
         self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind, worker: Worker | None = None
     ) -> Message:
@@ -478,6 +564,7 @@ class CandidateRun:
         Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
         """
         worker = worker or self.worker
+        self.memory.settle()
         self.deadline = time.monotonic() + self.seconds_left
         try:
             worker.send(kind, fields, fds, self._left())
@@ -485,6 +572,7 @@ class CandidateRun:
                 message = worker.receive(self._left())
                 if message.kind is Kind.LAUNCH:
                     self._keep(message)
+                    self._answer_launch(message.fields, worker)
                 elif message.kind is Kind.FAILED:
                     raise self._reported(message.fields, worker)
                 elif message.kind is answer:
@@ -509,13 +597,7 @@ class CandidateRun:
     def _keep(self, message: Message) -> None:
         """Keep a reported launch. An honest worker reports each signature once, so that repeats count as well."""
         self.reports += 1
-        fields = message.fields
-        launch = {
-            "kernel": fields.text("kernel", 200),
-            "arguments": fields.mapping("arguments"),
-            "options": fields.mapping("options"),
-        }
-        self._keep_launch(launch)
+        self._keep_launch(_launch(message.fields))
 
     def _keep_launch(self, launch: dict[str, Any]) -> None:
         # As deep as the compile worker gets it: what cannot be handed on is refused here, as its sender's fault.
@@ -576,6 +658,14 @@ class CandidateRun:
         if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * self.config.timeout_s:
             return _SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
+
+
+def _launch(fields: wire.Fields) -> dict[str, Any]:
+    return {
+        "kernel": fields.text("kernel", 200),
+        "arguments": fields.mapping("arguments"),
+        "options": fields.mapping("options"),
+    }
 
 
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")

@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from triton.runtime import interpreter
+from triton.runtime.jit import JITCallable
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
@@ -303,7 +304,7 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return ["dtype", str(value)]
         case tuple():
             return ["tuple", [describe_argument(item) for item in value]]
-        case interpreter.InterpretedFunction():
+        case interpreter.InterpretedFunction() | JITCallable():
             return ["kernel", value.fn.__name__]
         case _:
             return ["unsupported", type(value).__name__]

@@ -22,14 +22,22 @@ import torch
 
 from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.compilation import Compilation, CompileFailedError, CompileRun, CompileService
+from warpsmith.evaluator.compilation import (
+    Compilation,
+    CompileFailedError,
+    CompileRun,
+    CompileService,
+    LaunchByLaunch,
+)
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.evaluation import STARVED_SHARE, CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
+from warpsmith.evaluator.sandbox import gpu_environment
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import ROLES
 from warpsmith.records.errors import WarpsmithError
@@ -99,6 +107,8 @@ class Judge:
         self.machine = Machine(config)
         self.references = ReferenceStore(self.machine, audit)
         self.compiling = CompileService(self.machine)
+        memory = self.machine.memory
+        self.device = memory.handle.name if isinstance(memory, DeviceMemory) else "cpu"
         self.floor = Floor()
 
     def evaluate(
@@ -130,7 +140,7 @@ class Judge:
             raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
         except LayoutError as error:
             raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
-        return verdict_of(evidence, time.monotonic() - started)
+        return verdict_of(evidence, time.monotonic() - started, self.device)
 
     def close(self) -> None:
         """End all that runs, evaluations under way included: their workers go first."""
@@ -205,7 +215,7 @@ class _Run:
 
     def _with_spare_attempt(self) -> Evidence:
         """Try again once when a worker of ours is lost, and once more for each zygote: they can die one by one."""
-        zygotes, spare = len(ROLES), ATTEMPTS - 1
+        zygotes, spare = len(ROLES[self.request.config.device]), ATTEMPTS - 1
         while True:
             try:
                 return self._attempt()
@@ -246,7 +256,8 @@ class _Run:
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
         worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
-        compiling = CompileRun(self.judge.compiling, self.request.source)
+        on_cpu = self.request.config.device == "cpu"
+        compiling = (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
         try:
             run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
             return self._conducted(run, compiling)
@@ -254,7 +265,7 @@ class _Run:
             compiling.close()
             worker.close()
 
-    def _conducted(self, run: CandidateRun, compiling: CompileRun) -> Evidence:
+    def _conducted(self, run: CandidateRun, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Run the candidate once. What all attempts take together is bounded, whyever there are several."""
         run.seconds_left = given = min(run.seconds_left, self.seconds_left)
         try:
@@ -263,7 +274,20 @@ class _Run:
             self.seconds_left -= given - run.seconds_left
 
 
-def verdict_of(evidence: Evidence, seconds: float) -> Verdict:
+def _times(evidence: Evidence, status: str) -> dict[str, Any]:
+    """Return the fields of a verdict that say how long calls take; nothing for a candidate that is not correct."""
+    found = evidence.timing
+    if found is None or status != "correct":
+        return {}
+    return {
+        "speedup": found.reference_ms / found.runtime_ms,
+        "runtime_ms": found.runtime_ms,
+        "reference_ms": found.reference_ms,
+        "timing_tier": found.tier,
+    }
+
+
+def verdict_of(evidence: Evidence, seconds: float, device: str = "cpu") -> Verdict:
     """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
@@ -289,6 +313,8 @@ def verdict_of(evidence: Evidence, seconds: float) -> Verdict:
         mismatched_fraction=evidence.mismatched_fraction,
         trials=evidence.trials,
         cached=compilation.cached,
+        device=device,
+        **_times(evidence, status),
         seconds=Seconds(compile=compilation.seconds, evaluate=seconds),
     )
 
@@ -360,6 +386,8 @@ def main(arguments: list[str]) -> None:
     config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
     hide_memory()
     torch.set_num_threads(1)
+    if config.device == "cuda":
+        os.environ.update(gpu_environment(config.gpu))
     try:
         with _running(config) as judge:
             protocol.send(channel, Kind.READY, {})

@@ -8,17 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from warpsmith.evaluator import _native, folders, protocol
+from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
+from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role
+from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role, gpu_environment
 from warpsmith.evaluator.zygote import ROLES, ZygoteKind
 
 OUTPUT_TAIL_BYTES: Final = 2000
@@ -215,6 +217,8 @@ class Zygote:
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
+        if config.device == "cuda":
+            environment |= gpu_environment(config.gpu)
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = folders.make()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
@@ -409,20 +413,92 @@ def _closed() -> JudgeUnavailableError:
     return JudgeUnavailableError("The pool of workers is closed.", "Nothing more can be evaluated; start a new judge.")
 
 
+class Lease:
+    """Lets many use a device together, or one alone: whoever wants it alone is waited for by all who come later.
+
+    A thread that holds it, in either way, may ask for it again to share.
+    """
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._own = threading.local()
+        self._sharing = 0
+        self._alone = False
+        self._wanted = 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Use the device beside others."""
+        if getattr(self._own, "holds", False):
+            yield
+            return
+        with self._state:
+            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._sharing += 1
+        with self._held():
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._sharing -= 1
+                    self._state.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
+        if getattr(self._own, "holds", False):
+            raise RuntimeError("this thread shares the device already")
+        with self._state:
+            self._wanted += 1
+            self._state.wait_for(lambda: not self._alone and not self._sharing)
+            self._wanted -= 1
+            self._alone = True
+        with self._held():
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._alone = False
+                    self._state.notify_all()
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        self._own.holds = True
+        try:
+            yield
+        finally:
+            self._own.holds = False
+
+
 class Machine:
     """The zygotes and the pools of one judge. A zygote that died is started anew at the next fork."""
 
     def __init__(self, config: EvaluatorConfig) -> None:
+        self.memory: HostMemory | DeviceMemory = memory_of(config.device)
+        if isinstance(self.memory, DeviceMemory):
+            config = config.model_copy(update={"target_arch": self.memory.handle.arch})
         self.config = config
+        self.lease = Lease()
+        self._bandwidth: Bandwidth | None = None
+        self._roles = ROLES[config.device]
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
         folders.sweep()
-        self._zygotes = {kind: Zygote.start(kind, config) for kind in ROLES}
+        self._zygotes = {kind: Zygote.start(kind, config) for kind in self._roles}
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s)
         size = config.slots * config.ready_workers
-        self.pools = {role: Pool(role, size, self._fork) for roles in ROLES.values() for role in roles}
+        self.pools = {role: Pool(role, size, self._fork) for roles in self._roles.values() for role in roles}
+
+    def bandwidth(self) -> Bandwidth:
+        """Return how fast the device writes, measured at the first call; RuntimeError without a device."""
+        if not isinstance(self.memory, DeviceMemory):
+            raise RuntimeError("a CPU's time is not judged")
+        if self._bandwidth is None:
+            with self.lease.alone():
+                self._bandwidth = measure_bandwidth(self.memory)
+        return self._bandwidth
 
     def await_first_workers(self) -> None:
         """Wait until each pool has made its first worker; raise what keeps it from that."""
@@ -441,8 +517,11 @@ class Machine:
     def _fork(self, role: Role) -> Worker:
         with self._lock:
             number = next(self._numbers)
-            zygote = self._living(next(kind for kind, roles in ROLES.items() if role in roles))
-        return zygote.fork(role, number)
+            zygote = self._living(next(kind for kind, roles in self._roles.items() if role in roles))
+        # A context comes into being on the device, which a timing has for itself. A compile worker has none, and
+        # whoever shares the device may wait for one.
+        with self.lease.shared() if role != "compile" else contextlib.nullcontext():
+            return zygote.fork(role, number)
 
     def _living(self, kind: ZygoteKind) -> Zygote:
         if self._zygotes[kind].dead and not self._closing.is_set():

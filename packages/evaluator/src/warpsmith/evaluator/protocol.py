@@ -48,6 +48,11 @@ class Kind(IntEnum):
     LAUNCH = 65
     DONE = 66
     REPLAY = 67
+    KERNEL = 68
+    RING = 69
+    RINGED = 70
+    ROUND = 71
+    ROUNDED = 72
     # judge and compile worker
     COMPILE = 80
     COMPILED = 81

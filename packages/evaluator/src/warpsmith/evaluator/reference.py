@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, wire
+from warpsmith.evaluator import arenas, wire
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import FLOATING, TensorSlot, check_slot, pack
@@ -17,7 +17,12 @@ from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sizes import MOST, is_size
 
 if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
     from warpsmith.evaluator.trials import Learned
+
+
+MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
+"""Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
 
 
 class ReferenceFailedError(Exception):
@@ -73,6 +78,9 @@ class ReferenceSession:
 
     def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
         config = machine.config
+        self.memory = machine.memory
+        self._lease = machine.lease
+        self._most_exact = MOST_EXACT_BYTES[config.device]
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
@@ -80,15 +88,17 @@ class ReferenceSession:
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.learned: Learned | None = None
-        self._inputs_buffer: _native.Buffer | None = None
-        self._answers: tuple[list[Any], _native.Buffer] | None = None
+        self._inputs_buffer: Shared | None = None
+        self._answers: tuple[list[Any], Shared] | None = None
         self._load(source)
 
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
         """Send one step and return its answer."""
-        deadline = time.monotonic() + self._timeout_s
-        self.worker.send(kind, fields, fds or [], self._timeout_s)
-        message = self.worker.receive(deadline - time.monotonic())
+        with self._lease.shared():
+            deadline = time.monotonic() + self._timeout_s
+            self.memory.settle()
+            self.worker.send(kind, fields, fds or [], self._timeout_s)
+            message = self.worker.receive(deadline - time.monotonic())
         if message.kind is Kind.FAILED:
             raise ReferenceFailedError(message.fields)
         if message.kind is not answer:
@@ -106,13 +116,13 @@ class ReferenceSession:
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)
-        self.state_buffer = _native.Buffer.create("reference-state", self.state.size, writable_by_peer=True)
+        self.state_buffer = self.memory.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
-        self._pristine = bytes(memoryview(self.state_buffer))
+        self._pristine = arenas.content(self.state_buffer).clone()
 
     def _placed(self, tree: wire.Value) -> Placed:
         for slot in wire.slots(tree):
-            if slot.dtype == "bfloat16":
+            if slot.dtype == "bfloat16" and self.memory.device.type == "cpu":
                 raise BadProblemError(
                     "The problem uses bfloat16, which the cpu device cannot judge: the interpreter gets it wrong.",
                     "Use float32 or float16 in the problem, or evaluate on a GPU.",
@@ -122,7 +132,7 @@ class ReferenceSession:
         except LayoutError as error:
             raise BadProblemError(error.message, error.remedy) from error
 
-    def _fill(self, arena: str, placed: Placed, buffer: _native.Buffer, *, fresh: bool) -> None:
+    def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
         fields = {"arena": arena, "bytes": placed.size}
         fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
@@ -143,7 +153,7 @@ class ReferenceSession:
 
     def reset_state(self) -> None:
         """Put parameters and buffers back to what construction gave them."""
-        memoryview(self.state_buffer)[:] = self._pristine
+        arenas.content(self.state_buffer).copy_(self._pristine)
 
     def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
         """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
@@ -153,12 +163,12 @@ class ReferenceSession:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
         fresh = self._inputs_buffer is None or placed != self.inputs
         if self._inputs_buffer is None or fresh:
-            self._inputs_buffer = _native.Buffer.create("reference-inputs", placed.size, writable_by_peer=True)
+            self._inputs_buffer = self.memory.create("reference-inputs", placed.size, writable_by_peer=True)
         self.inputs = placed
         self._fill("inputs", placed, self._inputs_buffer, fresh=fresh)
 
     @property
-    def inputs_buffer(self) -> _native.Buffer:
+    def inputs_buffer(self) -> "Shared":
         if self._inputs_buffer is None:
             raise RuntimeError("make_inputs comes first")
         return self._inputs_buffer
@@ -169,6 +179,7 @@ class ReferenceSession:
 
     def answer(self, seed: int, *, exact: bool = True) -> Answer:
         """Let the problem compute its answer to the input arena's content, and return private copies of it."""
+        exact = exact and self.inputs.size <= self._most_exact
         fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact}, Kind.ANSWERED).fields
         tree = wire.Fields(fields.value("answer"))
         slots = list(wire.slots(fields.value("answer")))
@@ -185,7 +196,7 @@ class ReferenceSession:
         placed = self._placed(wanted)
         fresh = self._answers is None or self._answers[0] != placed.tree
         if self._answers is None or fresh:
-            buffer = _native.Buffer.create("reference-answers", placed.size, writable_by_peer=True)
+            buffer = self.memory.create("reference-answers", placed.size, writable_by_peer=True)
             self._answers = (placed.tree, buffer)  # type: ignore[assignment]
         tree, buffer = self._answers  # type: ignore[misc]
         self._ask(
@@ -195,6 +206,14 @@ class ReferenceSession:
             Expected(arenas.view(buffer, one).clone(), None if wide is None else arenas.view(buffer, wide).clone())
             for one, wide in tree
         ]
+
+    def ring(self, fds: list[int]) -> None:
+        """Let the worker time its forward on these input sets, of the arena's form; an empty list ends that."""
+        self._ask(Kind.RING, {"inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
+
+    def round(self, fields: dict[str, Any]) -> wire.Fields:
+        """Let the worker walk its ring; the fields are those of `rounds.Rounds.round`."""
+        return self._ask(Kind.ROUND, fields, Kind.ROUNDED).fields
 
     def reduction(self, answer: Answer) -> float:
         """Return an estimate of how many input elements meet in one output element."""

@@ -5,9 +5,10 @@ its own evaluations.
 """
 
 import copy
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
@@ -15,9 +16,14 @@ from torch import nn
 from warpsmith.evaluator import _native, arenas, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
+from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.rounds import Call, Rounds
 from warpsmith.evaluator.sizes import InputSizes
-from warpsmith.evaluator.worker import Memory, execute, failure, seed_generator
+from warpsmith.evaluator.worker import Memory, execute, failure
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
 
 MODULE_NAME: Final = "problem"
 
@@ -31,19 +37,24 @@ def prepare() -> None:
 class Reference:
     """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
 
-    def __init__(self, source: str, path: Path, seed: int) -> None:
-        self.memory = Memory()
-        self.namespace = execute(source, path, MODULE_NAME)
-        self.sizes = InputSizes(source, self.namespace, path)
-        seed_generator(seed)
-        maker = self.namespace.get("get_init_inputs", list)
-        self.init = list(maker())
-        seed_generator(seed)
-        self.model: nn.Module = self._construct()
+    def __init__(self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory) -> None:
+        self.kind = kind
+        self.memory = Memory(kind)
+        # What a problem makes without naming a device is made where it is judged: on the host a large input takes
+        # most of an evaluation.
+        with kind.placing():
+            self.namespace = execute(source, path, MODULE_NAME)
+            self.sizes = InputSizes(source, self.namespace, path)
+            kind.seed(seed)
+            maker = self.namespace.get("get_init_inputs", list)
+            self.init = list(maker())
+            kind.seed(seed)
+            self.model: nn.Module = self._construct().to(kind.device)
         self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self.rounds: Rounds | None = None
 
     def _construct(self) -> nn.Module:
         # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
@@ -69,7 +80,7 @@ class Reference:
             "sizes": self.sizes.values,
         }
 
-    def fill_state(self, fields: wire.Fields, arena: _native.Buffer) -> None:
+    def fill_state(self, fields: wire.Fields, arena: "Shared") -> None:
         """Copy the state into the judge's arena and let it live there: the judge may change it."""
         found: list[torch.Tensor] = []
         arenas.describe(self.init, found)
@@ -88,34 +99,37 @@ class Reference:
     def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
         """Make an input set, of other sizes where some are given, and return its slots; `fill_inputs` hands it over."""
         get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
-        seed_generator(seed)
-        inputs = get_inputs()
+        self.kind.seed(seed)
+        with self.kind.placing():
+            inputs = get_inputs()
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
         self.made = []
         return arenas.describe(list(inputs), self.made, keep_strides=True)
 
-    def fill_inputs(self, tree: wire.Value, arena: _native.Buffer) -> None:
+    def fill_inputs(self, tree: wire.Value, arena: "Shared") -> None:
         """Copy the inputs made last into the judge's arena."""
         for slot, tensor in zip(wire.slots(tree), self.made, strict=True):
             arenas.view(arena, slot).copy_(tensor)
         self.inputs_tree, self.made = tree, []
+        self.kind.release()
 
-    def run(self, arena: _native.Buffer, seed: int, exact: bool) -> dict[str, Any]:
+    def run(self, arena: "Shared", seed: int, exact: bool) -> dict[str, Any]:
         """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
         answer, tensors = self._answer(self.model, arena, seed, lambda tensor: tensor)
         wide = self._exact(arena, seed, answer) if exact else None
+        self.kind.release()
         nothing: list[torch.Tensor | None] = [None] * len(tensors)
         self.answers = list(zip(tensors, wide or nothing, strict=True))
         return {"answer": answer, "exact": [_usable(tensor, other) for tensor, other in self.answers]}
 
     def _answer(
-        self, model: nn.Module, arena: _native.Buffer, seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
+        self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
     ) -> tuple[wire.Value, list[torch.Tensor]]:
         self._restore_buffers(model, cast)
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
-        seed_generator(seed)
+        self.kind.seed(seed)
         output = model(*inputs)
         found: list[torch.Tensor] = []
         tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
@@ -125,7 +139,7 @@ class Reference:
         for name, buffer in model.named_buffers():
             buffer.copy_(cast(self.initial_buffers[name]))
 
-    def _exact(self, arena: _native.Buffer, seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
+    def _exact(self, arena: "Shared", seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
         """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
         try:
             _, wide = self._answer(copy.deepcopy(self.model).double(), arena, seed, _widen)
@@ -133,12 +147,44 @@ class Reference:
             return None
         return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
 
-    def fill_answers(self, slots: list[Any], arena: _native.Buffer) -> None:
+    def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
         """Copy each answer, and its fp64 form where the judge made room for one, into the judge's arena."""
         for (tensor, wide), (slot, wide_slot) in zip(self.answers, slots, strict=True):
             arenas.view(arena, slot).copy_(tensor)
             if wide_slot is not None and wide is not None:
                 arenas.view(arena, wide_slot).copy_(wide)
+        self.answers = []
+        self.kind.settle()
+        self.kind.release()
+
+    def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
+        """Return a call of the model on each input set of a ring."""
+        size = fields.integer("inputs_bytes")
+        arenas_of_ring = [self.kind.map(fd, size, writable=False) for fd in fds]
+        for fd in fds:
+            os.close(fd)
+        return [_ModelCall(self, arena) for arena in arenas_of_ring]
+
+
+class _ModelCall(Call):
+    """The problem's own forward on one input set, as it is timed."""
+
+    def __init__(self, reference: Reference, arena: "Shared") -> None:
+        self._reference = reference
+        # Timed on copies, since a problem may write to its inputs.
+        self._inputs = arenas.materialise(reference.inputs_tree, lambda slot: arenas.view(arena, slot).clone())
+        self._arena = arena
+        self._output: Any = None
+
+    def reset(self) -> None:
+        self._output = None
+        self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
+
+    def run(self) -> None:
+        self._output = self._reference.model(*self._inputs)
+
+    def deliver(self) -> None:
+        """Nothing: the reference's output is judged by nobody here."""
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
@@ -166,7 +212,7 @@ def _as_tuples(tree: Any) -> Any:
             return tree
 
 
-def serve(channel: _native.Channel, scratch: Path) -> None:
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
@@ -175,7 +221,7 @@ def serve(channel: _native.Channel, scratch: Path) -> None:
             message = protocol.receive(channel)
             try:
                 if message.kind is Kind.LOAD:
-                    reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"))
+                    reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"), kind)
                     protocol.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
@@ -191,10 +237,12 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.FILL if fields.text("arena") == "state":
             arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_state(fields, arena)
+            reference.kind.settle()
             protocol.send(channel, Kind.FILLED, {})
         case Kind.FILL:
             arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_inputs(fields.value("inputs"), arena)
+            reference.kind.settle()
             protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
             tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
@@ -206,5 +254,12 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
             protocol.send(channel, Kind.COLLECTED, {})
+        case Kind.RING if isinstance(reference.kind, DeviceMemory):
+            # An empty ring ends the timing, and lets go of its memory.
+            reference.rounds = Rounds(reference.kind, reference.ring(fields, message.fds)) if message.fds else None
+            reference.kind.release()
+            protocol.send(channel, Kind.RINGED, {})
+        case Kind.ROUND if reference.rounds is not None:
+            protocol.send(channel, Kind.ROUNDED, reference.rounds.round(fields))
         case _:
             raise WireError(f"A reference worker has no answer to {message.kind.name}.")

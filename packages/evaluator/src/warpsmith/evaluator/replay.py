@@ -1,20 +1,31 @@
 """Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
 from warpsmith.evaluator import arenas, compiling, wire
-from warpsmith.evaluator._native import Buffer
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
 from warpsmith.evaluator.garbage import Garbage
-from warpsmith.evaluator.layout import ALIGNMENT, ITEM_BYTES, contiguous
+from warpsmith.evaluator.kernels import Binary, LoadedKernel
+from warpsmith.evaluator.layout import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
+from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.rounds import Call
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
 
 MAX_FRESH_BYTES: Final = 4 << 30
+MAX_DEVICE_BYTES: Final = 64 << 30
+POISON: Final = 0xFF
+"""The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
 
 class Replay:
@@ -26,7 +37,7 @@ class Replay:
         buffers: the arenas `inputs` and `state`, read-only.
     """
 
-    def __init__(self, source: str, folder: Path, buffers: dict[str, Buffer]) -> None:
+    def __init__(self, source: str, folder: Path, buffers: "dict[str, Shared]") -> None:
         self._kernels = compiling.execute_kernels(extract(source), folder)
         self._buffers = buffers
         self._fresh: dict[int, torch.Tensor] = {}
@@ -108,16 +119,21 @@ class Replay:
             case _:
                 raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
 
-    def deliver(self, outputs: list[Any], tree: wire.Value, arena: Buffer) -> None:
+    def deliver(self, outputs: list[Any], tree: wire.Value, arena: "Shared") -> None:
         """Copy the described outputs to the judge's buffer; WireError where their form is not the expected one."""
-        slots = list(wire.slots(tree))
-        tensors = [self.tensor(output) for output in outputs]
-        if len(slots) != len(tensors):
-            raise WireError(f"The trace has {len(tensors)} outputs; {len(slots)} were expected.")
-        for slot, tensor in zip(slots, tensors, strict=True):
-            if not arenas.slot_of(tensor).same_kind(slot):
-                raise WireError(f"An output of the trace is {arenas.slot_of(tensor)}; {slot} was expected.")
+        for slot, tensor in _paired(tree, [self.tensor(output) for output in outputs]):
             arenas.view(arena, slot).copy_(tensor)
+
+
+def _paired(tree: wire.Value, tensors: list[torch.Tensor]) -> list[tuple[TensorSlot, torch.Tensor]]:
+    """Return each expected slot with its tensor; WireError where the form is not the expected one."""
+    slots = list(wire.slots(tree))
+    if len(slots) != len(tensors):
+        raise WireError(f"The trace has {len(tensors)} outputs; {len(slots)} were expected.")
+    for slot, tensor in zip(slots, tensors, strict=True):
+        if not arenas.slot_of(tensor).same_kind(slot):
+            raise WireError(f"An output of the trace is {arenas.slot_of(tensor)}; {slot} was expected.")
+    return list(zip(slots, tensors, strict=True))
 
 
 def _aligned(size: int) -> torch.Tensor:
@@ -125,3 +141,164 @@ def _aligned(size: int) -> torch.Tensor:
     room = np.empty(size + ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return torch.from_numpy(room[start : start + size])
+
+
+class DeviceReplay:
+    """A trace on a GPU: one sequence of fills, copies and launches for each set of inputs and answers.
+
+    Memory that the trace allocates is allocated once and shared by all calls, which run one after the other.
+
+    Args:
+        memory: the device.
+        state: the arena of parameters and buffers.
+        events: the trace; every launch in it has its machine code in `binaries`, in order.
+        binaries: the code of each launch.
+
+    Raises:
+        WireError: an event is none, or it needs more memory than a replay may take.
+        NativeError: the driver refuses the code.
+    """
+
+    def __init__(self, memory: DeviceMemory, state: "Shared", events: list[Any], binaries: list[Binary]) -> None:
+        self._memory = memory
+        self._state = state
+        self._fresh: dict[int, torch.Tensor] = {}
+        self._constants: dict[int, torch.Tensor] = {}
+        self._left = MAX_DEVICE_BYTES
+        self._outputs: list[Any] = []
+        self._answer: wire.Value = None
+        loaded: dict[bytes, LoadedKernel] = {}
+        kernels = [loaded.get(one.cubin) or self._load(loaded, one) for one in binaries]
+        self._events = list(self._with_kernels(events, iter(kernels)))
+
+    def _load(self, loaded: dict[bytes, Any], binary: Binary) -> LoadedKernel:
+        kernel = loaded[binary.cubin] = LoadedKernel(self._memory, binary)
+        return kernel
+
+    def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
+        """Allocate what the trace allocates; yield the events that do something, launches with their kernel."""
+        for event in events:
+            match event:
+                case ["alloc", int(number), int(size)]:
+                    self._fresh[number] = self._allocated(size)
+                case ["const", int(number), bytes(content)]:
+                    self._fresh[number] = self._allocated(max(len(content), 1))
+                    self._constants[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8).to(
+                        self._memory.device
+                    )
+                case ["launch", str(), list(grid), dict(arguments), dict()]:
+                    yield ["launch", next(kernels), grid, arguments]
+                case ["fill" | "copy", *_]:
+                    yield event
+                case _:
+                    raise WireError(f"{str(event)[:80]} is no event of a trace.")
+
+    def _allocated(self, size: int) -> torch.Tensor:
+        if not 0 <= size <= self._left:
+            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
+        self._left -= size
+        return torch.empty(max(size, 1), dtype=torch.uint8, device=self._memory.device)
+
+    def expect(self, outputs: list[Any], answer: wire.Value) -> None:
+        """Say which tensors of the trace are the answer."""
+        self._outputs, self._answer = outputs, answer
+
+    def call(self, inputs: "Shared", answers: "Shared") -> "ReplayedCall":
+        """Return the trace on one set of inputs."""
+        place = _Place(self._fresh, {"inputs": inputs, "state": self._state})
+        return ReplayedCall(
+            steps=[self._step(place, event) for event in self._events],
+            fresh=[(number, memory) for number, memory in self._fresh.items() if number not in self._constants],
+            constants=[(self._fresh[number], content) for number, content in self._constants.items()],
+            outputs=_paired(self._answer, [place.tensor(output) for output in self._outputs]),
+            answers=answers,
+        )
+
+    def _step(self, place: "_Place", event: list[Any]) -> Callable[[], Any]:
+        match event:
+            case ["fill", target, value]:
+                return partial(place.tensor(target).fill_, value)
+            case ["copy", to, origin]:
+                return partial(place.tensor(to).copy_, place.tensor(origin))
+            case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
+                values = {name: place.argument(value) for name, value in arguments.items()}
+                return self._launch(kernel, [int(size) for size in grid], values)
+            case _:
+                raise WireError(f"{str(event)[:80]} is no event of a trace.")
+
+    def _launch(self, kernel: LoadedKernel, grid: list[int], values: dict[str, Any]) -> Callable[[], Any]:
+        if not all(size > 0 for size in grid):
+            return lambda: None
+        launch, scratch = kernel.prepared(grid, values)
+
+        def step(_kept: Any = (scratch, values)) -> None:
+            launch.launch(torch.cuda.current_stream().cuda_stream)
+
+        return step
+
+    def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
+        """Return a call on each set of a ring: the descriptors are those of all inputs, then of all answers."""
+        half = len(fds) // 2
+        inputs = [self._memory.map(fd, fields.integer("inputs_bytes"), writable=False) for fd in fds[:half]]
+        answers = [self._memory.map(fd, fields.integer("answers_bytes"), writable=True) for fd in fds[half:]]
+        for fd in fds:
+            os.close(fd)
+        return [self.call(one, other) for one, other in zip(inputs, answers, strict=True)]
+
+
+class _Place:
+    """Where the tensors of a trace lie in one call."""
+
+    def __init__(self, fresh: dict[int, torch.Tensor], buffers: "dict[str, Shared]") -> None:
+        self._fresh = fresh
+        self._flat = {name: arenas.content(buffer) for name, buffer in buffers.items()}
+
+    def tensor(self, described: Any) -> torch.Tensor:
+        """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
+        match described:
+            case ["tensor", str(memory), int(start), str(dtype), list(shape), list(stride), int(offset)]:
+                flat = self._fresh[start] if memory == "fresh" else self._flat[memory][start:]
+                size = ITEM_BYTES[dtype]
+                base = flat[: flat.numel() // size * size].view(arenas.TORCH_DTYPES[dtype])
+                return base.as_strided(shape, stride, base.storage_offset() + offset)
+            case _:
+                raise WireError(f"{str(described)[:80]} is no tensor of a trace.")
+
+    def argument(self, described: Any) -> Any:
+        """Return a launch argument; what only decides how a kernel is compiled is None here."""
+        match described:
+            case ["tensor", *_]:
+                return self.tensor(described)
+            case ["value", value]:
+                return value
+            case ["tuple", list(items)]:
+                return tuple(self.argument(item) for item in items)
+            case ["dtype" | "kernel", str()]:
+                return None
+            case _:
+                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+
+
+@dataclass
+class ReplayedCall(Call):
+    """One call of a trace: what it does, the memory that it starts from, and where its answer goes."""
+
+    steps: list[Callable[[], Any]]
+    fresh: list[tuple[int, torch.Tensor]]
+    constants: list[tuple[torch.Tensor, torch.Tensor]]
+    outputs: list[tuple[TensorSlot, torch.Tensor]]
+    answers: "Shared"
+
+    def reset(self) -> None:
+        for _, memory in self.fresh:
+            memory.fill_(POISON)
+        for memory, content in self.constants:
+            memory.copy_(content)
+
+    def run(self) -> None:
+        for step in self.steps:
+            step()
+
+    def deliver(self) -> None:
+        for slot, tensor in self.outputs:
+            arenas.view(self.answers, slot).copy_(tensor)

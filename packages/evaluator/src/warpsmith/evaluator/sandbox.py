@@ -1,5 +1,6 @@
 """What each role of worker may see and use: the policy that the compiled extension enforces."""
 
+import os
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from warpsmith.evaluator.config import EvaluatorConfig
 
 Role = Literal["reference", "candidate", "compile"]
 
+NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
+NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
+"""What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 SINGLE_THREADED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -24,8 +28,8 @@ LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 # The default of today, said aloud: Triton 3.9 warns that it will change. Nobody debugs what is compiled here.
 TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_DISABLE_LINE_INFO": "1"}
 
+INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 OF_ROLE: Final[dict[Role, dict[str, str]]] = {
-    "candidate": {"TRITON_INTERPRET": "1"},
     # ptxas lives for milliseconds and spends them on page faults: its heap takes huge pages where the kernel has some.
     "compile": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
 }
@@ -43,14 +47,16 @@ def policy_for(
         ptxas: the assembler of the installed Triton.
         libraries: what `library_paths` returned.
     """
+    on_gpu = config.device == "cuda" and role != "compile"
     return Policy(
-        binds=[Bind(str(path), str(path)) for path in libraries],
+        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(config.gpu) if on_gpu else []),
         exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}),
+        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config),
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
-        address_space_bytes=config.memory_bytes + ADDRESS_SPACE_BYTES,
+        # CUDA reserves an address space of its own, larger than any bound that would mean something.
+        address_space_bytes=0 if on_gpu else config.memory_bytes + ADDRESS_SPACE_BYTES,
         processes=config.processes,
         cpu_seconds=_cpu_seconds(role, config),
         strongest_tier=config.strongest_isolation,
@@ -64,10 +70,29 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     return int(deadlines[role]) + 60
 
 
-def library_paths() -> list[Path]:
+def _of_device(role: Role, config: EvaluatorConfig) -> dict[str, str]:
+    if config.device == "cpu":
+        return INTERPRETER if role == "candidate" else {}
+    return gpu_environment(config.gpu)
+
+
+def gpu_environment(gpu: int) -> dict[str, str]:
+    """Return the environment under which a process sees one GPU, its kernels loaded when they are first launched."""
+    named = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return named | {"CUDA_VISIBLE_DEVICES": str(gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MODULE_LOADING": "LAZY"}
+
+
+def _device_binds(gpu: int) -> list[Bind]:
+    """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
+    nodes = [path for path in (*NVIDIA_DEVICES, f"/dev/nvidia{gpu}") if Path(path).exists()]
+    return [*(Bind(path, path, True) for path in nodes), Bind("/sys", "/sys")]
+
+
+def library_paths(device: str = "cpu") -> list[Path]:
     """Return the host paths that Python and the system's libraries lie under: each once, none inside another."""
     prefixes = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))]
-    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes))]
+    of_driver = [*NVIDIA_LIBRARIES, *os.environ.get("LD_LIBRARY_PATH", "").split(":")] if device == "cuda" else []
+    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes), *filter(None, of_driver))]
     kept: list[Path] = []
     for path in sorted({path for path in wanted if path.exists() or path.is_symlink()}):
         if not any(path.is_relative_to(other) for other in kept if not other.is_symlink()):

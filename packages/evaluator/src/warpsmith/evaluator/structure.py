@@ -32,7 +32,7 @@ class Structure:
         if self.zeros is not None and self.zeros.shape == tensor.shape:
             tensor.copy_(torch.where(self.zeros, torch.zeros_like(tensor), tensor))
         if self.symmetric and tensor.shape[-1] == tensor.shape[-2]:
-            lower = torch.ones(tensor.shape[-2:], dtype=torch.bool).tril()
+            lower = torch.ones(tensor.shape[-2:], dtype=torch.bool, device=tensor.device).tril()
             tensor.copy_(torch.where(lower, tensor, tensor.mT))
 
 

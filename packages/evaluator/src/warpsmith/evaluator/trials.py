@@ -87,9 +87,9 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     if session.learned is None:
         rng = random.Random(session.init_seed)
         session.make_inputs(rng.getrandbits(48))
-        placed, first = session.inputs, bytearray(memoryview(session.inputs_buffer))
+        placed, first = session.inputs, arenas.content(session.inputs_buffer).clone()
         session.make_inputs(rng.getrandbits(48))
-        second = bytearray(memoryview(session.inputs_buffer))
+        second = arenas.content(session.inputs_buffer).clone()
         steady = session.inputs == placed
         constant = _unchanged(placed.slots, first, second) if steady else ()
         structures = dict(_structures(placed.slots, first, second)) if steady else {}
@@ -99,7 +99,7 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     return session.learned
 
 
-def _structures(slots: list[TensorSlot], *samples: bytearray) -> Iterator[tuple[int, Structure]]:
+def _structures(slots: list[TensorSlot], *samples: torch.Tensor) -> Iterator[tuple[int, Structure]]:
     for number, slot in enumerate(slots[:MAX_STRUCTURES]):
         if slot.numel:
             found = Structure.of([arenas.placed_in(sample, slot) for sample in samples])
@@ -107,9 +107,9 @@ def _structures(slots: list[TensorSlot], *samples: bytearray) -> Iterator[tuple[
                 yield number, found
 
 
-def _unchanged(slots: list[TensorSlot], first: bytearray, second: bytearray) -> tuple[int, ...]:
+def _unchanged(slots: list[TensorSlot], first: torch.Tensor, second: torch.Tensor) -> tuple[int, ...]:
     spans = ((number, slice(slot.offset, slot.offset + slot.nbytes)) for number, slot in enumerate(slots) if slot.numel)
-    return tuple(number for number, span in spans if first[span] == second[span])[:MAX_REDRAWN]
+    return tuple(number for number, span in spans if torch.equal(first[span], second[span]))[:MAX_REDRAWN]
 
 
 def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
@@ -139,7 +139,7 @@ def _beside_their_like(trials: list[Trial]) -> list[Trial]:
 
 
 def prepare(
-    session: ReferenceSession, learned: Learned, trial: Trial, previous: bytes | None, rng: random.Random
+    session: ReferenceSession, learned: Learned, trial: Trial, previous: torch.Tensor | None, rng: random.Random
 ) -> tuple[Trial, Answer]:
     """Write one trial's inputs (and parameters) to the session's arenas and let the reference answer.
 
@@ -208,16 +208,18 @@ def _attempts(content: Content) -> tuple[Content, ...]:
 
 
 def _apply(
-    session: ReferenceSession, learned: Learned, content: Content, previous: bytes | None, rng: random.Random
+    session: ReferenceSession, learned: Learned, content: Content, previous: torch.Tensor | None, rng: random.Random
 ) -> bool:
     """Change the fresh inputs in the arena as `content` asks; False where that is impossible."""
     slots = session.floating_inputs()
     if content == "fresh":
         return True
-    if not slots or (content == "near" and (previous is None or len(previous) != session.inputs.size)):
+    if not slots:
         return False
     if content == "near":
-        _keep_most(session, learned, previous or b"", rng)
+        if previous is None or previous.numel() != session.inputs.size:
+            return False
+        _keep_most(session, learned, previous, rng)
         return True
     for number, slot in slots.items():
         tensor = arenas.view(session.inputs_buffer, slot)
@@ -227,16 +229,17 @@ def _apply(
     return True
 
 
-def _keep_most(session: ReferenceSession, learned: Learned, previous: bytes, rng: random.Random) -> None:
+def _keep_most(session: ReferenceSession, learned: Learned, previous: torch.Tensor, rng: random.Random) -> None:
     """Put back the previous content except for one random run of elements in each floating input."""
     buffer = session.inputs_buffer
-    fresh = bytearray(memoryview(buffer))
-    memoryview(buffer)[:] = previous
+    whole = arenas.content(buffer)
+    fresh = whole.clone()
+    whole.copy_(previous)
     for number, slot in session.floating_inputs().items():
         length = max(slot.numel // PART, 1)
         start = rng.randrange(slot.numel - length + 1)
         if learned.structure(number).symmetric:
-            drawn = torch.zeros(slot.numel, dtype=torch.bool)
+            drawn = torch.zeros(slot.numel, dtype=torch.bool, device=whole.device)
             drawn[start : start + length] = True
             drawn = drawn.as_strided(slot.shape, slot.stride)
             tensor = arenas.view(buffer, slot)
@@ -244,7 +247,7 @@ def _keep_most(session: ReferenceSession, learned: Learned, previous: bytes, rng
             continue
         item = slot.nbytes // slot.numel
         span = slice(slot.offset + start * item, slot.offset + (start + length) * item)
-        memoryview(buffer)[span] = fresh[span]
+        whole[span] = fresh[span]
 
 
 def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: random.Random) -> Answer | None:
@@ -252,11 +255,12 @@ def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: rando
 
     Where it bears none, they are what they were before.
     """
-    generator = torch.Generator().manual_seed(rng.getrandbits(48))
+    generator = session.memory.generator(rng.getrandbits(48))
     made = session.inputs.slots
     numbers = [number for number in learned.constant_inputs if number < len(made) and made[number].numel]
     buffer = session.inputs_buffer
-    before = bytes(memoryview(buffer))
+    whole = arenas.content(buffer)
+    before = whole.clone()
 
     def redraw(number: int) -> bool:
         tensor = arenas.view(buffer, made[number])
@@ -270,21 +274,22 @@ def _with_redrawn_inputs(session: ReferenceSession, learned: Learned, rng: rando
     answer = bearable_answer(session, rng)
     if answer is not None:
         return answer
-    memoryview(buffer)[:] = before
+    whole.copy_(before)
     for number in changed if len(changed) > 1 else []:
-        kept = bytes(memoryview(buffer))
+        kept = whole.clone()
         redraw(number)
         found = bearable_answer(session, rng)
         if found is None:
-            memoryview(buffer)[:] = kept
+            whole.copy_(kept)
         answer = found or answer
     return answer
 
 
 def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | None:
     """Change parameters and buffers, or only one of both where the problem does not bear more, or neither."""
-    before = bytes(memoryview(session.state_buffer))
-    generator = torch.Generator().manual_seed(rng.getrandbits(48))
+    state = arenas.content(session.state_buffer)
+    before = state.clone()
+    generator = session.memory.generator(rng.getrandbits(48))
     parameters = [slot for slot in session.parameters.values() if slot.dtype.startswith("float") and slot.numel]
     buffers = list(session.varied_buffers.values())
     for chosen, others in [(parameters, buffers), (parameters, []), ([], buffers)][: 3 if buffers else 1]:
@@ -295,5 +300,5 @@ def _with_new_state(session: ReferenceSession, rng: random.Random) -> Answer | N
         answer = bearable_answer(session, rng)
         if answer is not None:
             return answer
-        memoryview(session.state_buffer)[:] = before
+        state.copy_(before)
     return None

@@ -3,13 +3,18 @@
 Every function here changes a tensor in place, on the judge's memory.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 
 FLIPPED: Final = 0.25
 LARGEST_RANGE: Final = 1 << 22
 """The widest range of integers from which values are drawn without repetition."""
+
+
+def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
+    """Return the arguments of a random function of torch that let `generator` draw, where it lives."""
+    return {"generator": generator, "device": generator.device}
 
 
 def stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
@@ -19,7 +24,7 @@ def stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
     """
     wide = tensor.double()
     spread = centred and tensor.numel() > 1 and bool((wide != wide.flatten()[0]).any())
-    middle = wide.mean() if spread else torch.zeros((), dtype=torch.float64)
+    middle = wide.mean() if spread else torch.zeros((), dtype=torch.float64, device=tensor.device)
     tensor.copy_((wide - middle) * factor)
 
 
@@ -27,7 +32,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator) -> None:
     """Add noise of half the tensor's own spread, or of 0.1 where all its elements are equal."""
     wide = tensor.double()
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
-    noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+    noise = torch.randn(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
     tensor.copy_(wide + noise * (0.5 * spread if spread > 0 else 0.1))
 
 
@@ -42,7 +47,7 @@ def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
     if bool((wide < 0).any()) or not bool(wide.any()):
         perturb(tensor, generator)
         return
-    factor = torch.exp2(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1)
+    factor = torch.exp2(torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator)) * 2 - 1)
     tensor.copy_(wide * factor)
 
 
@@ -74,11 +79,11 @@ def _vary_table(tensor: torch.Tensor, generator: torch.Generator) -> None:
     if not bool(torch.isfinite(wide).all()) or bool((wide == peak).all()):
         vary(tensor, generator)
     elif bool(((wide == 0) | (wide == peak)).all()):
-        dropped = torch.zeros(tensor.shape, dtype=torch.bool)
+        dropped = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
         _flip(dropped, generator)
         tensor.copy_(wide.masked_fill(dropped, 0))
     else:
-        factor = torch.exp2(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1)
+        factor = torch.exp2(torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator)) * 2 - 1)
         tensor.copy_(_sorted_like(wide, wide * factor))
 
 
@@ -91,8 +96,8 @@ def _sorted_like(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 
 def _flip(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    flips = torch.rand(tensor.numel(), generator=generator) < FLIPPED
-    flips[torch.randint(tensor.numel(), (1,), generator=generator)] = True
+    flips = torch.rand(tensor.numel(), **_drawn_by(generator)) < FLIPPED
+    flips[torch.randint(tensor.numel(), (1,), **_drawn_by(generator))] = True
     tensor.logical_xor_(flips.reshape(tensor.shape))
 
 
@@ -105,17 +110,17 @@ def _redrawn(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     in_order = values.sort().values
     distinct = bool((in_order[1:] != in_order[:-1]).all())
     if distinct and not ordered:
-        return values[torch.randperm(values.numel(), generator=generator)]
+        return values[torch.randperm(values.numel(), **_drawn_by(generator))]
     if not ordered:
-        return torch.randint(low, high + 1, values.shape, generator=generator)
+        return torch.randint(low, high + 1, values.shape, **_drawn_by(generator))
     inner = _between(low, high, values.numel() - 2, distinct, generator)
     return torch.cat([values[:1], inner, values[-1:]])
 
 
 def _between(low: int, high: int, count: int, distinct: bool, generator: torch.Generator) -> torch.Tensor:
     if not distinct or high - low > LARGEST_RANGE:
-        return torch.randint(low, high + 1, (count,), generator=generator).sort().values
-    return (torch.randperm(high - low - 1, generator=generator)[:count] + low + 1).sort().values
+        return torch.randint(low, high + 1, (count,), **_drawn_by(generator)).sort().values
+    return (torch.randperm(high - low - 1, **_drawn_by(generator))[:count] + low + 1).sort().values
 
 
 def _other_constant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -123,4 +128,4 @@ def _other_constant(values: torch.Tensor, generator: torch.Generator) -> torch.T
     constant = int(values[0])
     if constant < 0:
         return values
-    return torch.randint(1 if constant > 1 else 0, max(constant, 1) + 1, values.shape, generator=generator)
+    return torch.randint(1 if constant > 1 else 0, max(constant, 1) + 1, values.shape, **_drawn_by(generator))

@@ -38,6 +38,9 @@ Flag = Literal[
     "sample_shapes_only",
     "unmatched_parameters",
     "tf32_dot",
+    "wrong_when_timed",
+    "impossible_time",
+    "clocks_disagree",
     "retried",
 ]
 FLAGS: Final[tuple[str, ...]] = get_args(Flag)
@@ -64,7 +67,9 @@ class Verdict:
         speedup: reference time over candidate time; None where nothing is timed.
         runtime_ms: the candidate's time in milliseconds; None where nothing is timed.
         reference_ms: the reference's time in milliseconds; None where nothing is timed.
-        timing_tier: how far the time can be trusted; `none` where nothing is timed.
+        timing_tier: how the time was taken: `two_clocks` (the median of the worker's events, supported by the judge's
+            clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
+            captured), or `none` where nothing is timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
         flags: what was noticed, from FLAGS.
         error_category: one of ERROR_CATEGORIES, or None.

@@ -4,21 +4,26 @@ import os
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from warpsmith.evaluator import _native, protocol
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.sandbox import Role
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
 
 TRACE_LINES: Final = 12
 MAX_MESSAGE: Final = 4000
 
 
-def run(child: _native.InChild, role: Role, scratch: Path | None, arch: int) -> NoReturn:
+def run(child: _native.InChild, role: Role, scratch: Path | None, config: EvaluatorConfig) -> NoReturn:
     """Serve `role` until the judge closes the channel or the process dies; never returns to the zygote's code."""
     code = 1
     try:
-        _serve(child, role, scratch or Path("/tmp"), arch)
+        _serve(child, role, scratch or Path("/tmp"), config)
         code = 0
     except _native.PeerClosed:
         code = 0
@@ -28,25 +33,26 @@ def run(child: _native.InChild, role: Role, scratch: Path | None, arch: int) -> 
         os._exit(code)
 
 
-def _serve(child: _native.InChild, role: Role, scratch: Path, arch: int) -> None:
+def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorConfig) -> None:
     tempfile.tempdir = str(scratch)
     os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
+    kind = memory_of(config.device if role != "compile" else "cpu")
     protocol.send(channel, Kind.READY, {"tier": child.tier})
     match role:
         case "reference":
             from warpsmith.evaluator import reference_worker
 
-            reference_worker.serve(channel, scratch)
+            reference_worker.serve(channel, scratch, kind)
         case "candidate":
             from warpsmith.evaluator import candidate_worker
 
-            candidate_worker.serve(channel, scratch)
+            candidate_worker.serve(channel, scratch, kind)
         case "compile":
             from warpsmith.evaluator import compile_worker
 
-            compile_worker.serve(channel, scratch, arch)
+            compile_worker.serve(channel, scratch, config.target_arch)
 
 
 def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, Any]:
@@ -87,13 +93,14 @@ def root_cause(error: BaseException) -> BaseException:
 class Memory:
     """The worker's mappings of the judge's arenas, by name. A new descriptor replaces the mapping of that name."""
 
-    def __init__(self) -> None:
-        self.buffers: dict[str, _native.Buffer] = {}
+    def __init__(self, kind: HostMemory | DeviceMemory | None = None) -> None:
+        self.kind = kind or HostMemory()
+        self.buffers: dict[str, Shared] = {}
 
-    def receive(self, name: str, size: int, fds: list[int], *, writable: bool) -> _native.Buffer:
+    def receive(self, name: str, size: int, fds: list[int], *, writable: bool) -> "Shared":
         """Map the first of `fds` under `name`; without a descriptor, return what is mapped there already."""
         if fds:
-            self.buffers[name] = _native.Buffer.map(fds[0], size, writable)
+            self.buffers[name] = self.kind.map(fds[0], size, writable=writable)
             os.close(fds.pop(0))
         return self.buffers[name]
 
@@ -102,16 +109,6 @@ class Memory:
             not buffer.writable and buffer.address <= address < buffer.address + buffer.size
             for buffer in self.buffers.values()
         )
-
-
-def seed_generator(seed: int) -> None:
-    """Seed torch's generator of this device.
-
-    `torch.manual_seed` seeds those of all others too, and writes a stack trace for each: half a millisecond a call.
-    """
-    import torch
-
-    torch.default_generator.manual_seed(seed)
 
 
 def execute(source: str, path: Path, module_name: str) -> dict[str, Any]:

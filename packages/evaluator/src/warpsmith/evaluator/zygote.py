@@ -22,7 +22,11 @@ from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
 from warpsmith.evaluator.sandbox import Role, library_paths, policy_for
 
 ZygoteKind = Literal["plain", "interpreting"]
-ROLES: Final[dict[ZygoteKind, tuple[Role, ...]]] = {"plain": ("reference", "compile"), "interpreting": ("candidate",)}
+ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
+    "cpu": {"plain": ("reference", "compile"), "interpreting": ("candidate",)},
+    "cuda": {"plain": ("reference", "compile", "candidate")},
+}
+"""Which zygote forks which workers, by device."""
 HUGE_PAGE_BYTES: Final = 2 << 20
 MADV_COLLAPSE: Final = 25
 
@@ -45,7 +49,7 @@ class Zygote:
     ptxas: Path
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
-    libraries: list[Path] = field(default_factory=library_paths)
+    libraries: list[Path]
     children: dict[int, _Child] = field(default_factory=dict)
     left: Backlog = field(default_factory=Backlog)
     remover: int = -1
@@ -103,6 +107,8 @@ class Zygote:
         protocol.send(self.channel, Kind.FORK_FAILED, {"number": number, "layer": layer, "message": str(error)})
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
+        if self.config.device == "cuda" and not _native.driver_untouched():
+            raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
         scratch = self._make_scratch()
         policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries)
         try:
@@ -111,7 +117,7 @@ class Zygote:
             self._clear(scratch)
             raise
         if isinstance(spawned, _native.InChild):
-            worker.run(spawned, role, scratch, self.config.target_arch)
+            worker.run(spawned, role, scratch, self.config)
         self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         poller.register(spawned.pidfd, select.POLLIN)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
@@ -233,7 +239,8 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None
         remove(root)
     protocol.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
-        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups).serve()
+        libraries = library_paths(config.device)
+        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups, libraries).serve()
     finally:
         if cgroups is not None:
             cgroups.close()
@@ -247,9 +254,10 @@ def find_ptxas(arch: int) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    fd, kind = int(arguments[0]), arguments[1]
-    if kind not in ROLES:
-        raise SystemExit(f"unknown kind of zygote: {kind}")
+    fd = int(arguments[0])
+    kind: ZygoteKind | None = next((known for known in ROLES["cpu"] if known == arguments[1]), None)
+    if kind is None:
+        raise SystemExit(f"unknown kind of zygote: {arguments[1]}")
     channel = _native.Channel(fd)
     config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
     root = Path(arguments[2])

@@ -1,0 +1,166 @@
+"""Compiled kernels on a GPU: loaded from a cubin and launched with packed arguments, without Triton's own launcher.
+
+Triton up to 3.8 builds a C program for each launch signature; here nothing is built, so that a worker need not execute
+anything. The form of the parameters is Triton's (`backends/nvidia/driver.py`): the arguments that are no constants, in
+order and flattened, then a pointer to global scratch memory and one to the profiler's.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native, wire
+from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.memory import DeviceMemory
+
+WARP: Final = 32
+_FORMATS: Final = {
+    "i1": "b",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u1": "B",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "fp16": "e",
+    "fp32": "f",
+    "f32": "f",
+    "fp64": "d",
+}
+
+
+class ArgumentError(EvaluatorError):
+    """A kernel was given an argument that it cannot take."""
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One kernel, compiled for one launch signature.
+
+    Attributes:
+        cubin: the machine code.
+        symbol: the kernel's name in it.
+        shared_bytes: shared memory of a block.
+        warps: warps of a block.
+        blocks: blocks of a cluster.
+        cooperative: whether all blocks must run at once.
+        scratch_bytes: global scratch memory of a block.
+        parameters: name and type of each parameter; types are nested lists where arguments are tuples.
+        defaults: values of the parameters that a launch may leave out.
+    """
+
+    cubin: bytes
+    symbol: str
+    shared_bytes: int
+    warps: int
+    blocks: int
+    cooperative: bool
+    scratch_bytes: int
+    parameters: list[Any]
+    defaults: dict[str, Any]
+
+    @staticmethod
+    def of(values: Any) -> "Binary":
+        """Read what `to_wire` wrote; WireError where it is something else."""
+        fields = wire.Fields(values)
+        cubin = fields.value("cubin")
+        return Binary(
+            cubin if isinstance(cubin, bytes) else b"",
+            fields.text("symbol"),
+            fields.integer("shared_bytes"),
+            fields.integer("warps"),
+            fields.integer("blocks"),
+            fields.flag("cooperative"),
+            fields.integer("scratch_bytes"),
+            fields.sequence("parameters"),
+            fields.mapping("defaults"),
+        )
+
+
+class LoadedKernel:
+    """A kernel in this process's context.
+
+    Raises:
+        NativeError: the driver refuses the code, or its need of shared memory.
+    """
+
+    def __init__(self, memory: DeviceMemory, binary: Binary) -> None:
+        self.binary = binary
+        self._memory = memory
+        self._kernel = _native.Kernel.load(memory.handle, binary.cubin, binary.symbol, binary.shared_bytes)
+
+    def prepared(self, grid: Sequence[int], values: dict[str, Any]) -> "tuple[_native.Launch, torch.Tensor | None]":
+        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long."""
+        x, y, z = (*grid, 1, 1)[:3]
+        binary = self.binary
+        scratch = None
+        if binary.scratch_bytes:
+            room = max(x * y * z, 1) * binary.blocks * binary.scratch_bytes
+            scratch = torch.empty(room, dtype=torch.uint8, device=self._memory.device)
+        parameters = [*_packed(binary.parameters, values), _pointer(scratch), _pointer(None)]
+        launch = self._kernel.prepare(
+            (x * binary.blocks, y, z), WARP * binary.warps, binary.blocks, binary.cooperative, parameters
+        )
+        return launch, scratch
+
+    def launch(self, grid: Sequence[int], values: dict[str, Any]) -> None:
+        """Launch on torch's current stream; a grid without programs launches nothing."""
+        if not all(size > 0 for size in grid):
+            return
+        launch, scratch = self.prepared(grid, values)
+        stream = torch.cuda.current_stream()
+        launch.launch(stream.cuda_stream)
+        if scratch is not None:
+            scratch.record_stream(stream)
+
+
+def _packed(parameters: list[Any], values: dict[str, Any]) -> Iterator[bytes]:
+    for name, kind in parameters:
+        yield from _flat(str(name), kind, values.get(str(name)))
+
+
+def _flat(name: str, kind: Any, value: Any) -> Iterator[bytes]:
+    if isinstance(kind, list):
+        for number, (part, item) in enumerate(zip(kind, value, strict=True)):
+            yield from _flat(f"{name}[{number}]", part, item)
+    elif kind != "constexpr":
+        yield _one(name, str(kind), value)
+
+
+def _one(name: str, kind: str, value: Any) -> bytes:
+    if kind.startswith("*"):
+        return _pointer(value, name)
+    if kind == "bf16":
+        return struct.pack("<f", value)[2:]
+    if kind not in _FORMATS:
+        raise ArgumentError(
+            f"Argument {name} of type {kind} cannot be passed to a kernel here. Pass tensors and numbers, and make "
+            "descriptors in the kernel with tl.make_tensor_descriptor."
+        )
+    try:
+        return struct.pack(f"<{_FORMATS[kind]}", value)
+    except (struct.error, OverflowError) as error:
+        raise ArgumentError(f"Argument {name}, {str(value)[:40]}, is no {kind}: {error}.") from error
+
+
+def _pointer(value: Any, name: str = "") -> bytes:
+    match value:
+        case None:
+            return bytes(8)
+        case int():
+            return struct.pack("<Q", value)
+        case torch.Tensor() if value.device.type == "cuda":
+            return struct.pack("<Q", value.data_ptr())
+        case torch.Tensor():
+            raise ArgumentError(
+                f"Argument {name} is a tensor on {value.device}, which a kernel cannot reach. Make it on the device of "
+                "the inputs: torch.empty(..., device=x.device)."
+            )
+        case _:
+            raise ArgumentError(f"Argument {name} is a {type(value).__name__}; a tensor was expected.")

@@ -1,0 +1,224 @@
+"""How a candidate's kernels run on a GPU: each signature is compiled by the judge's compile worker and launched here.
+
+Runs in the candidate's own process, so what it reports is a hint. That process compiles nothing and executes no
+program: at the first launch of a signature it asks the judge, which answers with the machine code.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from triton.runtime import autotuner
+from triton.runtime.jit import JITFunction
+
+from warpsmith.evaluator.interpreting import MAX_GRID, GridError, describe_argument
+from warpsmith.evaluator.kernels import Binary, LoadedKernel
+from warpsmith.evaluator.memory import DeviceMemory
+
+WARM_UPS: Final = 3
+TIMED_MS: Final = 10.0
+MOST_TIMED: Final = 50
+
+
+class KernelFailedError(RuntimeError):
+    """The judge's compile worker does not compile a kernel for this launch."""
+
+    def __init__(self, message: str, category: str) -> None:
+        super().__init__(message)
+        self.category = category
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What `kernel.warmup(...)` returns: facts about the compiled kernel."""
+
+    n_regs: int
+    n_spills: int
+    shared: int
+
+
+class DeviceMonitor:
+    """Sees every kernel launch of this process once `install` has been called.
+
+    Args:
+        memory: the device.
+        compiled: asks the judge for the code of a launch; KernelFailedError where it does not compile.
+
+    Attributes:
+        launches: how many there were since it was last set to 0.
+        ghost: whether kernels are to do nothing.
+        on_launch: hears of each launch, and returns the event that its grid is to be written to.
+    """
+
+    def __init__(self, memory: DeviceMemory, compiled: Callable[[dict[str, Any]], Binary]) -> None:
+        self.launches = 0
+        self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
+        self.silent = False
+        self._memory = memory
+        self._compiled = compiled
+        self._loaded: dict[str, LoadedKernel] = {}
+
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
+        """Compile what is launched, unless it is known, and launch it."""
+        name = function.fn.__name__
+        arguments = _bound(function, args, kwargs)
+        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        kernel = self._kernel(name, arguments, options)
+        if warmup:
+            return Warmed(0, 0, kernel.binary.shared_bytes)
+        sizes = _checked(grid(_unwrapped(arguments)) if callable(grid) else grid)
+        self.launches += not self.silent
+        if self.on_launch is not None and not self.silent:
+            self.on_launch(name, arguments, options)[2] = sizes
+        if not self.ghost:
+            kernel.launch(sizes, arguments)
+        return None
+
+    def _kernel(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> LoadedKernel:
+        described = {key: describe_argument(value) for key, value in arguments.items()}
+        launch = {"kernel": name, "arguments": described, "options": options}
+        key = repr(launch)
+        if key not in self._loaded:
+            self._loaded[key] = LoadedKernel(self._memory, self._compiled(launch))
+        return self._loaded[key]
+
+
+def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name in the order of the parameters, defaults included."""
+    names = function.arg_names
+    if len(args) > len(names):
+        raise TypeError(f"{function.fn.__name__} takes {len(names)} arguments; {len(args)} were given.")
+    given = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
+    defaults = {param.name: param.default for param in function.params if param.has_default}
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise TypeError(f"{function.fn.__name__} is launched without {', '.join(missing)}.")
+    return {name: given[name] if name in given else defaults[name] for name in names}
+
+
+def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments as a grid function is given them: constants as their values."""
+    return {name: getattr(value, "value", value) for name, value in arguments.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
+
+
+def _checked(grid: Any) -> list[int]:
+    sizes = [int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,))]
+    for axis, size, most in zip("xyz", sizes, MAX_GRID, strict=False):
+        if size > most:
+            raise GridError(
+                f"a grid has {size} programs along {axis}; a GPU launches at most {most} there. "
+                "Put the longest axis first, or let a program do more."
+            )
+    return sizes
+
+
+class DeviceTuning:
+    """Times the configurations of autotuned kernels as Triton does, only shorter, outside the trace.
+
+    What is chosen is the candidate's affair: the verdict is on what runs then.
+
+    Attributes:
+        timed: whether a kernel was timed in this call.
+        taken: the configuration of this call, by kernel.
+    """
+
+    def __init__(self, monitor: DeviceMonitor) -> None:
+        self.timed = False
+        self.taken: dict[str, str] = {}
+        self._monitor = monitor
+        self._best: dict[Any, autotuner.Config] = {}
+
+    def next_call(self, seed: int) -> None:
+        """Forget what the last call took; its choices stay, as Triton's do."""
+        self.timed = False
+        self.taken = {}
+
+    def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch a kernel with its best configuration, found by timing where the key is new."""
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        config = self._chosen(tuner, args, kwargs)
+        tuner.best_config = config
+        self.taken[tuner.base_fn.__name__] = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
+        if config.pre_hook is not None:
+            config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+        result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.nargs = None
+        return result
+
+    def _chosen(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> autotuner.Config:
+        named = {**tuner.nargs, **kwargs}
+        key = (id(tuner), *(_value(named[name]) for name in tuner.keys if name in named))
+        if key not in self._best:
+            found = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+            self._best[key] = self._fastest(tuner, found, args, kwargs) if len(found) > 1 else found[0]
+        return self._best[key]
+
+    def _fastest(self, tuner: Any, configs: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.timed = True
+        self._monitor.silent = True
+        try:
+            times = [self._time(tuner, config, args, kwargs) for config in configs]
+        finally:
+            self._monitor.silent = False
+        best = min(range(len(configs)), key=times.__getitem__)
+        if times[best] == float("inf"):
+            # None of them runs: let the first one say why.
+            return configs[0]
+        tuner.pre_hook({**tuner.nargs, **kwargs, **configs[best].all_kwargs()}, reset_only=True)
+        return configs[best]
+
+    def _time(self, tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+        """Return the milliseconds of a call; infinite for a configuration that does not compile."""
+        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+
+        def call() -> None:
+            if config.pre_hook is not None:
+                config.pre_hook(full)
+            tuner.pre_hook(full)
+            tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+            tuner.post_hook(full, exception=None)
+
+        try:
+            return _milliseconds(call)
+        except KernelFailedError:
+            return float("inf")
+
+
+def _milliseconds(call: Callable[[], None]) -> float:
+    for _ in range(WARM_UPS):
+        call()
+    first = _timed(call, 1)
+    return _timed(call, max(1, min(MOST_TIMED, int(TIMED_MS / max(first, 1e-3)))))
+
+
+def _timed(call: Callable[[], None], count: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / count
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else str(getattr(value, "dtype", type(value)))
+
+
+def install(monitor: DeviceMonitor, tuning: DeviceTuning) -> None:
+    """Route every launch of a kernel in this process through `monitor`, autotuned ones through `tuning` first."""
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        return monitor.run(self, args, kwargs, grid, warmup=warmup)
+
+    def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return tuning.run(self, args, kwargs)
+
+    JITFunction.run = run
+    autotuner.Autotuner.run = tuned

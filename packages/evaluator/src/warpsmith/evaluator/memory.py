@@ -1,0 +1,106 @@
+"""The two kinds of memory that a judge shares with its workers: sealed files of the host, and memory of a GPU.
+
+One protocol serves both: the judge creates a buffer, sends its descriptor, and the worker maps it, read-only where it
+is not to write. On a GPU a read-only mapping catches accidents and is no boundary: whatever a worker maps it can change.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import torch
+
+from warpsmith.evaluator import _native
+
+if TYPE_CHECKING:
+    Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
+
+ORDINAL: Final = 0
+"""The device's number in every process of an evaluator: none sees another device."""
+
+
+class HostMemory:
+    """Memory of the host: sealed memfds."""
+
+    device: Final = torch.device("cpu")
+
+    def create(self, name: str, size: int, *, writable_by_peer: bool = False) -> "Shared":
+        """Return a new buffer of `size` bytes, zeroes, writable here; its peer maps it writable only if told so."""
+        return _native.Buffer.create(name, size, writable_by_peer)
+
+    def map(self, fd: int, size: int, *, writable: bool) -> "Shared":
+        """Return the mapping of a buffer that another process created."""
+        return _native.Buffer.map(fd, size, writable)
+
+    def generator(self, seed: int) -> torch.Generator:
+        """Return a generator of random numbers on this device."""
+        return torch.Generator().manual_seed(seed)
+
+    def placing(self) -> AbstractContextManager[Any]:
+        """Return a context in which tensors are made here that name no device."""
+        return nullcontext()
+
+    def seed(self, seed: int) -> None:
+        """Seed torch's own generators of this process.
+
+        `torch.manual_seed` seeds those of all devices, and writes a stack trace for each: half a millisecond a call.
+        """
+        torch.default_generator.manual_seed(seed)
+
+    def settle(self) -> None:
+        """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""
+
+    def release(self) -> None:
+        """Give back what this process holds and does not use."""
+
+
+class DeviceMemory:
+    """Memory of a GPU: physical allocations of the driver, shared by descriptor and mapped in each process.
+
+    Raises:
+        NativeError: there is no driver or no device.
+    """
+
+    device: Final = torch.device("cuda", ORDINAL)
+
+    def __init__(self) -> None:
+        self.handle = _native.Device.open(ORDINAL)
+        torch.cuda.set_device(self.device)
+        # The context and torch's own state come into being now, not under the first evaluation.
+        torch.zeros(1, device=self.device).add_(1)
+        torch.cuda.synchronize()
+
+    def create(self, name: str, size: int, *, writable_by_peer: bool = False) -> "Shared":
+        """Return a new buffer of `size` bytes; `name` and `writable_by_peer` say what is meant and bind nobody."""
+        self.handle.use()
+        return _native.DeviceBuffer.create(self.handle, size)
+
+    def map(self, fd: int, size: int, *, writable: bool) -> "Shared":
+        """Return the mapping of a buffer that another process created."""
+        self.handle.use()
+        return _native.DeviceBuffer.map(self.handle, fd, size, writable)
+
+    def generator(self, seed: int) -> torch.Generator:
+        """Return a generator of random numbers on this device."""
+        return torch.Generator(self.device).manual_seed(seed)
+
+    def placing(self) -> AbstractContextManager[Any]:
+        """Return a context in which tensors are made here that name no device."""
+        return self.device
+
+    def seed(self, seed: int) -> None:
+        """Seed torch's own generators of this process, of the host and of the device."""
+        torch.default_generator.manual_seed(seed)
+        torch.cuda.manual_seed(seed)
+
+    def settle(self) -> None:
+        """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""
+        torch.cuda.synchronize()
+
+    def release(self) -> None:
+        """Give back what this process holds and does not use, so that the other processes can have it."""
+        torch.cuda.empty_cache()
+
+
+def memory_of(device: str) -> "HostMemory | DeviceMemory":
+    """Return the memory of a device by the evaluator's name for it, opening it in this process."""
+    return DeviceMemory() if device == "cuda" else HostMemory()

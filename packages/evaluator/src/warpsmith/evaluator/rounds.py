@@ -1,0 +1,127 @@
+"""Timed rounds in a worker on a GPU: calls that walk a ring of input sets, each behind a gate and between two events.
+
+Runs where no host code of a candidate does: in the replay of its launches, and in the reference worker. The judge has
+its own clock for the same rounds (`timing.py`); what is measured here is believed only as far as that one supports it.
+
+Before each call its memory is reset and the L2 cache flushed, in stream order. Then a gate holds the stream until the
+whole call has been handed to the device, so that no time of the host's lies between the two events. Host code that
+waits for the device would wait for the gate: a watchdog opens it, and later rounds do without.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native, wire
+from warpsmith.evaluator.memory import DeviceMemory
+
+WATCHDOG_S: Final = 0.1
+FLUSHED: Final = 2
+"""How often the L2 cache fits into what is written to flush it."""
+MOST_CALLS: Final = 20_000
+
+
+class Call:
+    """One call on one set of a ring."""
+
+    def reset(self) -> None:
+        """Put memory back to what it is before a call; not timed."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """Hand the call to the device, on torch's current stream."""
+        raise NotImplementedError
+
+    def deliver(self) -> None:
+        """Copy the answer to where the judge reads it; not timed."""
+        raise NotImplementedError
+
+
+class Rounds:
+    """Walks a ring.
+
+    Args:
+        memory: the device.
+        calls: one for each set of the ring.
+
+    Attributes:
+        gated: whether a gate holds each call back; False once host code was found to wait for the device.
+    """
+
+    def __init__(self, memory: DeviceMemory, calls: list[Call]) -> None:
+        self.calls = calls
+        self.gated = True
+        self._memory = memory
+        self._gate = _native.Gate(memory.handle)
+        self._flush = torch.empty(FLUSHED * memory.handle.l2_bytes, dtype=torch.uint8, device=memory.device)
+        self._graphs: dict[tuple[bool, int], torch.cuda.CUDAGraph | None] = {}
+        # A kernel's code is loaded at its first launch, which no capture and no timing is to meet.
+        for call in calls:
+            call.reset()
+            call.run()
+        memory.settle()
+
+    def round(self, fields: wire.Fields) -> dict[str, Any]:
+        """Perform one ROUND message; return the fields of ROUNDED.
+
+        `mode` is `call`, `graph` or `empty_graph` (what stands around the calls, for the judge's clock); `order` are
+        the ring's sets, `deliver` those whose answer is to be copied out, `count` how often a graph is replayed and
+        `walks` how often it goes round the ring. Times are in milliseconds.
+        """
+        mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
+        if mode in {"graph", "empty_graph"}:
+            return self._replay(mode == "graph", fields.integer("count"), fields.integer("walks"))
+        times = list(self._walk(order, set(fields.sequence("deliver"))))
+        return {"milliseconds": times, "gated": self.gated}
+
+    def _walk(self, order: list[int], deliver: set[Any]) -> Iterator[float]:
+        stream = torch.cuda.current_stream().cuda_stream
+        handle = self._memory.handle
+        events = [(_native.Event(handle), _native.Event(handle)) for _ in order]
+        for index, (start, end) in zip(order, events, strict=True):
+            self._one(self.calls[index], stream, start, end)
+            if index in deliver:
+                self.calls[index].deliver()
+        self._memory.settle()
+        yield from (end.elapsed_ms(start) for start, end in events)
+
+    def _one(self, call: Call, stream: int, start: "_native.Event", end: "_native.Event") -> None:
+        call.reset()
+        self._flush.zero_()
+        if self.gated:
+            self._gate.close(stream, WATCHDOG_S)
+        start.record(stream)
+        call.run()
+        end.record(stream)
+        if self.gated and not self._gate.open():
+            self.gated = False
+
+    def _replay(self, full: bool, count: int, walks: int) -> dict[str, Any]:
+        """Replay a graph of walks round the ring `count` times, with the calls or with their resets alone."""
+        graph = self._captured(full, walks)
+        for _ in range(count if graph is not None else 0):
+            graph.replay()  # type: ignore[union-attr]
+        self._memory.settle()
+        return {"captured": graph is not None, "calls": walks * len(self.calls)}
+
+    def _captured(self, full: bool, walks: int) -> "torch.cuda.CUDAGraph | None":
+        """Return the graph, captured once; None where host code does what no capture allows."""
+        key = full, walks
+        if key not in self._graphs:
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.graph(graph):
+                    self._walks(full, walks)
+            except RuntimeError:
+                self._graphs[key] = None
+            else:
+                self._graphs[key] = graph
+        return self._graphs[key]
+
+    def _walks(self, full: bool, walks: int) -> None:
+        for _ in range(walks):
+            for call in self.calls:
+                call.reset()
+                if full:
+                    call.run()

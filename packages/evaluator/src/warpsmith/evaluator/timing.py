@@ -1,0 +1,200 @@
+"""The judge's side of timing: what is asked of the workers, the judge's own clock, and the figure that is rewarded.
+
+Candidate and reference are timed in the same way, interleaved, on the same input sets. For each there are two figures:
+the median of the worker's events, each over one call with the L2 cache flushed, and the judge's own: how much longer
+more replays of a graph of calls take than fewer, less the same for a graph of what stands around the calls. What is
+rewarded is the slower of the two, and the judge's alone below 20 microseconds, where an event is longer than a call.
+
+Source of the order statistics of a median: Le Boudec, Performance Evaluation of Computer and Communication Systems,
+theorem 2.1.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from warpsmith.evaluator import wire
+
+SHORT_MS: Final = 0.02
+"""Calls below it are timed by graphs alone."""
+WORTH_MS: Final = 20.0
+"""By how much the judge's longer rounds are longer than its shorter ones, at least."""
+GRAPH_MS: Final = 4.0
+MAX_WALKS: Final = 8
+WARM_UPS: Final = 3
+SEGMENTS: Final = 4
+TOLERATED: Final = 0.05
+"""How much slower than the events the judge's clock may run before its figure is taken: launches lie between calls."""
+TOLERATED_MS: Final = 0.003
+Z95: Final = 1.96
+
+Ask = Callable[[dict[str, Any]], wire.Fields]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of one side; milliseconds.
+
+    Attributes:
+        events_ms: median over the calls of the time between a worker's events.
+        low_ms: lower end of the median's 95 % confidence interval.
+        high_ms: its upper end.
+        judge_ms: a call's time by the judge's clock; None where no graph of it could be captured.
+        gated: whether a gate held every call back until it had been handed over.
+        calls: how many calls the median is of.
+    """
+
+    events_ms: float
+    low_ms: float
+    high_ms: float
+    judge_ms: float | None
+    gated: bool
+    calls: int
+
+    @property
+    def slower_ms(self) -> float:
+        """The events' figure, or the judge's where that is slower by more than what lies between calls."""
+        judge = self.judge_ms or 0.0
+        return judge if judge > self.events_ms * (1 + TOLERATED) + TOLERATED_MS else self.events_ms
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A candidate's time and its reference's, with how they were taken."""
+
+    candidate: Figures
+    reference: Figures
+
+    @property
+    def tier(self) -> str:
+        """`graph`: by the judge's clock over graph replays; `two_clocks`: events that it supports; `events`: alone."""
+        judged = self.candidate.judge_ms is not None and self.reference.judge_ms is not None
+        if judged and min(self.candidate.events_ms, self.reference.events_ms) < SHORT_MS:
+            return "graph"
+        return "two_clocks" if self.candidate.judge_ms is not None else "events"
+
+    @property
+    def runtime_ms(self) -> float:
+        return self._of(self.candidate)
+
+    @property
+    def reference_ms(self) -> float:
+        return self._of(self.reference)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the judge's clock says that a call of the candidate took longer than its events do."""
+        return self.tier != "graph" and self.candidate.slower_ms != self.candidate.events_ms
+
+    def _of(self, side: Figures) -> float:
+        if self.tier == "graph" and side.judge_ms is not None:
+            return max(side.judge_ms, 1e-6)
+        return side.slower_ms
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the 95 % confidence interval of the median, without an assumption about the distribution."""
+    ordered = sorted(values)
+    count = len(ordered)
+    reach = Z95 * math.sqrt(count) / 2
+    low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
+    return ordered[max(low, 0)], ordered[min(high, count - 1)]
+
+
+@dataclass
+class Side:
+    """One worker whose calls are timed.
+
+    Args:
+        ask: sends a ROUND and returns the fields of ROUNDED.
+        sets: how many sets the ring has.
+        rng: chooses the order; nobody can foresee it.
+    """
+
+    ask: Ask
+    sets: int
+    rng: random.Random
+    times: list[float] = field(default_factory=list)
+    gated: bool = True
+    graphs: bool = True
+    per_graph: int = 1
+    walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+
+    def calls(self, count: int, deliver: Sequence[int] = (), *, counted: bool = True) -> list[float]:
+        """Let `count` calls be timed by events."""
+        fields = {"mode": "call", "order": self._order(count), "deliver": list(deliver), "count": 0, "walks": 1}
+        told = self.ask(fields)
+        times = [float(value) for value in told.sequence("milliseconds") if isinstance(value, int | float)]
+        self.gated &= told.flag("gated")
+        if counted:
+            self.times += times
+        return times
+
+    def _order(self, count: int) -> list[int]:
+        """Return a walk in which every set comes as often as any other, give or take one, in random order."""
+        order: list[int] = []
+        while len(order) < count:
+            order += self.rng.sample(range(self.sets), self.sets)
+        return order[:count]
+
+    def graph(self, mode: str, count: int, walks: int) -> None:
+        """Replay a graph `count` times and note how long that takes by this process's clock, in milliseconds."""
+        started = time.perf_counter()
+        told = self.ask({"mode": mode, "order": [], "deliver": [], "count": count, "walks": walks})
+        elapsed = time.perf_counter() - started
+        self.graphs = self.graphs and told.flag("captured")
+        self.per_graph = max(told.integer("calls"), 1)
+        self.walls.setdefault((mode, count), []).append(1000 * elapsed)
+
+    def judged(self, few: int, many: int) -> float | None:
+        """Return a call's time by this process's clock: what more replays take, less what stands around the calls."""
+        if not self.graphs:
+            return None
+        slopes = {mode: self._slope(mode, few, many) for mode in ("graph", "empty_graph")}
+        return max(slopes["graph"] - slopes["empty_graph"], 0.0) / self.per_graph
+
+    def _slope(self, mode: str, few: int, many: int) -> float:
+        return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
+
+    def figures(self, judged: float | None) -> Figures:
+        low, high = interval(self.times)
+        return Figures(median(self.times), low, high, judged, self.gated, len(self.times))
+
+
+def measure(candidate: Side, reference: Side, count: int, deliver: Sequence[int]) -> Timing:
+    """Time `count` calls of each side, taking turns, and each side by the judge's clock.
+
+    The device must be leased to nobody else. The last round of the candidate delivers the answers of `deliver`.
+    """
+    sides = (candidate, reference)
+    estimates = [median(side.calls(WARM_UPS * side.sets, counted=False)) for side in sides]
+    for segment in range(SEGMENTS):
+        share = count // SEGMENTS + (segment < count % SEGMENTS)
+        for side in random.sample(sides, 2):
+            side.calls(max(share, 1))
+    judged = [_judged(side, estimate) for side, estimate in zip(sides, estimates, strict=True)]
+    # Once round the ring, so that each of the sets that are looked at is met.
+    candidate.calls(candidate.sets, deliver, counted=False)
+    return Timing(candidate.figures(judged[0]), reference.figures(judged[1]))
+
+
+def _judged(side: Side, estimate_ms: float) -> float | None:
+    """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
+    walk_ms = max(estimate_ms, 1e-3) * side.sets
+    walks = max(1, min(MAX_WALKS, int(GRAPH_MS / walk_ms)))
+    few = 1
+    many = few + max(2, math.ceil(WORTH_MS / (walk_ms * walks)))
+    side.graph("graph", 1, walks)
+    if not side.graphs:
+        return None
+    side.graph("empty_graph", 1, walks)
+    side.walls.clear()
+    for _ in range(3):
+        for mode in ("graph", "empty_graph"):
+            for replays in (few, many):
+                side.graph(mode, replays, walks)
+    return side.judged(few, many)
