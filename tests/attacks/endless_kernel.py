@@ -1,5 +1,6 @@
 # problem: add
 # permitted: timeout
+# seconds: 2
 # A kernel that never ends.
 import torch
 import torch.nn as nn

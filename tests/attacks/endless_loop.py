@@ -1,5 +1,6 @@
 # problem: add
 # permitted: timeout
+# seconds: 2
 # Never comes back.
 import torch.nn as nn
 

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: timeout
+# seconds: 2
 # Ignores every signal that can be ignored, at import already.
 import signal
 

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: timeout
+# seconds: 5
 # Leaves the replay less time than its launches take: slow it is, and no host computes its output.
 import time
 
@@ -9,7 +10,7 @@ import triton
 import triton.language as tl
 
 CALLS_BEFORE_THE_REPLAY = 6
-SECONDS_OF_ALL_CALLS = 9.7
+SECONDS_OF_ALL_CALLS = 4.7
 
 
 @triton.jit
@@ -33,8 +34,8 @@ class ModelNew(nn.Module):
         started = time.monotonic()
         self.calls += 1
         out = torch.empty_like(x)
-        add_kernel[(triton.cdiv(x.numel(), 8192),)](x, y, out, x.numel(), 15000, BLOCK=8192)
+        add_kernel[(triton.cdiv(x.numel(), 8192),)](x, y, out, x.numel(), 20000, BLOCK=8192)
         self.seconds += time.monotonic() - started
         if self.calls == CALLS_BEFORE_THE_REPLAY:
-            time.sleep(SECONDS_OF_ALL_CALLS - self.seconds)
+            time.sleep(max(0.0, SECONDS_OF_ALL_CALLS - self.seconds))
         return out

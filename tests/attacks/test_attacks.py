@@ -2,7 +2,8 @@
 
 A file's head says which problem it is for (`# problem: add`), which statuses it may end in (`# permitted: incorrect,
 rejected`), which flags it must carry (`# flags: torch_fallback`) and, where it makes system calls by number, on which
-machine (`# machine: x86_64`). `controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
+machine (`# machine: x86_64`). `# seconds: 2` gives one that never ends so much time instead of the others' 10.
+`controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
 
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
@@ -37,7 +38,7 @@ FOLDERS = {"control": "controls", "mistake": "wrong", "attack": "."}
 MEMORY_BYTES = {"cpu": 1 << 30, "cuda": 4 << 30}
 DEVICES = tuple(MEMORY_BYTES)
 TIMEOUT_S = 10.0
-COMPILE_TIMEOUT_S = 15.0
+COMPILE_TIMEOUT_S = 8.0
 
 
 def _head(path: Path, name: str) -> set[str]:
@@ -125,7 +126,9 @@ def evaluator(bait: Path, device: str) -> Iterator[Evaluator]:
 def _verdict(evaluator: Evaluator, path: Path):
     (problem,) = _head(path, "problem")
     found = Problem.from_file(HERE / "problems" / f"{problem}.py")
-    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"))
+    seconds = _head(path, "seconds")
+    timeout_s = float(seconds.pop()) if seconds else None
+    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"), timeout_s=timeout_s)
     assert pa.array([verdict.to_record()], type=VERDICT).validate(full=True) is None
     return verdict
 

@@ -6,6 +6,7 @@ import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.pool import Machine
+from warpsmith.evaluator.server.child import ServerProcess
 
 ADD_PROBLEM = """\
 import torch
@@ -47,6 +48,13 @@ def config() -> EvaluatorConfig:
 @pytest.fixture(scope="session")
 def evaluator(config: EvaluatorConfig) -> Iterator[Evaluator]:
     with Evaluator(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    """A server as a process: two evaluations at once, two more may wait."""
+    with ServerProcess("--slots", "2", "--queue", "2") as running:
         yield running
 
 

@@ -12,7 +12,7 @@ from warpsmith.evaluator.judge import Floor
 
 FORWARD = "def forward(self, x, y):\n"
 CLAIM = FORWARD + "        import time; time.sleep(1.0); raise MemoryError('mine')\n"
-USE = FORWARD + "        import numpy, time; kept = numpy.ones(90 << 20); time.sleep(1.0); raise MemoryError('mine')\n"
+USE = FORWARD + "        import numpy, time; kept = numpy.ones(72 << 20); time.sleep(0.5); raise MemoryError('mine')\n"
 
 
 def both(evaluator, problem, source, **options):

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from warpsmith.evaluator import BadProblemError, Client, Problem, ServerRefusedError, ServerUnreachableError
-from warpsmith.evaluator.server.child import ServerProcess
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -25,12 +24,6 @@ class ModelNew(nn.Module):
 """
 RIGHT = Verdict("correct", True, True)
 INVALID = invalid("the judge died")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--slots", "1", "--queue", "8") as running:
-        yield running
 
 
 def answer(status: int, body: object, **headers: str) -> bytes:
@@ -170,13 +163,13 @@ def test_who_gives_up_frees_the_place_on_the_server(server, add_problem, add_can
                 await asyncio.sleep(0.01)
 
     async def go(client):
-        slow = asyncio.ensure_future(client.evaluate_async(add_problem, SLEEPER, timeout_s=3))
-        await until((1, 0))
+        slow = [asyncio.ensure_future(client.evaluate_async(add_problem, SLEEPER, timeout_s=3)) for _ in range(2)]
+        await until((2, 0))
         waiting = asyncio.ensure_future(client.evaluate_async(add_problem, add_candidate))
-        await until((1, 1))
+        await until((2, 1))
         waiting.cancel()
-        await until((1, 0))
-        assert (await slow).status == "timeout"
+        await until((2, 0))
+        assert [found.status for found in await asyncio.gather(*slow)] == ["timeout", "timeout"]
 
     with Client([server.url]) as client:
         asyncio.run(go(client))

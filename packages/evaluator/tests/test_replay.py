@@ -240,10 +240,10 @@ def get_inputs():
 """
 
 
-def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(config, add_candidate):
+def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, config, add_candidate):
     problem = Problem.from_source(OTHER_SHAPES, "other shapes")
-    with Evaluator(config) as strict, pytest.raises(BadProblemError, match="allow_unreplayed"):
-        strict.evaluate(problem, add_candidate, trials=2)
+    with pytest.raises(BadProblemError, match="allow_unreplayed"):
+        evaluator.evaluate(problem, add_candidate, trials=2)
     with Evaluator(config.model_copy(update={"allow_unreplayed": True})) as lenient:
         verdict = lenient.evaluate(problem, add_candidate, trials=2)
     assert (verdict.status, verdict.flags) == ("correct", ("not_replayed",))
