@@ -4,6 +4,7 @@
 # Reads what a host has; each file that opens is a leak, and a leak shows as another status.
 import glob
 import os
+import sys
 
 import torch
 import torch.nn as nn
@@ -18,6 +19,12 @@ WANTED = [
     "/home",
     "/var",
 ]
+OWN_PLACES = [sys.prefix, sys.base_prefix]
+
+
+def others(path):
+    """What is in a folder, but for what leads to this interpreter, wherever the host has it."""
+    return [found for found in glob.glob(f"{path}/*") if not any(place.startswith(f"{found}/") for place in OWN_PLACES)]
 
 
 class ModelNew(nn.Module):
@@ -29,6 +36,6 @@ class ModelNew(nn.Module):
                 pass
             else:
                 raise AssertionError(f"{path} can be read")
-            if os.path.isdir(path) and os.access(path, os.R_OK) and glob.glob(f"{path}/*"):
+            if os.path.isdir(path) and os.access(path, os.R_OK) and others(path):
                 raise AssertionError(f"{path} can be listed")
         return torch.zeros_like(x)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from warpsmith.policy.cli import app
+from warpsmith.policy.cli import app, main
 
 CHAT = [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "def add(x, y):\n"}]
 
@@ -83,13 +83,24 @@ def test_help_shows_an_example(name):
         (["fetch-smollm2", "{tmp}/m", "--dtype", "int3"], "There is no dtype int3"),
     ],
 )
-def test_bad_input_is_one_paragraph(tmp_path, tiny_dir, arguments, cause):
+def test_bad_input_is_one_paragraph(tmp_path, tiny_dir, capsys, monkeypatch, arguments, cause):
     (tmp_path / "object.json").write_text("{}")
     (tmp_path / "turns.json").write_text('[{"role": "user"}]')
-    done = command(*(a.format(tmp=tmp_path, tiny=tiny_dir) for a in arguments))
-    assert done.returncode == 2
-    errors = " ".join(done.stderr[done.stderr.index("error:") :].split())
-    assert cause in errors
+    given = [argument.format(tmp=tmp_path, tiny=tiny_dir) for argument in arguments]
+    monkeypatch.setattr(sys, "argv", ["warpsmith-policy", *given])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert cause in " ".join(told[told.index("error:") :].split())
+
+
+def test_the_process_ends_as_the_command_does(tmp_path, tiny_dir):
+    (tmp_path / "object.json").write_text("{}")
+    done = command("mask", tiny_dir, tmp_path / "object.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error:")
+    assert "holds no list" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,36 +18,62 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 COMMANDS = ["summary", "compact", "export", "report", "verify", "schema"]
 
 
-def records(*arguments, **options) -> subprocess.CompletedProcess[str]:
+Ended = subprocess.CompletedProcess[str]
+
+
+def process(*arguments) -> Ended:
     command = [sys.executable, "-m", "warpsmith.records", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_help_teaches_with_an_example_and_version_answers():
+@pytest.fixture
+def records(capsys, monkeypatch) -> Callable[..., Ended]:
+    """Runs the command in this process, and tells how it ended as if it had been one of its own."""
+
+    def run(*arguments) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["warpsmith-records", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+            raise SystemExit(0)
+        said = capsys.readouterr()
+        return Ended(arguments, ended.value.code or 0, said.out, said.err)
+
+    return run
+
+
+def test_the_process_ends_as_the_command_does(run_dir, tmp_path, records):
+    for arguments, code in ((["summary", run_dir], 0), (["summary", tmp_path / "nothing"], 2), (["sumary"], 2)):
+        told, expected = process(*arguments), records(*arguments)
+        assert (told.returncode, expected.returncode) == (code, code)
+        assert told.stdout == expected.stdout
+        assert "Traceback" not in told.stderr
+
+
+def test_help_teaches_with_an_example_and_version_answers(records):
     assert "warpsmith-records summary runs/demo" in records("--help").stdout
     assert records("--version").stdout.startswith("warpsmith-records ")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command):
+def test_every_command_has_help_with_an_example(command, records):
     found = records(command, "--help")
     assert found.returncode == 0
     assert f"Example: warpsmith-records {command}" in " ".join(found.stdout.split())
 
 
-def test_summary_prints_the_figures(run_dir):
+def test_summary_prints_the_figures(run_dir, records):
     found = records("summary", run_dir, "--role", "train")
     assert found.returncode == 0
     for text in ("average aggregated return", "improvement rate", "100.0 %", "s2-t0"):
         assert text in found.stdout
 
 
-def test_summary_json_is_one_object_and_nothing_else(run_dir):
+def test_summary_json_is_one_object_and_nothing_else(run_dir, records):
     found = json.loads(records("summary", run_dir, "--json").stdout)
     assert found["train"]["trajectories"] == 6
 
 
-def test_verify_says_what_is_whole_torn_and_damaged(run_dir):
+def test_verify_says_what_is_whole_torn_and_damaged(run_dir, records):
     assert "0 damaged" in records("verify", run_dir).stdout
     (stream,) = (run_dir / "records" / "turns").glob("*.arrows")
     whole = stream.read_bytes()
@@ -59,7 +86,7 @@ def test_verify_says_what_is_whole_torn_and_damaged(run_dir):
     assert [len(segment["damage"]) for segment in json.loads(damaged.stdout)] == [1, 0, 0]
 
 
-def test_damage_stops_a_command_with_one_paragraph_and_can_be_skipped(run_dir):
+def test_damage_stops_a_command_with_one_paragraph_and_can_be_skipped(run_dir, records):
     (stream,) = (run_dir / "records" / "turns").glob("*.arrows")
     stream.write_bytes(stream.read_bytes()[:-300])
     stopped = records("summary", run_dir)
@@ -71,7 +98,7 @@ def test_damage_stops_a_command_with_one_paragraph_and_can_be_skipped(run_dir):
     assert "warning: left out: " in skipped.stderr
 
 
-def test_compact_export_and_report_write_what_they_say(run_dir, tmp_path):
+def test_compact_export_and_report_write_what_they_say(run_dir, tmp_path, records):
     assert "24 turns" in records("compact", run_dir, tmp_path / "parquet", "--join-credits").stdout
     assert "12 trajectories" in records("export", run_dir, tmp_path / "logs", "--format", "json").stdout
     assert records("report", run_dir).stdout.strip() == str(run_dir / "report.html")
@@ -92,7 +119,7 @@ def test_compact_export_and_report_write_what_they_say(run_dir, tmp_path):
         ("sumary", "{run}"),
     ],
 )
-def test_bad_input_ends_with_2_and_no_traceback(run_dir, tmp_path, arguments):
+def test_bad_input_ends_with_2_and_no_traceback(run_dir, tmp_path, arguments, records):
     (run_dir / "summary.txt").write_text("a file, not a directory")
     found = records(*(text.format(run=run_dir, tmp=tmp_path) for text in arguments))
     assert found.returncode == 2
@@ -204,7 +231,7 @@ def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_verify_lists_what_is_newer(tmp_path, monkeypatch):
+def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
     with monkeypatch.context() as patch:
         patch.setattr(schema, "SCHEMA_VERSION", 3)
         write_run(tmp_path)
@@ -212,8 +239,9 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch):
     assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
 
 
-def test_schema_prints_every_table_with_types():
-    found = records("schema", env={"COLUMNS": "200", "PATH": "/usr/bin:/bin"}).stdout
+def test_schema_prints_every_table_with_types(monkeypatch, records):
+    monkeypatch.setenv("COLUMNS", "200")
+    found = records("schema").stdout
     assert "schema version 2" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found

@@ -115,9 +115,9 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
         refuse_used(RunSection(dir=tmp_path / "old"))
 
 
-def test_a_port_that_is_taken_is_refused_in_a_sentence(tmp_path: Path, tiny: Path) -> None:
+def test_a_port_that_is_taken_is_refused_in_a_sentence_before_the_policy_is_looked_at(tmp_path: Path) -> None:
     config = tmp_path / "sft.toml"
-    config.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
+    config.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tmp_path / "none"}"\n')
     with socket.create_server(("127.0.0.1", 0)) as taken:
         shown = run("sft", str(config), "--master-port", str(taken.getsockname()[1]))
     assert shown.returncode == 2

@@ -18,6 +18,7 @@ from warpsmith.trainer.launch.launcher import (
     launch,
     without_local_rank,
 )
+from warpsmith.trainer.launch.port import checked_port
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -62,7 +63,7 @@ def sft(
     overrides = _overrides(set_, steps, seconds)
     checked = load_sft(config, overrides)
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
-    _preflight(checked, resume)
+    _preflight(checked, resume, master_port)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
 
 
@@ -88,7 +89,7 @@ def grpo(
     overrides = _overrides(set_, steps, seconds)
     checked = load_grpo(config, overrides)
     arguments = ["grpo", str(config), *_as_options(overrides, resume)]
-    _preflight(checked, resume)
+    _preflight(checked, resume, master_port)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume))
 
 
@@ -181,13 +182,17 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
     return [*options, "--resume"] if resume else options
 
 
-def _preflight(config: "SftConfig | TrainerConfig", resume: bool) -> None:
+def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: int | None) -> None:
     """Refuse here, in one paragraph and at once, what the ranks would refuse after their start."""
+    if is_rank():
+        return
+    if master_port is not None:
+        # Before what takes seconds to import; the launcher asks again.
+        checked_port(master_port)
     from warpsmith.trainer.preflight import preflight
 
-    if not is_rank():
-        choose_accelerator()
-        preflight(config, resume)
+    choose_accelerator()
+    preflight(config, resume)
 
 
 def _as_ranks(arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]) -> None:
