@@ -63,7 +63,9 @@ def test_a_forged_launch_is_refused(event):
             lambda inner: (
                 st.lists(inner) | st.tuples(st.just("launch"), st.text(max_size=2), inner, inner, inner).map(list)
             ),
-        )
+            max_leaves=20,
+        ),
+        max_size=4,
     )
 )
 def test_any_trace_is_read_or_refused(events):

@@ -25,7 +25,9 @@ def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
 
 
 def _line(name: str, field: FieldInfo) -> str:
-    value = "required" if field.is_required() else _toml(field.get_default(call_default_factory=True))
+    # A default that hangs on other fields is shown as it is where none of them is given.
+    default = field.get_default(call_default_factory=True, validated_data={})
+    value = "required" if field.is_required() else _toml(default)
     return f"{name} = {value}".ljust(44) + f" # {field.description or ''}".rstrip(" #")
 
 
