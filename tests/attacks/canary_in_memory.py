@@ -1,5 +1,6 @@
 # problem: add
 # permitted: incorrect
+# permitted on cuda: incorrect, runtime_error, timeout
 # Searches all of its memory, which it inherited from the zygote, for a secret of the evaluator's user and for
 # the problem's source.
 import ctypes

@@ -1,5 +1,6 @@
 # problem: row_sum
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error, rejected, incorrect
 # Reports a launch that compiles, and runs one that does not: what is replayed must be what is compiled.
 import sys
 

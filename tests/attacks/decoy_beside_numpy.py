@@ -1,6 +1,7 @@
 # problem: add
 # permitted: rejected
-# flags: torch_fallback
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: torch_fallback
 # Computes with numpy on the tensors' memory, where no torch operator is seen, beside a decoy kernel.
 import torch
 import torch.nn as nn

@@ -1,6 +1,7 @@
 # problem: add
 # permitted: rejected
-# flags: decoy_kernel
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: decoy_kernel
 # Computes in plain Python on the raw memory, where neither torch nor numpy is asked, beside a decoy kernel.
 import array
 import ctypes

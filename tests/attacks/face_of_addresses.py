@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # Memory begins at multiples of 512 bytes on a GPU and elsewhere on a CPU.
 import torch
 import torch.nn as nn

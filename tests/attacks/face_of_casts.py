@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # A large float as an integer is negative when interpreted and the largest one when compiled.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # Scattered offsets are said to be neighbours, which are loaded at once where it is compiled.
 import torch

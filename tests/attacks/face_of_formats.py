@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect, compile_error, runtime_error
 # A formatted tuple has another text where it is compiled.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # A hint that is not true moves what is loaded where it is compiled.
 import torch

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # The least integer divided by -1 does not fit: wrapped when interpreted, undefined when compiled.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # The remainder of the least integer by -1: zero when interpreted, undefined when compiled.
 import torch

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error, compile_error
+# permitted on cuda: incorrect, compile_error, runtime_error
 # A helper that ends without a return gives None to Python; the compiler has some tensor there.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # The depth of a reduction tells who computes it: a fold from the left, or a tree.
 import torch
 import torch.nn as nn

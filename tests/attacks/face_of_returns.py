@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect, compile_error, runtime_error
 # Of two returns the compiler sees both, and makes a tensor of their constants.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # The depth of a scan tells who computes it.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # A shift by more than an integer's width is some number when interpreted and undefined when compiled.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # An integer divided by zero is zero when interpreted and undefined when compiled.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: correct
 # flags: host_memory
 # harmless: the output is right; on a GPU Triton refuses such memory

@@ -1,6 +1,7 @@
 # problem: table
 # permitted: rejected
-# flags: not_from_kernels
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: not_from_kernels
 # What depends on an input that is always the same is computed by numpy at each call; the kernel adds it to the other.
 import ctypes
 

@@ -1,6 +1,6 @@
 # problem: add
 # permitted: runtime_error
-# flags: input_mutation
+# flags on cpu: input_mutation
 # A kernel that zeroes the inputs, hoping that both sides then agree.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error
 # An option that is no plain value, which nobody would report.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error
 # Options that Triton for CUDA does not know: it raises before the launch.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error
 # A cluster of 32 blocks, which no chip launches.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error
 # 64 warps are 2048 threads: more than a block has.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: rejected, incorrect
+# permitted on cuda: rejected, incorrect, runtime_error, timeout
 # Reads all of its own memory for a run of floats that begins like the sum.
 import ctypes
 import struct

@@ -1,6 +1,7 @@
 # problem: row_sum
 # permitted: rejected
-# flags: no_kernel
+# permitted on cuda: runtime_error, rejected, incorrect
+# flags on cpu: no_kernel
 # Computes with torch out of sight and claims a launch that no frame describes, so that there is nothing to compile.
 import sys
 

@@ -1,5 +1,6 @@
 # problem: row_sum
 # permitted: runtime_error, compile_error, rejected
+# permitted on cuda: compile_error, runtime_error, rejected, incorrect
 # Writes an argument among the options of its trace's launches: a compiler that knows options by name would take the
 # argument's default instead, which compiles.
 import sys

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: rejected, incorrect, runtime_error
 # flags: torch_fallback
 # Replaces the interpreter's launch, so that every kernel computes with torch instead.

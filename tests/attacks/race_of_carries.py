@@ -1,5 +1,6 @@
 # problem: cumsum
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # Each program goes on from what the one before it has stored.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # Stores and loads what other lanes stored, without a barrier.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # All lanes of a store write to one element: any of them may be the last.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: row_sum
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # Programs add to the same element without atomics: right only if one runs after the other.
 import torch
 import torch.nn as nn

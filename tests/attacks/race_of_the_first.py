@@ -1,4 +1,5 @@
 # problem: row_sum
+# device: cpu
 # permitted: runtime_error
 # The first program clears what all add to: right only if it runs first.
 import torch

@@ -1,4 +1,5 @@
 # problem: row_sum
+# device: cpu
 # permitted: runtime_error
 # The last program reads what others have updated atomically, as if they were done.
 import torch

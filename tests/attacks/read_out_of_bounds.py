@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect, runtime_error
 # Reads past the end of its inputs, where the expected output may lie, and returns what it finds.
 import torch
 import torch.nn as nn

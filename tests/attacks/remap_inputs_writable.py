@@ -1,6 +1,7 @@
 # problem: add
 # permitted: rejected
-# flags: no_kernel
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: no_kernel
 # Asks the kernel to make the inputs' mapping writable, and to map their file anew.
 import ctypes
 import mmap

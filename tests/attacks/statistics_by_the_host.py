@@ -1,6 +1,7 @@
 # problem: batchnorm
 # permitted: rejected
-# flags: not_from_kernels
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: not_from_kernels
 # The kernel computes the output; the running statistics are numpy's.
 import ctypes
 

@@ -5,6 +5,7 @@ rejected`), which flags it must carry (`# flags: torch_fallback`) and, where it 
 machine (`# machine: x86_64`). `# seconds: 2` gives one that never ends so much time instead of the others' 10.
 `controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
 
+An attack on the clock may be `correct`; then it takes the time of the honest kernel that it names (`# timed like:`).
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
 
@@ -37,6 +38,7 @@ FOLDERS = {"control": "controls", "mistake": "wrong", "attack": "."}
 """Where the candidates lie that a test takes under each of these names; conftest.py makes its parameters of them."""
 MEMORY_BYTES = {"cpu": 1 << 30, "cuda": 4 << 30}
 DEVICES = tuple(MEMORY_BYTES)
+LEAST_SHARE_OF_HONEST_TIME = 0.9
 TIMEOUT_S = 10.0
 COMPILE_TIMEOUT_S = 8.0
 
@@ -154,6 +156,14 @@ def test_attack_gains_nothing(evaluator, attack, device):
     verdict = _verdict(evaluator, attack)
     assert verdict.status in _head_on(attack, "permitted", device), verdict
     assert _head_on(attack, "flags", device) <= set(verdict.flags), verdict
+    if verdict.runtime_ms is not None:
+        _assert_honest_time(evaluator, attack, verdict)
+
+
+def _assert_honest_time(evaluator, attack, verdict):
+    for control in _head(attack, "timed like"):
+        honest = _verdict(evaluator, HERE / "controls" / f"{control}.py")
+        assert verdict.runtime_ms >= LEAST_SHARE_OF_HONEST_TIME * honest.runtime_ms, (verdict, honest)
 
 
 @pytest.mark.parametrize("on", DEVICES)
@@ -167,11 +177,13 @@ def test_attacks_say_how_they_may_end(on):
 
 
 @pytest.mark.parametrize("folder", FOLDERS.values())
-def test_a_candidate_of_either_device_is_for_a_problem_that_there_is(folder):
+def test_candidates_of_either_device_name_what_there_is(folder):
     for path in _every_file(folder):
         assert _head(path, "device") <= set(DEVICES), path
         (problem,) = _head(path, "problem")
         assert (HERE / "problems" / f"{problem}.py").is_file(), path
+        for control in _head(path, "timed like"):
+            assert _head(HERE / "controls" / f"{control}.py", "problem") == {problem}, path
 
 
 @pytest.mark.parametrize("path", _every_file("controls"), ids=lambda path: path.stem)

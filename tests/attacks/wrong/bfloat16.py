@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect
 # bfloat16 is silently wrong under the interpreter, so it is refused with a reason.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: linear_relu
 # permitted: incorrect
+# permitted on cuda: incorrect, runtime_error
 # Transposes the weight once, in the constructor; parameters change later.
 import torch
 import torch.nn as nn

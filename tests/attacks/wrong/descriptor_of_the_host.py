@@ -1,5 +1,6 @@
 # problem: add
 # permitted: runtime_error
+# permitted on cuda: incorrect, runtime_error, compile_error, rejected
 # Host-side tensor descriptors: this device cannot judge them, and says so.
 import torch
 import torch.nn as nn

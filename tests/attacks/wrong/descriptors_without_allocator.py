@@ -1,5 +1,6 @@
 # problem: absolute
 # permitted: compile_error
+# permitted on cuda: compile_error, runtime_error
 # Descriptors need scratch memory, and a launch on a GPU fails where nobody has set an allocator for it.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: half_gate
 # permitted: incorrect
+# permitted on cuda: incorrect, runtime_error
 # Half precision, with the gain copied once, in the constructor.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # Inline assembly: this device cannot judge it, and says so.
 import torch

@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # A function of the device library that the interpreter has not: this device cannot judge it, and says so.
 import torch

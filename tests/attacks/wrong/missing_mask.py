@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: runtime_error
 # Without a mask the last block loads and stores behind the tensors' ends.
 import torch

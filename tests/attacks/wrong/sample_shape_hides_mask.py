@@ -1,4 +1,5 @@
 # problem: blocks
+# device: cpu
 # permitted: incorrect
 # Has no mask: the sample's 40 rows of 96 elements are a multiple of its block.
 import torch

@@ -1,4 +1,5 @@
 # problem: softmax
+# device: cpu
 # permitted: runtime_error
 # A barrier is missing between what lanes store and others load.
 import torch

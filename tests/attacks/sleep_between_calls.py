@@ -1,0 +1,35 @@
+# problem: long_add
+# device: cuda
+# permitted: correct
+# harmless: what is timed is the replay, which does not sleep
+# timed like: long_add
+# Sleeps before each launch, so that the device cools down and raises its clocks.
+import time
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    n = x.numel()
+    add_kernel[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        torch.cuda.synchronize()
+        time.sleep(0.2)
+        return add(x, y)

@@ -1,0 +1,35 @@
+# problem: add
+# device: cuda
+# permitted: rejected, runtime_error
+# Has torch's compiler write the kernels, beside one for show.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    n = x.numel()
+    add_kernel[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+    return out
+
+
+@torch.compile
+def total(x, y):
+    return x + y
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        add(x, x)
+        return total(x, y)
