@@ -1,5 +1,7 @@
 # problem: add
 # permitted: incorrect, rejected
+# permitted on cuda: correct, incorrect, rejected
+# harmless: the configuration that a GPU takes is the one that is judged and replayed
 # The first configuration is right; the second does nothing, is the faster one, and so would be taken on a GPU.
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 # problem: row_sum
+# device: cpu
 # permitted: incorrect
 # A configuration that is not the first has a block smaller than a row, and may be the one that a GPU takes.
 import torch
