@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.cli import main
 
 MODEL = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return {}\n"
 GOOD_INPUTS = "def get_inputs():\n    return [torch.randn(20, 30)]\n"
@@ -85,11 +86,6 @@ def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(request, add_candi
     assert is_one_paragraph(str(caught.value)), str(caught.value)
 
 
-def check(path, candidate, *options) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "warpsmith.evaluator", "check", str(path), str(candidate), *options]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-
-
 @pytest.fixture
 def candidate(tmp_path, add_candidate):
     path = tmp_path / "candidate.py"
@@ -97,33 +93,47 @@ def candidate(tmp_path, add_candidate):
     return path
 
 
-def refused(done: subprocess.CompletedProcess[str], says: str) -> bool:
-    assert (done.returncode, done.stdout) == (2, ""), done
-    assert says in " ".join(done.stderr.split()), done.stderr
-    assert done.stderr.startswith("error: ")
-    return is_one_paragraph(done.stderr)
+def is_refusal(code: int | str | None, stdout: str, stderr: str, says: str) -> bool:
+    assert (code, stdout) == (2, ""), (code, stdout, stderr)
+    assert says in " ".join(stderr.split()), stderr
+    assert stderr.startswith("error: ")
+    return is_one_paragraph(stderr)
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch):
+    """Tells whether `check`, run in this process, refuses a problem with words that hold what is given last."""
+
+    def run(path, candidate, *options, says) -> bool:
+        monkeypatch.setattr(sys, "argv", ["warpsmith-evaluator", "check", str(path), str(candidate), *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return is_refusal(ended.value.code, *capsys.readouterr(), says)
+
+    return run
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 @pytest.mark.parametrize("name", SYNTAX)
-def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, name, options):
+def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, refused, name, options):
     source, says = SYNTAX[name]
     (tmp_path / f"{name}.py").write_text(source)
-    assert refused(check(tmp_path / f"{name}.py", candidate, *options), says)
+    assert refused(tmp_path / f"{name}.py", candidate, *options, says=says)
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
-def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, options):
+def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, refused, options):
     (tmp_path / "binary.py").write_bytes(bytes(range(256)))
-    assert refused(check(tmp_path / "missing.py", candidate, *options), "Cannot read")
-    assert refused(check(tmp_path, candidate, *options), "Is a directory")
-    assert refused(check(tmp_path / "binary.py", candidate, *options), "not UTF-8")
-    assert refused(check("/dev/null/x.py", candidate, *options), "Cannot read")
+    assert refused(tmp_path / "missing.py", candidate, *options, says="Cannot read")
+    assert refused(tmp_path, candidate, *options, says="Is a directory")
+    assert refused(tmp_path / "binary.py", candidate, *options, says="not UTF-8")
+    assert refused("/dev/null/x.py", candidate, *options, says="Cannot read")
 
 
-@pytest.mark.parametrize(("name", "options"), [("inputs_raise", ()), ("endless", ("--json",))])
-def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate, name, options):
-    source, says = RUN[name]
-    (tmp_path / f"{name}.py").write_text(source)
-    done = check(tmp_path / f"{name}.py", candidate, "--reference-timeout", "1", *options)
-    assert refused(done, says.split()[0])
+def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate):
+    source, says = RUN["endless"]
+    (tmp_path / "endless.py").write_text(source)
+    arguments = [str(tmp_path / "endless.py"), str(candidate), "--reference-timeout", "1", "--json"]
+    command = [sys.executable, "-m", "warpsmith.evaluator", "check", *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert is_refusal(done.returncode, done.stdout, done.stderr, says)

@@ -163,7 +163,7 @@ def test_who_gives_up_frees_the_place_on_the_server(server, add_problem, add_can
                 await asyncio.sleep(0.01)
 
     async def go(client):
-        slow = [asyncio.ensure_future(client.evaluate_async(add_problem, SLEEPER, timeout_s=3)) for _ in range(2)]
+        slow = [asyncio.ensure_future(client.evaluate_async(add_problem, SLEEPER, timeout_s=2)) for _ in range(2)]
         await until((2, 0))
         waiting = asyncio.ensure_future(client.evaluate_async(add_problem, add_candidate))
         await until((2, 1))

@@ -15,8 +15,8 @@ batch, height, width = 2, 12, 20
 
 
 def get_inputs():
-    return [torch.randn(batch, 8, height, width)]
+    return [torch.randn(batch, 4, height, width)]
 
 
 def get_init_inputs():
-    return [8, 5]
+    return [4, 3]
