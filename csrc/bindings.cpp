@@ -235,8 +235,8 @@ void bind_policy(py::module_& module) {
                      py::is_final())
       .def(py::init([](const py::iterable& binds, std::vector<std::string> exec_paths,
                        std::map<std::string, std::string> environment, std::string scratch_path,
-                       bool scratch_executable, bool shared_memory, std::uint64_t scratch_bytes,
-                       std::uint64_t scratch_inodes, std::uint64_t memory_bytes,
+                       bool scratch_executable, bool shared_memory, bool dumpable,
+                       std::uint64_t scratch_bytes, std::uint64_t scratch_inodes, std::uint64_t memory_bytes,
                        std::uint64_t address_space_bytes, std::uint64_t processes, std::uint64_t open_files,
                        std::uint64_t file_bytes, std::uint64_t cpu_seconds, std::uint64_t output_bytes,
                        const std::string& strongest_tier, const std::string& minimum_tier) {
@@ -246,6 +246,7 @@ void bind_policy(py::module_& module) {
                            std::move(scratch_path),
                            scratch_executable,
                            shared_memory,
+                           dumpable,
                            scratch_bytes,
                            scratch_inodes,
                            memory_bytes,
@@ -263,8 +264,9 @@ void bind_policy(py::module_& module) {
            py::kw_only(), py::arg("binds") = py::tuple(), py::arg("exec_paths") = py::tuple(),
            py::arg("environment") = py::dict(), py::arg("scratch_path") = safe.scratch_path,
            py::arg("scratch_executable") = safe.scratch_executable,
-           py::arg("shared_memory") = safe.shared_memory, py::arg("scratch_bytes") = safe.scratch_bytes,
-           py::arg("scratch_inodes") = safe.scratch_inodes, py::arg("memory_bytes") = safe.memory_bytes,
+           py::arg("shared_memory") = safe.shared_memory, py::arg("dumpable") = safe.dumpable,
+           py::arg("scratch_bytes") = safe.scratch_bytes, py::arg("scratch_inodes") = safe.scratch_inodes,
+           py::arg("memory_bytes") = safe.memory_bytes,
            py::arg("address_space_bytes") = safe.address_space_bytes, py::arg("processes") = safe.processes,
            py::arg("open_files") = safe.open_files, py::arg("file_bytes") = safe.file_bytes,
            py::arg("cpu_seconds") = safe.cpu_seconds, py::arg("output_bytes") = safe.output_bytes,
@@ -276,6 +278,7 @@ void bind_policy(py::module_& module) {
       .def_readonly("scratch_path", &Policy::scratch_path)
       .def_readonly("scratch_executable", &Policy::scratch_executable)
       .def_readonly("shared_memory", &Policy::shared_memory)
+      .def_readonly("dumpable", &Policy::dumpable)
       .def_readonly("scratch_bytes", &Policy::scratch_bytes)
       .def_readonly("scratch_inodes", &Policy::scratch_inodes)
       .def_readonly("memory_bytes", &Policy::memory_bytes)

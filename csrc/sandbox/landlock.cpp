@@ -87,6 +87,8 @@ void allow_programs(Ruleset& rules, const Policy& policy) {
   }
 }
 
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
 bool is_link(const std::string& path) {
   struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
@@ -107,16 +109,20 @@ void allow_own_root(Ruleset& rules, const Policy& policy) {
   rules.allow("/tmp", kWrite);
   rules.allow("/dev", kDevice);
   rules.allow("/dev/shm", kWrite);
-  rules.allow("/proc", kRead | LANDLOCK_ACCESS_FS_WRITE_FILE);
+  // CUDA opens its threads' names to be truncated, and gives up where it may not.
+  rules.allow("/proc", kRead | kWriteFile);
   for (const Bind& bind : policy.binds)
     if (!is_link(bind.target)) allow_bind(rules, bind.target, bind.writable);
 }
 
 // The host's root: its own /proc entry, a few facts that libraries read, the devices, and the binds.
 void allow_in_host_root(Ruleset& rules, const Policy& policy) {
-  rules.allow("/proc/self", kRead | LANDLOCK_ACCESS_FS_WRITE_FILE);
+  rules.allow("/proc/self", kRead | kWriteFile);
   for (const char* fact : {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems"})
     rules.allow(fact, kRead);
+  for (const char* fact :
+       {"/proc/devices", "/proc/modules", "/proc/driver/nvidia", "/proc/sys/vm/mmap_min_addr"})
+    if (exists(fact)) rules.allow(fact, kRead);
   for (const char* device : {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"})
     rules.allow(device, kDevice);
   if (policy.shared_memory) rules.allow("/dev/zero", kDevice);

@@ -29,6 +29,9 @@ struct Policy {
   std::string scratch_path;
   bool scratch_executable = false;
   bool shared_memory = false;
+  /// Whether the worker's own entries under /proc are its own, for CUDA names its threads there. Nobody else
+  /// may read them even so: Landlock and the filter see to that.
+  bool dumpable = false;
   std::uint64_t scratch_bytes = 256ull << 20;
   std::uint64_t scratch_inodes = 4096;
   std::uint64_t memory_bytes = 4ull << 30;

@@ -124,8 +124,9 @@ void leave_session() {
   ::umask(077);
 }
 
-void stay_undumpable() {
-  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw system_failure("process", "PR_SET_DUMPABLE", errno);
+void set_dumpable(bool dumpable) {
+  if (::prctl(PR_SET_DUMPABLE, dumpable ? 1 : 0, 0, 0, 0) != 0)
+    throw system_failure("process", "PR_SET_DUMPABLE", errno);
 }
 
 // The worker is the first to go when the machine runs out of memory. It can be refused; the limits still
@@ -188,7 +189,7 @@ void contain(Plan& plan, int maps_fd, int report_fd) {
   redirect_standard_streams(plan.null.get(), plan.output.get());
   replace_environment(plan.environment, policy.worker_environment(plan.tier));
   drop_capabilities();
-  stay_undumpable();
+  set_dumpable(policy.dumpable);
   set_rlimits(policy, plan.inherited, namespaces);
   keep_descriptors(plan.channel_fd, report_fd);
   set_no_new_privileges();

@@ -99,6 +99,7 @@ class Policy:
         scratch_executable: whether libraries may be mapped from the scratch (a JIT that builds them there needs it).
         shared_memory: whether the worker may make shared memory of its own (memfd_create, anonymous shared mappings,
             /dev/zero), which no rlimit counts. CUDA needs it; without it memory_bytes bounds a worker of no programs.
+        dumpable: whether the worker's entries under /proc belong to it. CUDA names its threads there.
         scratch_bytes, scratch_inodes: the size of the tmpfs that is both /tmp and /dev/shm.
         memory_bytes: private writable memory that each process of the worker may add to what it inherited.
         address_space_bytes: address space that each process may add; it bounds the page tables of pages that are only
@@ -115,6 +116,7 @@ class Policy:
     scratch_path: str
     scratch_executable: bool
     shared_memory: bool
+    dumpable: bool
     scratch_bytes: int
     scratch_inodes: int
     memory_bytes: int
@@ -135,6 +137,7 @@ class Policy:
         scratch_path: str = "",
         scratch_executable: bool = False,
         shared_memory: bool = False,
+        dumpable: bool = False,
         scratch_bytes: int = ...,
         scratch_inodes: int = ...,
         memory_bytes: int = ...,

@@ -20,6 +20,7 @@ from warpsmith.records.commands import new_app, run
 from warpsmith.records.errors import UsageError
 
 INVALID_EXIT_CODE: Final = 3
+LEAST_TIMED: Final = 10
 
 app = new_app(
     "warpsmith-evaluator",
@@ -52,9 +53,12 @@ def check(
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
     *,
     backend: Annotated[Literal["triton"], typer.Option(help="What the candidate's kernels are written in.")] = "triton",
-    device: Annotated[Literal["cpu"], typer.Option(help="What the candidate runs on.")] = "cpu",
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")
+    ] = "cpu",
+    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
     correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
-    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls; nothing is timed on the cpu.")] = 100,
+    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
     seed: Annotated[int | None, typer.Option(help="Repeat a run exactly; left out, nobody can foresee it.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
     reference_timeout: Annotated[
@@ -85,7 +89,11 @@ def check(
         ready_workers=1,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
+        device=device,
+        gpu=gpu,
         trials=correctness_trials,
+        timing=timed_trials > 0,
+        timed_trials=max(timed_trials, LEAST_TIMED),
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
@@ -116,6 +124,11 @@ def _show(verdict: Verdict, as_json: bool) -> None:
         console.print(f"flags: {', '.join(verdict.flags)}")
     if verdict.max_abs_error is not None:
         console.print(f"largest absolute error: {verdict.max_abs_error:.6g}")
+    if verdict.runtime_ms is not None and verdict.reference_ms is not None:
+        console.print(
+            f"[bold]{verdict.speedup:.3g}x[/]: {verdict.runtime_ms:.4g} ms, reference {verdict.reference_ms:.4g} ms "
+            f"({verdict.timing_tier}, {verdict.device})"
+        )
     if verdict.error_message:
         console.print(_printable(verdict.error_message, console.encoding), markup=False, highlight=False)
     console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")

@@ -1,7 +1,8 @@
 """Whether an output agrees with the expected one, and where it does not. Runs in the judge, on private copies."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -26,6 +27,8 @@ MAX_RELATIVE: Final = {"float32": 1e-3, "float64": 1e-6}
 REFERENCE_ERROR_FACTOR: Final = 4.0
 ABSOLUTE_FLOOR: Final = 1e-12
 SCALE_QUANTILE: Final = 0.25
+PART: Final = 1 << 26
+"""Elements that are compared at once; their fp64 forms and what is computed from them take some gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,16 @@ class Comparison:
     where: tuple[int, ...] | None = None
     expected: float | None = None
     got: float | None = None
-    message: str = ""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, for people; empty where nothing is."""
+        if self.ok or self.where is None:
+            return ""
+        return (
+            f"{self.mismatched} of {self.total} elements ({self.mismatched_fraction:.2%}) are wrong; "
+            f"the worst is at index {list(self.where)}: expected {self.expected:.7g}, got {self.got:.7g}"
+        )
 
     @property
     def mismatched_fraction(self) -> float:
@@ -136,14 +148,64 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     """Compare one output with the expected tensor of the same dtype and shape.
 
     NaNs and infinities must stand where the reference has them, with the same sign. Integers and booleans must be
-    equal. Floats must be within `tolerance`.
+    equal. Floats must be within `tolerance`. A large output is compared part by part, so that its fp64 forms need not
+    fit into memory; its tolerance is then that of a part of its elements, evenly spread.
     """
     if not got.numel():
         return Comparison(ok=True)
     if not (got.dtype.is_floating_point or got.is_complex()):
-        return _compare_exactly(got, expected.value)
-    truth, own_error = _truth(expected)
-    relative, absolute = _tolerance(arenas.NAMES[expected.value.dtype], truth, own_error, reduction)
+        return _compared(got, expected, lambda part, other: _compare_exactly(part, other.value))
+    relative, absolute = tolerance(_sampled(expected), reduction)
+    return _compared(got, expected, lambda part, other: _compare_floats(part, other, relative, absolute))
+
+
+def _sampled(expected: Expected) -> Expected:
+    """Return every so manieth element of a tensor that is larger than a part, and a smaller one as it is."""
+    step = -(-expected.value.numel() // PART)
+    if step == 1:
+        return expected
+    exact = None if expected.exact is None else expected.exact.flatten()[::step]
+    return Expected(expected.value.flatten()[::step], exact)
+
+
+def _compared(
+    got: torch.Tensor, expected: Expected, compare_part: Callable[[torch.Tensor, Expected], Comparison]
+) -> Comparison:
+    """Compare part by part; what is told of the worst element is that of the first part that has a wrong one."""
+    if got.numel() <= PART:
+        return compare_part(got, expected)
+    flat, value = got.flatten(), expected.value.flatten()
+    exact = None if expected.exact is None else expected.exact.flatten()
+    found: Comparison | None = None
+    for start in range(0, flat.numel(), PART):
+        span = slice(start, start + PART)
+        part = compare_part(flat[span], Expected(value[span], None if exact is None else exact[span]))
+        found = _placed(part, start, got.shape) if found is None else _merged(found, _placed(part, start, got.shape))
+    assert found is not None
+    return found
+
+
+def _placed(part: Comparison, start: int, shape: torch.Size) -> Comparison:
+    """Return a part's comparison with its worst element's place in the whole."""
+    if part.where is None:
+        return part
+    place = torch.unravel_index(torch.tensor(start + part.where[0]), shape)
+    return replace(part, where=tuple(int(index) for index in place))
+
+
+def _merged(one: Comparison, two: Comparison) -> Comparison:
+    first = one if one.where is not None else two
+    return replace(
+        first,
+        ok=one.ok and two.ok,
+        max_abs_error=max(one.max_abs_error, two.max_abs_error),
+        mismatched=one.mismatched + two.mismatched,
+        total=one.total + two.total,
+    )
+
+
+def _compare_floats(got: torch.Tensor, expected: Expected, relative: float, absolute: float) -> Comparison:
+    truth, _ = _truth(expected)
     value, result = _wide(expected.value), _wide(got)
     error = (result - truth).abs()
     agree = error <= relative * truth.abs() + absolute
@@ -177,11 +239,7 @@ def _report(
     flat = int(torch.where(agree, -1.0, error).flatten().argmax())
     where = tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), agree.shape))
     expected_value, got_value = float(truth.flatten()[flat]), float(got.flatten()[flat])
-    message = (
-        f"{mismatched} of {agree.numel()} elements ({mismatched / agree.numel():.2%}) are wrong; "
-        f"the worst is at index {list(where)}: expected {expected_value:.7g}, got {got_value:.7g}"
-    )
-    return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value, message)
+    return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value)
 
 
 def form_mismatch(got: wire.Value, expected: wire.Value, place: str = "the output") -> str:

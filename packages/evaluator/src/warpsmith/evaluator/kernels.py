@@ -113,11 +113,9 @@ class LoadedKernel:
         """Launch on torch's current stream; a grid without programs launches nothing."""
         if not all(size > 0 for size in grid):
             return
-        launch, scratch = self.prepared(grid, values)
-        stream = torch.cuda.current_stream()
-        launch.launch(stream.cuda_stream)
-        if scratch is not None:
-            scratch.record_stream(stream)
+        # Scratch memory goes back to torch's allocator at once, which hands it out again in the order of the stream.
+        launch, _scratch = self.prepared(grid, values)
+        launch.launch(torch.cuda.current_stream().cuda_stream)
 
 
 def _packed(parameters: list[Any], values: dict[str, Any]) -> Iterator[bytes]:

@@ -272,7 +272,12 @@ class Zygote:
             finally:
                 os.close(fd)
         pending.born.result(timeout=FORK_TIMEOUT_S)
-        worker.receive(FORK_TIMEOUT_S)
+        try:
+            worker.receive(FORK_TIMEOUT_S)
+        except WorkerDiedError:
+            # Nobody has used it yet, so nobody else will look at what it said.
+            sys.stderr.write(worker.printed())
+            raise
         return worker
 
     def _listen(self) -> None:

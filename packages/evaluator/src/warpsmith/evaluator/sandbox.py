@@ -52,6 +52,9 @@ def policy_for(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(config.gpu) if on_gpu else []),
         exec_paths=[str(ptxas)] if role == "compile" else [],
         environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config),
+        # CUDA makes shared memory, and names its threads under /proc.
+        shared_memory=on_gpu,
+        dumpable=on_gpu,
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,

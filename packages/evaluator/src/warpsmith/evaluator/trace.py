@@ -106,7 +106,7 @@ class Recorder:
         self._left -= storage.nbytes()
         if self._left < 0:
             raise UntraceableError(f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it")
-        content = ctypes.string_at(address, storage.nbytes()) if storage.nbytes() else b""
+        content = _content(storage)
         self._ids[address] = self._next
         self._next += 1
         self._add(["const", self._ids[address], content])
@@ -124,6 +124,15 @@ class Recorder:
         if len(self.events) >= MAX_EVENTS:
             raise UntraceableError(f"forward allocates, copies and launches more than {MAX_EVENTS} times")
         self.events.append(event)
+
+
+def _content(storage: torch.UntypedStorage) -> bytes:
+    if not storage.nbytes():
+        return b""
+    if storage.device.type == "cpu":
+        return ctypes.string_at(storage.data_ptr(), storage.nbytes())
+    on_host = storage.cpu()
+    return ctypes.string_at(on_host.data_ptr(), on_host.nbytes())
 
 
 def _is_view(func: Any) -> bool:
