@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 MODULE_NAME: Final = "candidate"
+DEVICE_SHARE: Final = 0.6
+"""Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
 
 
 class CandidateError(RuntimeError):
@@ -51,6 +53,7 @@ class Candidate:
     def __init__(self, channel: _native.Channel, extra_operators: list[str], kind: HostMemory | DeviceMemory) -> None:
         self.kind = kind
         self.memory = Memory(kind)
+        kind.limit(DEVICE_SHARE)
         self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor
         self.tuning: tuning.Tuning | launching.DeviceTuning
         self.monitor, self.tuning = (
@@ -326,6 +329,7 @@ def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) ->
     call.run()
     call.deliver()
     kind.settle()
+    player.check_guards()
     return player
 
 

@@ -22,7 +22,7 @@ from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.operators import COUNTER
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.timing import Timing
 from warpsmith.evaluator.trials import Trial
@@ -149,6 +149,7 @@ class CandidateRun:
         self.compiles = True
         self.compiling: CompileRun | LaunchByLaunch | None = None
         self.reports = 0
+        self.loaded = False
         self.state = self.memory.create("candidate-state", session.state.size)
         self.inputs: tuple[Placed, Shared] | None = None
         self.answers: tuple[Placed, Shared] | None = None
@@ -182,12 +183,31 @@ class CandidateRun:
             self.evidence.failure = failed.failure
         except _SuspectError as failed:
             self.evidence.failure, suspect = failed.failure, failed
+        except (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError) as failed:
+            suspect = self._memory_ran_out(failed)
+            self.evidence.failure = suspect.failure
         if self.launches:
             compiling.settle(list(self.launches.values()))
             self.evidence.compilation = compiling.result()
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
+
+    def _memory_ran_out(self, error: Exception) -> _SuspectError:
+        """Suspect the candidate of what the judge or the reference could not have of the device's memory.
+
+        Raises:
+            Exception: `error`, where it is about something else, or the candidate had nothing yet.
+        """
+        match error:
+            case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2) if self.loaded:
+                pass
+            case ReferenceFailedError() if self.loaded and str(error).startswith("OutOfMemoryError"):
+                pass
+            case _:
+                raise error
+        message = f"The device's memory ran out while the candidate held some of it: {error}"
+        return _SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 
     def _learned(self) -> trials.Learned:
         with self.machine.lease.shared():
@@ -222,6 +242,7 @@ class CandidateRun:
             "extra_operators": list(self.config.extra_operators),
         }
         loaded = self._ask(Kind.LOAD, fields, [self.state.fileno()], Kind.LOADED).fields
+        self.loaded = True
         if loaded.texts("unmatched"):
             self.evidence.flags.add("unmatched_parameters")
         self.buffer_names = set(loaded.texts("buffers"))
@@ -489,7 +510,8 @@ class CandidateRun:
             self.session.ring(ring.fds[: len(ring.inputs)])
             try:
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-                outcome = timed.conduct(self.session, ring, ask, compared, rng=rng, count=self.config.timed_trials)
+                witness = timed.Witness(self.session, ring, compared, rng)
+                outcome = timed.conduct(witness, ask, self.config.timed_trials)
             finally:
                 self.session.ring([])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))
@@ -517,7 +539,7 @@ class CandidateRun:
     def _replayed(self, worker: Worker, answer: Answer) -> str:
         """Return what is wrong with the output of the replay, or nothing."""
         inputs = self.memory.create("replay-inputs", self.session.inputs.size)
-        arenas.content(inputs).copy_(arenas.content(self.session.inputs_buffer))
+        self._copy_inputs(inputs)
         arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
         placed = self._room_for(answer)
         answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
@@ -538,6 +560,13 @@ class CandidateRun:
         pairs = self._pairs(answer, placed, answers)
         found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)
         return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
+
+    def _copy_inputs(self, inputs: "Shared") -> None:
+        """Copy the inputs, and leave NaN between and behind them, where only a load without a mask goes."""
+        arenas.content(inputs).fill_(0xFF)
+        for slot in self.session.inputs.slots:
+            if slot.numel:
+                arenas.raw(inputs, slot).copy_(arenas.raw(self.session.inputs_buffer, slot))
 
     def _binaries(self) -> list[dict[str, Any]]:
         """Return the code of each launch in the trace, on a device; it was compiled by no process of the candidate."""
@@ -628,6 +657,9 @@ class CandidateRun:
             if worker.used_bytes() >= USED_SHARE * self.config.memory_bytes:
                 return _SuspectError(failure)
             return CandidateFailedError(failure.status, failure.category, failure.message)
+        if category == "out_of_memory":
+            # Of a device's memory others may have held the most.
+            return _SuspectError(Failure(status, category, text[:MAX_TEXT]))
         return CandidateFailedError(status, category, text)
 
     def _death(self, error: WorkerDiedError, worker: Worker) -> Exception:

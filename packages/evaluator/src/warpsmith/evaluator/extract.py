@@ -173,6 +173,9 @@ def _take(statement: ast.stmt, module: _Module) -> None:
                 module.constants.add(name)
                 module.kept.append(statement)
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            if name in module.kernels:
+                # What runs under the name on a device is not what is compiled here.
+                _bind(name, statement, module)
             module.uncertain.add(name)
 
 

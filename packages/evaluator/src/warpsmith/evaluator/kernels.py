@@ -95,6 +95,16 @@ class LoadedKernel:
         self._memory = memory
         self._kernel = _native.Kernel.load(memory.handle, binary.cubin, binary.symbol, binary.shared_bytes)
 
+    @property
+    def registers(self) -> int:
+        """Registers of a thread."""
+        return self._kernel.registers
+
+    @property
+    def spills(self) -> int:
+        """Registers of a thread that lie in local memory, as Triton counts them."""
+        return self._kernel.local_bytes // 4
+
     def prepared(self, grid: Sequence[int], values: dict[str, Any]) -> "tuple[_native.Launch, torch.Tensor | None]":
         """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long."""
         x, y, z = (*grid, 1, 1)[:3]

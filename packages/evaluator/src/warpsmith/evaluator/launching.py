@@ -30,9 +30,10 @@ class KernelFailedError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Warmed:
-    """What `kernel.warmup(...)` returns: facts about the compiled kernel."""
+class Launched:
+    """What a launch and `kernel.warmup(...)` return: facts about the compiled kernel, as Triton names them."""
 
+    name: str
     n_regs: int
     n_spills: int
     shared: int
@@ -66,15 +67,16 @@ class DeviceMonitor:
         arguments = _bound(function, args, kwargs)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         kernel = self._kernel(name, arguments, options)
+        facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
-            return Warmed(0, 0, kernel.binary.shared_bytes)
+            return facts
         sizes = _checked(grid(_unwrapped(arguments)) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
             self.on_launch(name, arguments, options)[2] = sizes
         if not self.ghost:
             kernel.launch(sizes, arguments)
-        return None
+        return facts
 
     def _kernel(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> LoadedKernel:
         described = {key: describe_argument(value) for key, value in arguments.items()}

@@ -1,7 +1,7 @@
 """The two kinds of memory that a judge shares with its workers: sealed files of the host, and memory of a GPU.
 
 One protocol serves both: the judge creates a buffer, sends its descriptor, and the worker maps it, read-only where it
-is not to write. On a GPU a read-only mapping catches accidents and is no boundary: whatever a worker maps it can change.
+is not to write. On a GPU a read-only mapping catches accidents and is no boundary: a worker can change what it maps.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -45,6 +45,9 @@ class HostMemory:
         `torch.manual_seed` seeds those of all devices, and writes a stack trace for each: half a millisecond a call.
         """
         torch.default_generator.manual_seed(seed)
+
+    def limit(self, share: float) -> None:
+        """Bound what torch may take of the memory; here the process's limits do."""
 
     def settle(self) -> None:
         """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""
@@ -91,6 +94,10 @@ class DeviceMemory:
         """Seed torch's own generators of this process, of the host and of the device."""
         torch.default_generator.manual_seed(seed)
         torch.cuda.manual_seed(seed)
+
+    def limit(self, share: float) -> None:
+        """Bound what torch may take of the memory."""
+        torch.cuda.set_per_process_memory_fraction(share, self.device)
 
     def settle(self) -> None:
         """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""

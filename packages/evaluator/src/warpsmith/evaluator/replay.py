@@ -14,6 +14,7 @@ from warpsmith.evaluator import arenas, compiling, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
 from warpsmith.evaluator.garbage import Garbage
+from warpsmith.evaluator.interpreting import IllegalAccessError
 from warpsmith.evaluator.kernels import Binary, LoadedKernel
 from warpsmith.evaluator.layout import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
 from warpsmith.evaluator.memory import DeviceMemory
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 MAX_FRESH_BYTES: Final = 4 << 30
 MAX_DEVICE_BYTES: Final = 64 << 30
+GRAIN: Final = 512
+GUARD: Final = 4096
+"""Bytes behind each tensor of a replay in which nobody has anything to store."""
+GUARDED: Final = 0xC5
 POISON: Final = 0xFF
 """The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -164,6 +169,7 @@ class DeviceReplay:
         self._state = state
         self._fresh: dict[int, torch.Tensor] = {}
         self._constants: dict[int, torch.Tensor] = {}
+        self._guards: list[torch.Tensor] = []
         self._left = MAX_DEVICE_BYTES
         self._outputs: list[Any] = []
         self._answer: wire.Value = None
@@ -197,7 +203,21 @@ class DeviceReplay:
         if not 0 <= size <= self._left:
             raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
         self._left -= size
-        return torch.empty(max(size, 1), dtype=torch.uint8, device=self._memory.device)
+        # No slack of torch's allocator lies behind it, where something could be kept from call to call.
+        room = -(-max(size, 1) // GRAIN) * GRAIN + GUARD
+        whole = torch.full((room,), GUARDED, dtype=torch.uint8, device=self._memory.device)
+        self._guards.append(whole[max(size, 1) :])
+        return whole[: max(size, 1)]
+
+    def check_guards(self) -> None:
+        """Raise IllegalAccessError where something was stored behind a tensor."""
+        for guard in self._guards:
+            if bool((guard != GUARDED).any()):
+                first = int((guard != GUARDED).nonzero()[0])
+                raise IllegalAccessError(
+                    f"a kernel stores behind the end of a tensor, first {first} bytes past it. A mask or an offset is "
+                    "missing or wrong."
+                )
 
     def expect(self, outputs: list[Any], answer: wire.Value) -> None:
         """Say which tensors of the trace are the answer."""
@@ -210,6 +230,7 @@ class DeviceReplay:
             steps=[self._step(place, event) for event in self._events],
             fresh=[(number, memory) for number, memory in self._fresh.items() if number not in self._constants],
             constants=[(self._fresh[number], content) for number, content in self._constants.items()],
+            guards=self._guards,
             outputs=_paired(self._answer, [place.tensor(output) for output in self._outputs]),
             answers=answers,
         )
@@ -286,6 +307,7 @@ class ReplayedCall(Call):
     steps: list[Callable[[], Any]]
     fresh: list[tuple[int, torch.Tensor]]
     constants: list[tuple[torch.Tensor, torch.Tensor]]
+    guards: list[torch.Tensor]
     outputs: list[tuple[TensorSlot, torch.Tensor]]
     answers: "Shared"
 
@@ -294,6 +316,8 @@ class ReplayedCall(Call):
             memory.fill_(POISON)
         for memory, content in self.constants:
             memory.copy_(content)
+        for guard in self.guards:
+            guard.fill_(GUARDED)
 
     def run(self) -> None:
         for step in self.steps:

@@ -66,22 +66,23 @@ class Rounds:
         """Perform one ROUND message; return the fields of ROUNDED.
 
         `mode` is `call`, `graph` or `empty_graph` (what stands around the calls, for the judge's clock); `order` are
-        the ring's sets, `deliver` those whose answer is to be copied out, `count` how often a graph is replayed and
-        `walks` how often it goes round the ring. Times are in milliseconds.
+        the ring's sets, `deliver` the places in it after which an answer is copied out, `count` how often a graph is
+        replayed and `walks` how often it goes round the ring, each time with all answers copied out. Times are in
+        milliseconds.
         """
         mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
         if mode in {"graph", "empty_graph"}:
             return self._replay(mode == "graph", fields.integer("count"), fields.integer("walks"))
-        times = list(self._walk(order, set(fields.sequence("deliver"))))
+        times = list(self._walk(order, frozenset(fields.sequence("deliver"))))
         return {"milliseconds": times, "gated": self.gated}
 
-    def _walk(self, order: list[int], deliver: set[Any]) -> Iterator[float]:
+    def _walk(self, order: list[int], deliver: frozenset[Any]) -> Iterator[float]:
         stream = torch.cuda.current_stream().cuda_stream
         handle = self._memory.handle
         events = [(_native.Event(handle), _native.Event(handle)) for _ in order]
-        for index, (start, end) in zip(order, events, strict=True):
+        for place, (index, (start, end)) in enumerate(zip(order, events, strict=True)):
             self._one(self.calls[index], stream, start, end)
-            if index in deliver:
+            if place in deliver:
                 self.calls[index].deliver()
         self._memory.settle()
         yield from (end.elapsed_ms(start) for start, end in events)
@@ -125,3 +126,4 @@ class Rounds:
                 call.reset()
                 if full:
                     call.run()
+                call.deliver()

@@ -15,6 +15,8 @@ Role = Literal["reference", "candidate", "compile"]
 NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
 NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
 """What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
+DEVICE_FACTS: Final = ("/sys/devices/system", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
+"""What the driver reads of the machine."""
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 SINGLE_THREADED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -88,7 +90,8 @@ def gpu_environment(gpu: int) -> dict[str, str]:
 def _device_binds(gpu: int) -> list[Bind]:
     """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
     nodes = [path for path in (*NVIDIA_DEVICES, f"/dev/nvidia{gpu}") if Path(path).exists()]
-    return [*(Bind(path, path, True) for path in nodes), Bind("/sys", "/sys")]
+    facts = [path for path in DEVICE_FACTS if Path(path).exists()]
+    return [*(Bind(path, path, True) for path in nodes), *(Bind(path, path) for path in facts)]
 
 
 def library_paths(device: str = "cpu") -> list[Path]:

@@ -1,14 +1,16 @@
 """One candidate's timing, as the judge conducts it: a ring of input sets, both workers' rounds, and what they left.
 
 What is timed is the replay of the candidate's launches, in a worker that holds none of its host code. What a kernel
-leaves behind can still deceive (memory that it knows again), so the answers of secretly chosen sets are compared after
-the last round, and a time below what writing the output takes is refused.
+leaves behind can still deceive (memory that it knows again), so the answers of secretly chosen calls are compared, and
+a time below what writing the output takes is refused.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from warpsmith.evaluator import arenas, timing, wire
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
@@ -22,7 +24,8 @@ SHARE: Final = 0.25
 """Of the free device memory, what a ring may take."""
 COPIES: Final = 3
 """How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
-LOOKED_AT: Final = 2
+MOST_KEPT: Final = 256 << 20
+"""Bytes of the largest answer of which a right copy is kept, so that the next can be compared with it at once."""
 BELOW_FLOOR: Final = 0.8
 
 
@@ -67,6 +70,46 @@ Compare = Callable[[Answer, Placed, "Shared"], str]
 
 
 @dataclass
+class Witness:
+    """Looks at what timed calls of the candidate delivered, and remembers the first thing that is wrong.
+
+    Args:
+        session: gives the expected answers; its arena's inputs change.
+        ring: what was timed.
+        compare: returns what is wrong with a delivered answer.
+        rng: seeds the reference.
+    """
+
+    session: ReferenceSession
+    ring: Ring
+    compare: Compare
+    rng: random.Random
+    wrong: str = ""
+    looks: int = 0
+    _seen: "dict[int, torch.Tensor]" = field(default_factory=dict)
+
+    def look(self, sets: Sequence[int]) -> None:
+        """Compare the answers of some sets, and poison their room again."""
+        for number in sets:
+            self.looks += 1
+            self.wrong = self.wrong or self._wrong(number)
+            arenas.poison(self.ring.answers[number], self.ring.placed.slots)
+
+    def _wrong(self, number: int) -> str:
+        """Return what is wrong with one answer; one that is bit for bit an answer that was right needs no reference."""
+        delivered = arenas.content(self.ring.answers[number])
+        known = self._seen.get(number)
+        if known is not None and torch.equal(known, delivered):
+            return ""
+        arenas.content(self.session.inputs_buffer).copy_(arenas.content(self.ring.inputs[number]))
+        answer = self.session.answer(self.rng.getrandbits(48))
+        wrong = self.compare(answer, self.ring.placed, self.ring.answers[number])
+        if not wrong and delivered.numel() <= MOST_KEPT:
+            self._seen[number] = delivered.clone()
+        return wrong
+
+
+@dataclass
 class Outcome:
     """A timing, and what is wrong with the answers that the timed calls left; empty where nothing is."""
 
@@ -74,34 +117,15 @@ class Outcome:
     wrong: str
 
 
-def conduct(
-    session: ReferenceSession,
-    ring: Ring,
-    ask: Callable[[dict[str, Any]], wire.Fields],
-    compare: Compare,
-    *,
-    rng: random.Random,
-    count: int,
-) -> Outcome:
-    """Time both sides on a ring and look at what the last round delivered. The device must be leased alone.
+def conduct(witness: Witness, ask: Callable[[dict[str, Any]], wire.Fields], count: int) -> Outcome:
+    """Time both sides on a ring and look at what is delivered. The device must be leased alone.
 
     Args:
-        session: the reference; its arena's inputs change.
-        ring: what both sides were given.
+        witness: looks at the answers; it holds the reference and the ring, which both sides were given.
         ask: sends a ROUND to the worker that replays the candidate's launches.
-        compare: returns what is wrong with a delivered answer.
-        rng: chooses orders, and the sets that are looked at.
         count: timed calls of each side.
     """
-    sets = len(ring.inputs)
-    looked_at = rng.sample(range(sets), min(sets, LOOKED_AT))
+    rng, sets = witness.rng, len(witness.ring.inputs)
     candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
-    reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
-    found = timing.measure(candidate, reference, count, looked_at)
-    return Outcome(found, next(filter(None, (_wrong(session, ring, one, compare, rng) for one in looked_at)), ""))
-
-
-def _wrong(session: ReferenceSession, ring: Ring, number: int, compare: Compare, rng: random.Random) -> str:
-    arenas.content(session.inputs_buffer).copy_(arenas.content(ring.inputs[number]))
-    answer = session.answer(rng.getrandbits(48))
-    return compare(answer, ring.placed, ring.answers[number])
+    reference = Side(witness.session.round, sets, random.Random(rng.getrandbits(64)))
+    return Outcome(timing.measure(candidate, reference, count, witness.look), witness.wrong)

@@ -9,6 +9,7 @@ Source of the order statistics of a median: Le Boudec, Performance Evaluation of
 theorem 2.1.
 """
 
+import itertools
 import math
 import random
 import time
@@ -27,6 +28,9 @@ GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
 SEGMENTS: Final = 4
+REPEATS: Final = 3
+LOOKS: Final = 2
+"""Answers that are looked at in each segment."""
 TOLERATED: Final = 0.05
 """How much slower than the events the judge's clock may run before its figure is taken: launches lie between calls."""
 TOLERATED_MS: Final = 0.003
@@ -124,15 +128,27 @@ class Side:
     per_graph: int = 1
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
 
-    def calls(self, count: int, deliver: Sequence[int] = (), *, counted: bool = True) -> list[float]:
-        """Let `count` calls be timed by events."""
-        fields = {"mode": "call", "order": self._order(count), "deliver": list(deliver), "count": 0, "walks": 1}
-        told = self.ask(fields)
-        times = [float(value) for value in told.sequence("milliseconds") if isinstance(value, int | float)]
+    def calls(self, count: int, looks: int = 0, *, counted: bool = True) -> list[int]:
+        """Let `count` calls be timed by events, and the answers of `looks` of them, at secret places, be delivered.
+
+        Returns:
+            The sets whose answers were delivered, each once.
+        """
+        order = self._order(count)
+        places = self._places(order, looks)
+        told = self.ask({"mode": "call", "order": order, "deliver": places, "count": 0, "walks": 1})
         self.gated &= told.flag("gated")
         if counted:
-            self.times += times
-        return times
+            self.times += [float(value) for value in told.sequence("milliseconds") if isinstance(value, int | float)]
+        return [order[place] for place in places]
+
+    def _places(self, order: list[int], looks: int) -> list[int]:
+        """Return random places of a walk, no two of one set: the later answer would cover the earlier one."""
+        chosen: dict[int, int] = {}
+        for place in self.rng.sample(range(len(order)), len(order)):
+            if len(chosen) < looks and order[place] not in chosen:
+                chosen[order[place]] = place
+        return sorted(chosen.values())
 
     def _order(self, count: int) -> list[int]:
         """Return a walk in which every set comes as often as any other, give or take one, in random order."""
@@ -165,36 +181,51 @@ class Side:
         return Figures(median(self.times), low, high, judged, self.gated, len(self.times))
 
 
-def measure(candidate: Side, reference: Side, count: int, deliver: Sequence[int]) -> Timing:
+Look = Callable[[Sequence[int]], None]
+"""Looks at delivered answers of the candidate, by set; what it finds is its own affair."""
+
+
+def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock.
 
-    The device must be leased to nobody else. The last round of the candidate delivers the answers of `deliver`.
+    The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come.
     """
     sides = (candidate, reference)
-    estimates = [median(side.calls(WARM_UPS * side.sets, counted=False)) for side in sides]
+    estimates = [_estimate(side) for side in sides]
     for segment in range(SEGMENTS):
         share = count // SEGMENTS + (segment < count % SEGMENTS)
         for side in random.sample(sides, 2):
-            side.calls(max(share, 1))
-    judged = [_judged(side, estimate) for side, estimate in zip(sides, estimates, strict=True)]
-    # Once round the ring, so that each of the sets that are looked at is met.
-    candidate.calls(candidate.sets, deliver, counted=False)
+            delivered = side.calls(max(share, 1), LOOKS if side is candidate else 0)
+            if delivered:
+                look(delivered)
+    judged = [
+        _judged(side, estimate, look if side is candidate else None)
+        for side, estimate in zip(sides, estimates, strict=True)
+    ]
     return Timing(candidate.figures(judged[0]), reference.figures(judged[1]))
 
 
-def _judged(side: Side, estimate_ms: float) -> float | None:
+def _estimate(side: Side) -> float:
+    side.calls(WARM_UPS * side.sets)
+    found, side.times = median(side.times), []
+    return found
+
+
+def _judged(side: Side, estimate_ms: float, look: Look | None) -> float | None:
     """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
     walk_ms = max(estimate_ms, 1e-3) * side.sets
     walks = max(1, min(MAX_WALKS, int(GRAPH_MS / walk_ms)))
-    few = 1
-    many = few + max(2, math.ceil(WORTH_MS / (walk_ms * walks)))
+    least = max(2, math.ceil(WORTH_MS / (walk_ms * walks)))
+    # Nobody can foresee which replay is the last, whose answers are looked at.
+    few, many = 1, 1 + least + side.rng.randrange(1 + least // 4)
     side.graph("graph", 1, walks)
     if not side.graphs:
         return None
     side.graph("empty_graph", 1, walks)
     side.walls.clear()
-    for _ in range(3):
-        for mode in ("graph", "empty_graph"):
-            for replays in (few, many):
-                side.graph(mode, replays, walks)
+    for _ in range(REPEATS):
+        for mode, replays in itertools.product(("empty_graph", "graph"), (few, many)):
+            side.graph(mode, replays, walks)
+        if look is not None:
+            look(range(side.sets))
     return side.judged(few, many)

@@ -131,7 +131,7 @@ def _content(storage: torch.UntypedStorage) -> bytes:
         return b""
     if storage.device.type == "cpu":
         return ctypes.string_at(storage.data_ptr(), storage.nbytes())
-    on_host = storage.cpu()
+    on_host = storage.cpu()  # type: ignore[no-untyped-call]
     return ctypes.string_at(on_host.data_ptr(), on_host.nbytes())
 
 
