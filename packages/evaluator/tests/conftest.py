@@ -52,6 +52,13 @@ def evaluator(config: EvaluatorConfig) -> Iterator[Evaluator]:
 
 
 @pytest.fixture(scope="session")
+def lenient(config: EvaluatorConfig) -> Iterator[Evaluator]:
+    """An evaluator that bears what cannot be replayed, and gives the reference's code little time."""
+    with Evaluator(config.model_copy(update={"allow_unreplayed": True, "reference_timeout_s": 1.5})) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
     """A server as a process: two evaluations at once, two more may wait."""
     with ServerProcess("--slots", "2", "--queue", "2") as running:

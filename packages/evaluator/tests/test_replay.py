@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import Evaluator, Problem, _native, arenas, trace
+from warpsmith.evaluator import Problem, _native, arenas, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
@@ -240,10 +240,9 @@ def get_inputs():
 """
 
 
-def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, config, add_candidate):
+def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, lenient, add_candidate):
     problem = Problem.from_source(OTHER_SHAPES, "other shapes")
     with pytest.raises(BadProblemError, match="allow_unreplayed"):
         evaluator.evaluate(problem, add_candidate, trials=2)
-    with Evaluator(config.model_copy(update={"allow_unreplayed": True})) as lenient:
-        verdict = lenient.evaluate(problem, add_candidate, trials=2)
+    verdict = lenient.evaluate(problem, add_candidate, trials=2)
     assert (verdict.status, verdict.flags) == ("correct", ("not_replayed",))

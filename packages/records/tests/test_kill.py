@@ -126,7 +126,7 @@ def batches_of(lives: list[Acknowledged]) -> int:
 
 @pytest.mark.parametrize("durability", ["process-kill", "power-loss"])
 def test_a_killed_writer_loses_at_most_the_batch_in_flight(tmp_path, durability):
-    lives = run_lives(tmp_path, 4, durability)
+    lives = run_lives(tmp_path, 3, durability)
     assert batches_of(lives) > 0
 
 
