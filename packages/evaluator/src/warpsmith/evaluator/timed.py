@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from warpsmith.evaluator import arenas, timing, wire
+from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.timing import Side, Timing
 
@@ -26,6 +27,7 @@ COPIES: Final = 3
 """How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
 MOST_KEPT: Final = 256 << 20
 """Bytes of the largest answer of which a right copy is kept, so that the next can be compared with it at once."""
+FORM_ATTEMPTS: Final = 64
 BELOW_FLOOR: Final = 0.8
 
 
@@ -50,12 +52,15 @@ def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed,
         memory: the device.
         placed: the room for one answer.
         rng: draws the seeds.
+
+    Raises:
+        BadProblemError: the problem gives its inputs another form at nearly every call.
     """
     form = session.inputs
     room = SHARE * memory.handle.free_bytes() / (COPIES * form.size + placed.size)
     ring = Ring(placed, [], [])
     for _ in range(max(1, min(MOST_SETS, int(room)))):
-        session.make_inputs(rng.getrandbits(48))
+        _make_inputs_like(form, session, rng)
         inputs = memory.create("ring-inputs", form.size)
         arenas.content(inputs).copy_(arenas.content(session.inputs_buffer))
         answers = memory.create("ring-answers", placed.size)
@@ -64,6 +69,18 @@ def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed,
         ring.answers.append(answers)
     memory.settle()
     return ring
+
+
+def _make_inputs_like(form: Placed, session: ReferenceSession, rng: random.Random) -> None:
+    for _ in range(FORM_ATTEMPTS):
+        session.make_inputs(rng.getrandbits(48))
+        if session.inputs == form:
+            return
+    raise BadProblemError(
+        f"get_inputs() gave other shapes or dtypes {FORM_ATTEMPTS} times in a row, so that no calls can be timed that "
+        "are like one another.",
+        "Fix the shapes of the problem's inputs, or set timing to false.",
+    )
 
 
 Compare = Callable[[Answer, Placed, "Shared"], str]

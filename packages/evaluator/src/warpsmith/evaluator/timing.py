@@ -101,11 +101,15 @@ class Timing:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the 95 % confidence interval of the median, without an assumption about the distribution."""
+    """Return the ends of the 95 % confidence interval of the median, without an assumption about the distribution.
+
+    Fewer than six values have none; their least and greatest are returned.
+    """
     ordered = sorted(values)
     count = len(ordered)
     reach = Z95 * math.sqrt(count) / 2
-    low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
+    # The theorem counts from one, and its upper end is one further from the middle than its lower end seems to be.
+    low, high = math.floor(count / 2 - reach) - 1, math.ceil(count / 2 + reach)
     return ordered[max(low, 0)], ordered[min(high, count - 1)]
 
 
@@ -117,11 +121,13 @@ class Side:
         ask: sends a ROUND and returns the fields of ROUNDED.
         sets: how many sets the ring has.
         rng: chooses the order; nobody can foresee it.
+        clock: seconds since some moment.
     """
 
     ask: Ask
     sets: int
     rng: random.Random
+    clock: Callable[[], float] = time.perf_counter
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -159,9 +165,9 @@ class Side:
 
     def graph(self, mode: str, count: int, walks: int) -> None:
         """Replay a graph `count` times and note how long that takes by this process's clock, in milliseconds."""
-        started = time.perf_counter()
+        started = self.clock()
         told = self.ask({"mode": mode, "order": [], "deliver": [], "count": count, "walks": walks})
-        elapsed = time.perf_counter() - started
+        elapsed = self.clock() - started
         self.graphs = self.graphs and told.flag("captured")
         self.per_graph = max(told.integer("calls"), 1)
         self.walls.setdefault((mode, count), []).append(1000 * elapsed)

@@ -1,0 +1,277 @@
+"""A ring of input sets and the witness of what timed calls leave, on a real reference and memory of the host."""
+
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from warpsmith.evaluator import arenas, timed, wire
+from warpsmith.evaluator.compare import compare
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.memory import HostMemory
+from warpsmith.evaluator.reference import Placed, ReferenceSession
+from warpsmith.evaluator.timed import Witness, conduct, make_ring
+
+PROBLEM = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+def get_inputs():
+    return [torch.randn(20, 30), torch.randn(20, 30)]
+"""
+OTHER_FORMS = PROBLEM.replace("(20, 30)", "(20, ROWS)").replace(
+    "def get_inputs():\n", "MADE = []\n\ndef get_inputs():\n    MADE.append(0)\n    ROWS = 30 if {condition} else 31\n"
+)
+
+
+class RoomyMemory(HostMemory):
+    """Memory of the host with a device's count of free bytes."""
+
+    def __init__(self, free_bytes: int) -> None:
+        self.handle = SimpleNamespace(free_bytes=lambda: free_bytes)
+
+
+PLENTY = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def open_session(machine):
+    opened = []
+
+    def begin(source):
+        opened.append(ReferenceSession(machine, source, init_seed=3))
+        opened[-1].make_inputs(1)
+        return opened[-1]
+
+    yield begin
+    for session in opened:
+        session.close()
+
+
+@pytest.fixture(scope="module")
+def session(open_session):
+    return open_session(PROBLEM)
+
+
+@pytest.fixture(scope="module")
+def placed(session):
+    return Placed.of({"output": session.answer(1).output, "buffers": {}}, 1 << 20)
+
+
+def of_ring(session, placed, free_bytes=PLENTY, seed=0):
+    return make_ring(session, RoomyMemory(free_bytes), placed, random.Random(seed))
+
+
+@dataclass
+class Judging:
+    """Compares as an evaluation does, and counts how often it was asked to."""
+
+    compared: int = 0
+    said: list[str] = field(default_factory=list)
+
+    def __call__(self, answer, placed, buffer):
+        self.compared += 1
+        slot = next(wire.slots(placed.tree))
+        self.said.append(compare(arenas.view(buffer, slot).clone(), answer.expected[0], 1.0).message)
+        return self.said[-1]
+
+
+def answer_rightly(ring, session, number):
+    """Put the right answer where a timed call of the candidate delivers it."""
+    x, y = (arenas.view(ring.inputs[number], slot) for slot in session.inputs.slots)
+    delivered = arenas.view(ring.answers[number], ring.placed.slots[0])
+    delivered.copy_(x + y)
+    return delivered
+
+
+def poisoned(ring, number):
+    return bool((arenas.content(ring.answers[number]) == 0xFF).all())
+
+
+# --- the ring ---
+
+
+def test_a_ring_holds_different_inputs_and_no_answers(session, placed):
+    ring = of_ring(session, placed)
+    assert len(ring.inputs) == len(ring.answers) == timed.MOST_SETS
+    contents = {bytes(arenas.content(buffer).numpy()) for buffer in ring.inputs}
+    assert len(contents) == timed.MOST_SETS
+    assert all(poisoned(ring, number) for number in range(timed.MOST_SETS))
+    assert ring.fds == [buffer.fileno() for buffer in (*ring.inputs, *ring.answers)]
+
+
+def test_integers_are_poisoned_too(session):
+    placed = Placed.of({"output": arenas.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
+    ring = of_ring(session, placed)
+    assert (arenas.raw(ring.answers[0], placed.slots[0]) == arenas.INTEGER_POISON).all()
+
+
+@pytest.mark.parametrize(("sets", "expected"), [(0.0, 1), (0.99, 1), (1.0, 1), (3.5, 3), (7.99, 7), (8.0, 8), (99, 8)])
+def test_a_ring_takes_a_share_of_the_memory(session, placed, sets, expected):
+    one = timed.COPIES * session.inputs.size + placed.size
+    ring = of_ring(session, placed, free_bytes=int(sets * one / timed.SHARE) + 1)
+    assert len(ring.inputs) == expected
+
+
+def test_other_seeds_give_other_inputs(session, placed):
+    one, two = (of_ring(session, placed, seed=seed) for seed in (1, 2))
+    again = of_ring(session, placed, seed=1)
+    assert torch.equal(arenas.content(one.inputs[0]), arenas.content(again.inputs[0]))
+    assert not torch.equal(arenas.content(one.inputs[0]), arenas.content(two.inputs[0]))
+
+
+def test_sets_of_another_form_are_passed_over(open_session, placed):
+    session = open_session(OTHER_FORMS.format(condition="len(MADE) % 3 == 1"))
+    form = session.inputs
+    ring = of_ring(session, placed)
+    assert len(ring.inputs) == timed.MOST_SETS
+    assert session.inputs == form
+
+
+def test_a_problem_that_hardly_ever_has_the_form_cannot_be_timed(open_session, placed):
+    session = open_session(OTHER_FORMS.format(condition="len(MADE) == 1"))
+    with pytest.raises(BadProblemError, match="times in a row") as caught:
+        of_ring(session, placed)
+    assert "timing" in caught.value.remedy
+
+
+# --- the witness ---
+
+
+@pytest.fixture
+def ring(session, placed):
+    return of_ring(session, placed)
+
+
+@pytest.fixture
+def witness(session, ring):
+    return Witness(session, ring, Judging(), random.Random(0))
+
+
+def test_right_answers_are_right_in_every_set(session, ring, witness):
+    for number in range(len(ring.inputs)):
+        answer_rightly(ring, session, number)
+    witness.look(range(len(ring.inputs)))
+    assert (witness.wrong, witness.looks, witness.compare.compared) == ("", 8, 8)
+
+
+def test_every_look_poisons_again(session, ring, witness):
+    answer_rightly(ring, session, 2)
+    answer_rightly(ring, session, 3)
+    witness.look([2])
+    assert poisoned(ring, 2)
+    assert not poisoned(ring, 3)
+
+
+def test_a_call_that_delivers_nothing_is_wrong(session, ring, witness):
+    answer_rightly(ring, session, 5)
+    witness.look([5])
+    assert not witness.wrong
+    witness.look([5])
+    assert "600 of 600 elements" in witness.wrong
+
+
+def test_the_answer_of_another_set_is_wrong(session, ring, witness):
+    right = answer_rightly(ring, session, 0)
+    arenas.view(ring.answers[1], ring.placed.slots[0]).copy_(right)
+    witness.look([1])
+    assert witness.wrong
+
+
+def test_the_first_wrong_answer_is_remembered(session, ring, witness):
+    for number, element in ((4, 17), (6, 33)):
+        answer_rightly(ring, session, number).flatten()[element] += 1.0
+    witness.look([4, 6])
+    assert "1 of 600" in witness.wrong
+    assert "[0, 17]" in witness.wrong
+    first = witness.wrong
+    answer_rightly(ring, session, 4)
+    witness.look([4])
+    assert witness.wrong == first
+    assert witness.looks == 3
+    assert poisoned(ring, 6)
+
+
+def test_an_answer_with_the_bits_of_a_right_one_needs_no_reference(session, ring, witness):
+    for _ in range(3):
+        answer_rightly(ring, session, 0)
+        witness.look([0])
+    assert not witness.wrong
+    assert witness.compare.compared == 1
+
+
+def test_other_bits_are_compared_anew(session, ring, witness):
+    answer_rightly(ring, session, 0)
+    witness.look([0])
+    within_tolerance = answer_rightly(ring, session, 0)
+    within_tolerance.mul_(1 + 1e-6)
+    witness.look([0])
+    assert (witness.wrong, witness.compare.compared) == ("", 2)
+    answer_rightly(ring, session, 0)[3, 4] += 1.0
+    witness.look([0])
+    assert "[3, 4]" in witness.wrong
+
+
+def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
+    witness = Witness(session, ring, Judging(), random.Random(0))
+    for _ in range(2):
+        answer_rightly(ring, session, 0)[0, 0] += 1.0
+        witness._wrong(0)
+    assert witness.compare.compared == 2
+    assert all(witness.compare.said)
+
+
+def test_of_large_answers_no_copy_is_kept(session, ring, witness, monkeypatch):
+    monkeypatch.setattr(timed, "MOST_KEPT", ring.placed.size - 1)
+    for _ in range(2):
+        answer_rightly(ring, session, 0)
+        witness.look([0])
+    assert (witness.wrong, witness.compare.compared) == ("", 2)
+
+
+# --- conducting ---
+
+
+class Player:
+    """Plays both workers' rounds; the candidate delivers what `deliver` makes, by set."""
+
+    def __init__(self, deliver, sets=8):
+        self.deliver = deliver
+        self.sets = sets
+
+    def ask(self, fields):
+        if fields["mode"] != "call":
+            for number in range(self.sets if fields["mode"] == "graph" else 0):
+                self.deliver(number, "graph")
+            return wire.Fields({"captured": True, "calls": fields["walks"] * self.sets})
+        for place in fields["deliver"]:
+            self.deliver(fields["order"][place], "call")
+        return wire.Fields({"milliseconds": [9.0] * len(fields["order"]), "gated": True})
+
+
+@pytest.fixture
+def conducted(session, ring, witness, monkeypatch):
+    monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
+    return lambda deliver: conduct(witness, Player(deliver).ask, 40)
+
+
+def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
+    found = conducted(lambda number, mode: answer_rightly(ring, session, number))
+    assert found.wrong == ""
+    assert found.timing.candidate.calls == found.timing.reference.calls == 40
+
+
+@pytest.mark.parametrize("spoilt", ["call", "graph"])
+def test_what_is_wrong_in_one_kind_of_timed_call_is_found(session, ring, conducted, spoilt):
+    def deliver(number, mode):
+        answer = answer_rightly(ring, session, number)
+        if mode == spoilt:
+            answer.zero_()
+
+    assert "of 600 elements" in conducted(deliver).wrong

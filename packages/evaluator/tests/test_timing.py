@@ -1,0 +1,282 @@
+"""What is asked of the workers that are timed, and what figure comes of it."""
+
+import itertools
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsmith.evaluator import timing, wire
+from warpsmith.evaluator.timing import Figures, Side, Timing, interval, measure
+
+SETS = 4
+
+
+class Timed:
+    """A worker whose calls take `call_ms` by its events and `true_ms` by the clock that it moves.
+
+    Around each call of a graph lies `around_ms`, around each message `message_ms`; all of it varies by `noise`.
+    """
+
+    def __init__(self, call_ms=0.5, true_ms=None, around_ms=0.2, message_ms=3.0, noise=0.0, captures=True, gated=True):
+        self.call_ms, self.true_ms = call_ms, call_ms if true_ms is None else true_ms
+        self.around_ms, self.message_ms, self.noise = around_ms, message_ms, noise
+        self.captures, self.gated = captures, gated
+        self.asked: list[dict] = []
+        self.now = 0.0
+        self._rng = random.Random(0)
+
+    def clock(self):
+        return self.now
+
+    def ask(self, fields):
+        self.asked.append(fields)
+        self._pass(self.message_ms)
+        if fields["mode"] == "call":
+            for _ in fields["order"]:
+                self._pass(self.true_ms + self.around_ms)
+            times = [self._varied(self.call_ms) for _ in fields["order"]]
+            return wire.Fields({"milliseconds": times, "gated": self.gated})
+        calls = fields["walks"] * SETS
+        for _ in range(fields["count"] * calls if self.captures else 0):
+            self._pass(self.around_ms + (self.true_ms if fields["mode"] == "graph" else 0.0))
+        return wire.Fields({"captured": self.captures, "calls": calls})
+
+    def _varied(self, ms):
+        return ms * (1 + self.noise * self._rng.random())
+
+    def _pass(self, ms):
+        self.now += self._varied(ms) / 1000
+
+    def side(self, sets=SETS):
+        return Side(self.ask, sets, random.Random(1), self.clock)
+
+    def of_mode(self, mode):
+        return [fields for fields in self.asked if fields["mode"] == mode]
+
+
+# --- the median's interval ---
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=200))
+def test_the_median_lies_in_its_interval(values):
+    low, high = interval(values)
+    assert low <= timing.median(values) <= high
+    assert {low, high} <= set(values)
+
+
+def binomial(count, first, last):
+    """The probability that of `count` tosses from `first` to `last` are heads."""
+    return sum(math.comb(count, heads) for heads in range(first, last + 1)) / 2**count
+
+
+@pytest.mark.parametrize("counts", [range(6, 200), range(200, 1001, 67)])
+def test_the_interval_covers_the_median_in_19_cases_of_20(counts):
+    for count in counts:
+        low, high = (int(end) for end in interval(range(count)))
+        assert binomial(count, low + 1, high) >= 0.95, count
+        assert low + high == count - 1
+        # One order statistic further in at both ends is too narrow, or the approximation gives one away.
+        assert binomial(count, low + 3, high - 2) < 0.95, count
+
+
+def test_few_values_are_all_that_is_known():
+    assert interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    assert interval([7.0]) == (7.0, 7.0)
+
+
+# --- what a side asks for ---
+
+
+@given(st.integers(1, 8), st.integers(1, 50), st.integers(0, 10), st.integers(0, 1 << 30))
+def test_places_are_of_sets_that_differ(sets, count, looks, seed):
+    side = Side(Timed().ask, sets, random.Random(seed))
+    order = side._order(count)
+    places = side._places(order, looks)
+    chosen = [order[place] for place in places]
+    assert places == sorted(set(places))
+    assert len(set(chosen)) == len(chosen) == min(looks, len(set(order)))
+
+
+@given(st.integers(1, 8), st.integers(1, 50), st.integers(0, 1 << 30))
+def test_every_set_comes_as_often_as_any_other(sets, count, seed):
+    order = Side(Timed().ask, sets, random.Random(seed))._order(count)
+    often = [order.count(number) for number in range(sets)]
+    assert len(order) == sum(often) == count
+    assert max(often) - min(often) <= 1
+
+
+def test_orders_and_places_cannot_be_foreseen():
+    worker = Timed()
+    side = worker.side(8)
+    for _ in range(20):
+        side.calls(8, 2)
+    assert len({tuple(fields["order"]) for fields in worker.asked}) > 10
+    assert len({tuple(fields["deliver"]) for fields in worker.asked}) > 5
+
+
+def test_what_is_delivered_is_told_by_set():
+    worker = Timed()
+    delivered = worker.side().calls(10, 3)
+    (asked,) = worker.asked
+    assert delivered == [asked["order"][place] for place in asked["deliver"]]
+    assert len(set(delivered)) == 3
+
+
+def test_calls_that_do_not_count_are_not_kept():
+    side = Timed().side()
+    side.calls(5, counted=False)
+    assert side.times == []
+    side.calls(5)
+    assert side.times == [0.5] * 5
+
+
+def test_a_gate_that_opened_once_is_remembered():
+    worker = Timed()
+    side = worker.side()
+    for worker.gated in (True, False, True):
+        side.calls(3)
+    assert not side.figures(None).gated
+
+
+# --- the judge's clock ---
+
+
+@given(st.floats(0.001, 5.0), st.floats(0.0, 0.5), st.floats(0.0, 20.0))
+@settings(deadline=None)
+def test_the_slope_is_the_time_of_a_call_whatever_stands_around_it(true_ms, around_ms, message_ms):
+    side = Timed(true_ms=true_ms, around_ms=around_ms, message_ms=message_ms).side()
+    for mode, count in itertools.product(("graph", "empty_graph"), (1, 9)):
+        side.graph(mode, count, 2)
+    assert side.judged(1, 9) == pytest.approx(true_ms, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("true_ms", [0.005, 0.08, 2.0])
+def test_the_judged_time_stands_noise(true_ms):
+    worker = Timed(call_ms=true_ms, around_ms=0.004, noise=0.02)
+    found = measure(worker.side(), Timed().side(), 40, lambda sets: None)
+    # Noise only slows down, by 1 % on average.
+    assert found.candidate.judge_ms == pytest.approx(true_ms, rel=0.05)
+
+
+def test_more_around_the_calls_than_in_them_is_no_negative_time():
+    side = Timed().side()
+    side.per_graph = 1
+    side.walls = {("graph", 1): [1.0], ("graph", 3): [2.0], ("empty_graph", 1): [1.0], ("empty_graph", 3): [9.0]}
+    assert side.judged(1, 3) == 0.0
+
+
+# --- measuring ---
+
+
+def test_both_sides_are_timed_as_often_as_asked_for():
+    candidate, reference = Timed(0.5), Timed(0.7)
+    found = measure(candidate.side(), reference.side(), 41, lambda sets: None)
+    assert (found.candidate.calls, found.reference.calls) == (41, 41)
+    assert (found.candidate.events_ms, found.reference.events_ms) == (0.5, 0.7)
+    assert found.candidate.judge_ms == pytest.approx(0.5)
+    assert found.reference.judge_ms == pytest.approx(0.7)
+
+
+def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_graphs():
+    looks = []
+    candidate, reference = Timed(), Timed()
+    measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(list(sets)))
+    segments, graphs = looks[: -timing.REPEATS], looks[-timing.REPEATS :]
+    assert len(segments) == timing.SEGMENTS
+    assert all(len(set(sets)) == timing.LOOKS for sets in segments)
+    assert graphs == [list(range(SETS))] * timing.REPEATS
+    assert not any(fields["deliver"] for fields in reference.asked)
+
+
+def test_answers_of_graphs_are_looked_at_after_replays_of_the_calls():
+    """The graph without the calls delivers as well: what it left must not be taken for an answer."""
+    candidate, last = Timed(), []
+    measure(candidate.side(), Timed().side(), 40, lambda sets: last.append(candidate.asked[-1]))
+    assert [fields["mode"] for fields in last] == ["call"] * timing.SEGMENTS + ["graph"] * timing.REPEATS
+    assert all(fields["count"] > 1 for fields in last[timing.SEGMENTS :])
+
+
+def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen():
+    counts = set()
+    for seed in range(8):
+        worker = Timed(0.01)
+        side = Side(worker.ask, SETS, random.Random(seed), worker.clock)
+        measure(side, Timed().side(), 40, lambda sets: None)
+        many = max(worker.of_mode("graph"), key=lambda fields: fields["count"])
+        assert (many["count"] - 1) * many["walks"] * SETS * worker.call_ms >= timing.WORTH_MS
+        counts.add(many["count"])
+    assert len(counts) > 3
+
+
+@pytest.mark.parametrize("captured", ["candidate", "reference"])
+def test_a_side_that_cannot_be_captured_has_no_judged_time(captured):
+    looks = []
+    candidate, reference = (Timed(captures=name == captured) for name in ("candidate", "reference"))
+    found = measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(sets))
+    assert (found.candidate.judge_ms is None) == (captured != "candidate")
+    assert (found.reference.judge_ms is None) == (captured != "reference")
+    assert found.tier == ("two_clocks" if captured == "candidate" else "events")
+    assert len(looks) == timing.SEGMENTS + (timing.REPEATS if captured == "candidate" else 0)
+
+
+def test_an_empty_graph_that_cannot_be_captured_is_no_measure():
+    worker = Timed()
+
+    def ask(fields):
+        worker.captures = fields["mode"] != "empty_graph"
+        return worker.ask(fields)
+
+    found = measure(Side(ask, SETS, random.Random(1), worker.clock), Timed().side(), 40, lambda sets: None)
+    assert found.candidate.judge_ms is None
+
+
+# --- the figure that is rewarded ---
+
+
+def figures(events_ms, judge_ms):
+    return Figures(events_ms, events_ms, events_ms, judge_ms, True, 100)
+
+
+@pytest.mark.parametrize(
+    ("events_ms", "judge_ms", "slower_ms"),
+    [
+        (1.0, None, 1.0),
+        (1.0, 0.2, 1.0),
+        (1.0, 1.0, 1.0),
+        (1.0, 1.05, 1.0),
+        (1.0, 1.06, 1.06),
+        (1.0, 9.0, 9.0),
+        (0.01, 0.013, 0.01),
+        (0.01, 0.014, 0.014),
+    ],
+)
+def test_the_slower_clock_counts_where_launches_do_not_explain_it(events_ms, judge_ms, slower_ms):
+    assert figures(events_ms, judge_ms).slower_ms == slower_ms
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "tier", "runtime_ms", "reference_ms", "disagrees"),
+    [
+        ((1.0, 1.0), (2.0, 2.0), "two_clocks", 1.0, 2.0, False),
+        ((1.0, 1.5), (2.0, 2.0), "two_clocks", 1.5, 2.0, True),
+        ((1.0, 1.0), (2.0, 3.0), "two_clocks", 1.0, 3.0, False),
+        ((1.0, 1.0), (2.0, None), "two_clocks", 1.0, 2.0, False),
+        ((1.0, None), (2.0, 2.0), "events", 1.0, 2.0, False),
+        # Below 20 microseconds of either the judge's clock counts, for both.
+        ((0.015, 0.01), (2.0, 1.8), "graph", 0.01, 1.8, False),
+        ((1.0, 0.9), (0.015, 0.01), "graph", 0.9, 0.01, False),
+        ((0.015, 0.9), (2.0, 2.0), "graph", 0.9, 2.0, False),
+        ((0.02, 0.01), (2.0, 2.0), "two_clocks", 0.02, 2.0, False),
+        ((0.015, 0.01), (2.0, None), "two_clocks", 0.015, 2.0, False),
+        ((0.015, None), (2.0, 2.0), "events", 0.015, 2.0, False),
+        # Nothing is faster than can be told.
+        ((0.015, 0.0), (2.0, 2.0), "graph", 1e-6, 2.0, False),
+    ],
+)
+def test_what_is_rewarded(candidate, reference, tier, runtime_ms, reference_ms, disagrees):
+    found = Timing(figures(*candidate), figures(*reference))
+    assert (found.tier, found.runtime_ms, found.reference_ms) == (tier, runtime_ms, reference_ms)
+    assert found.disagrees == disagrees
