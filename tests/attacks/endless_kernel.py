@@ -1,5 +1,6 @@
 # problem: add
 # permitted: timeout
+# permitted on cuda: timeout, incorrect
 # seconds: 2
 # A kernel that never ends.
 import torch

@@ -33,10 +33,14 @@ def visible(pid):
 def succeeded():
     own = os.getpid()
     try:
+        threads = {int(name) for name in os.listdir("/proc/self/task")}  # its number stands for its process too
+    except OSError:
+        threads = set()
+    try:
         listed = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
     except OSError:
         listed = []
-    return bool(listed) or any(visible(pid) for pid in range(1, 3000) if pid != own)
+    return bool(listed) or any(visible(pid) for pid in range(1, 3000) if pid not in {own, *threads})
 
 
 class ModelNew(nn.Module):

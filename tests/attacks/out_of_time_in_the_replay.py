@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: timeout
 # seconds: 5
 # Leaves the replay less time than its launches take: slow it is, and no host computes its output.

@@ -1,6 +1,7 @@
 # problem: mean_scale
 # permitted: rejected
-# flags: not_from_kernels
+# permitted on cuda: rejected, runtime_error
+# flags on cpu: not_from_kernels
 # Computes a scalar in Python and hands it to a kernel as an argument; no operator and no memory shows it.
 import ctypes
 

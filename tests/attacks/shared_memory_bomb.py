@@ -1,4 +1,5 @@
 # problem: add
+# device: cpu
 # permitted: incorrect, runtime_error
 # Fills /dev/shm and makes shared memory without a name, which no limit of a process counts.
 import mmap

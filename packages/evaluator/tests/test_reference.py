@@ -180,7 +180,7 @@ def test_a_near_trial_changes_a_part_of_each_input(session_of):
     session = session_of(problem("return x + y", "torch.randn(800), torch.randn(800)"))
     rng = random.Random(3)
     prepared(session, Trial(), None, rng)
-    before, previous = inputs_of(session), bytes(memoryview(session.inputs_buffer))
+    before, previous = inputs_of(session), arenas.content(session.inputs_buffer).clone()
     came_about, _ = prepared(session, Trial("near"), previous, rng)
     assert came_about.content == "near"
     for old, new in zip(before, inputs_of(session), strict=True):

@@ -27,6 +27,10 @@ MAX_RELATIVE: Final = {"float32": 1e-3, "float64": 1e-6}
 REFERENCE_ERROR_FACTOR: Final = 4.0
 ABSOLUTE_FLOOR: Final = 1e-12
 SCALE_QUANTILE: Final = 0.25
+SAMPLED: Final = 1 << 20
+"""Elements, evenly spread, from which the scale of a larger output is taken: ranking all of them takes seconds."""
+LARGE: Final = 1 << 22
+"""Elements from which on an output is first looked at for being the reference's own, bit for bit."""
 PART: Final = 1 << 26
 """Elements that are compared at once; their fp64 forms and what is computed from them take some gigabytes."""
 
@@ -78,8 +82,8 @@ def tolerance(expected: Expected, reduction: float) -> tuple[float, float]:
         expected: the reference's result.
         reduction: how many input elements meet in one output element, 1 or more.
     """
-    truth, own_error = _truth(expected)
-    return _tolerance(arenas.NAMES[expected.value.dtype], truth, own_error, reduction)
+    known = _known(expected)
+    return _tolerance(arenas.NAMES[expected.value.dtype], known.truth, known.own_error, reduction)
 
 
 def _tolerance(name: str, truth: torch.Tensor, own_error: float, reduction: float) -> tuple[float, float]:
@@ -95,7 +99,8 @@ def _absolute(name: str, truth: torch.Tensor, relative: float) -> float:
     Under a heavy tail the root mean square belongs to few elements, and a share of it is more than most others are. It
     is the most that is returned, and four roundings of a number near one, as in log(1 + exp(x)), the least below it.
     """
-    finite = truth[torch.isfinite(truth)]
+    some = truth.flatten()[:: -(-truth.numel() // SAMPLED)]
+    finite = some[torch.isfinite(some)]
     sizes = finite[finite != 0].abs()
     if not sizes.numel():
         return 0.0
@@ -116,28 +121,46 @@ def floor(name: str) -> float:
     return max(ABSOLUTE_FLOOR, 2 * limits.tiny * limits.eps)
 
 
-def _truth(expected: Expected) -> tuple[torch.Tensor, float]:
-    """Return the best known values as float64, and the reference's own error where no relative tolerance covers it.
+@dataclass(frozen=True)
+class _Known:
+    """The best known values as float64, and how far the reference is from them.
 
-    The error is the largest distance of the reference from its fp64 run, over the elements of which four times that
-    distance is more than their own relative tolerance. So the error of a large element is no excuse for a small one.
+    Attributes:
+        truth: those of the fp64 run where it is trusted, else the reference's own.
+        own_error: the largest distance of the reference from its fp64 run, over the elements of which four times that
+            distance is more than their own relative tolerance. So the error of a large element is no excuse for a
+            small one.
+        trusts_exact: False where the two runs are so far apart that they did not compute the same thing (a cast or a
+            constant of its own dtype inside).
     """
+
+    truth: torch.Tensor
+    own_error: float = 0.0
+    trusts_exact: bool = True
+
+
+def _known(expected: Expected) -> _Known:
     value = _wide(expected.value)
     if expected.exact is None:
-        return value, 0.0
+        return _Known(value)
     exact = _wide(expected.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
     if not bool(both.any()):
-        return value, 0.0
+        return _Known(value)
     distance = (value - exact).abs()[both]
-    own_error = float(distance.max())
     relative = RELATIVE[arenas.NAMES[expected.value.dtype]]
     scale = float(exact[both].square().mean().sqrt())
-    if own_error > 100 * relative * max(scale, ABSOLUTE_FLOOR):
-        # So far apart the two runs did not compute the same thing (a cast or a constant of its own dtype inside).
-        return value, 0.0
+    if float(distance.max()) > 100 * relative * max(scale, ABSOLUTE_FLOOR):
+        return _Known(value, trusts_exact=False)
     uncovered = distance[REFERENCE_ERROR_FACTOR * distance > relative * exact[both].abs()]
-    return torch.where(both, exact, value), float(uncovered.max()) if uncovered.numel() else 0.0
+    return _Known(torch.where(both, exact, value), float(uncovered.max()) if uncovered.numel() else 0.0)
+
+
+def _truth(value: torch.Tensor, exact: torch.Tensor | None) -> torch.Tensor:
+    """Return those of the exact values, already trusted, that are finite in both runs, and else the reference's."""
+    if exact is None:
+        return value
+    return torch.where(torch.isfinite(value) & torch.isfinite(exact), exact, value)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -149,14 +172,19 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
 
     NaNs and infinities must stand where the reference has them, with the same sign. Integers and booleans must be
     equal. Floats must be within `tolerance`. A large output is compared part by part, so that its fp64 forms need not
-    fit into memory; its tolerance is then that of a part of its elements, evenly spread.
+    fit into memory; its tolerance, and whether its fp64 run is trusted, are then those of a part of its elements,
+    evenly spread.
     """
     if not got.numel():
         return Comparison(ok=True)
     if not (got.dtype.is_floating_point or got.is_complex()):
         return _compared(got, expected, lambda part, other: _compare_exactly(part, other.value))
-    relative, absolute = tolerance(_sampled(expected), reduction)
-    return _compared(got, expected, lambda part, other: _compare_floats(part, other, relative, absolute))
+    if got.numel() > LARGE and torch.equal(got, expected.value):
+        return Comparison(ok=True, total=got.numel())
+    known = _known(_sampled(expected))
+    relative, absolute = _tolerance(arenas.NAMES[got.dtype], known.truth, known.own_error, reduction)
+    trusted = expected if known.trusts_exact else Expected(expected.value, None)
+    return _compared(got, trusted, lambda part, other: _compare_floats(part, other, relative, absolute))
 
 
 def _sampled(expected: Expected) -> Expected:
@@ -171,7 +199,7 @@ def _sampled(expected: Expected) -> Expected:
 def _compared(
     got: torch.Tensor, expected: Expected, compare_part: Callable[[torch.Tensor, Expected], Comparison]
 ) -> Comparison:
-    """Compare part by part; what is told of the worst element is that of the first part that has a wrong one."""
+    """Compare part by part; the result is that of the whole."""
     if got.numel() <= PART:
         return compare_part(got, expected)
     flat, value = got.flatten(), expected.value.flatten()
@@ -189,24 +217,34 @@ def _placed(part: Comparison, start: int, shape: torch.Size) -> Comparison:
     """Return a part's comparison with its worst element's place in the whole."""
     if part.where is None:
         return part
-    place = torch.unravel_index(torch.tensor(start + part.where[0]), shape)
-    return replace(part, where=tuple(int(index) for index in place))
+    first, *component = part.where
+    place = torch.unravel_index(torch.tensor(start + first), shape)
+    return replace(part, where=(*(int(index) for index in place), *component))
 
 
 def _merged(one: Comparison, two: Comparison) -> Comparison:
-    first = one if one.where is not None else two
+    """Return what two parts amount to, in their order; an error that no finite value has (NaN) counts for nothing."""
+    measured = [part.max_abs_error for part in (one, two) if not math.isnan(part.max_abs_error)]
     return replace(
-        first,
+        max(one, two, key=_badness),
         ok=one.ok and two.ok,
-        max_abs_error=max(one.max_abs_error, two.max_abs_error),
+        max_abs_error=max(measured, default=math.nan),
         mismatched=one.mismatched + two.mismatched,
         total=one.total + two.total,
     )
 
 
+def _badness(part: Comparison) -> float:
+    """Return the error of a part's worst element as `_report` orders them: one that is no number is the worst."""
+    if part.expected is None or part.got is None:
+        return -1.0
+    error = abs(part.got - part.expected)
+    return math.inf if math.isnan(error) else error
+
+
 def _compare_floats(got: torch.Tensor, expected: Expected, relative: float, absolute: float) -> Comparison:
-    truth, _ = _truth(expected)
     value, result = _wide(expected.value), _wide(got)
+    truth = _truth(value, None if expected.exact is None else _wide(expected.exact))
     error = (result - truth).abs()
     agree = error <= relative * truth.abs() + absolute
     finite = torch.isfinite(value)

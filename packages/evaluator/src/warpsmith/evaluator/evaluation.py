@@ -225,6 +225,7 @@ class CandidateRun:
             trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
         previous = arenas.content(self.session.inputs_buffer).clone()
         self._try(trial, answer, traced=traced)
+        self.memory.release_if_large()
         return previous
 
     @_claims()
@@ -510,7 +511,8 @@ class CandidateRun:
             self.session.ring(ring.fds[: len(ring.inputs)])
             try:
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-                witness = timed.Witness(self.session, ring, compared, rng)
+                most_kept = int(timed.KEPT * memory.handle.free_bytes())
+                witness = timed.Witness(self.session, ring, compared, rng, most_kept)
                 outcome = timed.conduct(witness, ask, self.config.timed_trials)
             finally:
                 self.session.ring([])

@@ -14,6 +14,7 @@ from warpsmith.evaluator import _native
 if TYPE_CHECKING:
     Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
 
+LARGE_SHARE: Final = 0.2
 ORDINAL: Final = 0
 """The device's number in every process of an evaluator: none sees another device."""
 
@@ -54,6 +55,9 @@ class HostMemory:
 
     def release(self) -> None:
         """Give back what this process holds and does not use."""
+
+    def release_if_large(self) -> None:
+        """Give it back where it is so much that others could want for it."""
 
 
 class DeviceMemory:
@@ -106,6 +110,11 @@ class DeviceMemory:
     def release(self) -> None:
         """Give back what this process holds and does not use, so that the other processes can have it."""
         torch.cuda.empty_cache()
+
+    def release_if_large(self) -> None:
+        """Give it back where it is so much that others could want for it."""
+        if torch.cuda.memory_reserved() > LARGE_SHARE * self.handle.total_bytes:
+            self.release()
 
 
 def memory_of(device: str) -> "HostMemory | DeviceMemory":

@@ -25,8 +25,8 @@ SHARE: Final = 0.25
 """Of the free device memory, what a ring may take."""
 COPIES: Final = 3
 """How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
-MOST_KEPT: Final = 256 << 20
-"""Bytes of the largest answer of which a right copy is kept, so that the next can be compared with it at once."""
+KEPT: Final = 0.05
+"""Share of the free memory up to which a copy of a right answer is kept, to compare the next with at once."""
 FORM_ATTEMPTS: Final = 64
 BELOW_FLOOR: Final = 0.8
 
@@ -56,6 +56,7 @@ def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed,
     Raises:
         BadProblemError: the problem gives its inputs another form at nearly every call.
     """
+    memory.release()
     form = session.inputs
     room = SHARE * memory.handle.free_bytes() / (COPIES * form.size + placed.size)
     ring = Ring(placed, [], [])
@@ -95,12 +96,14 @@ class Witness:
         ring: what was timed.
         compare: returns what is wrong with a delivered answer.
         rng: seeds the reference.
+        most_kept: bytes of the largest answer of which a right copy is kept.
     """
 
     session: ReferenceSession
     ring: Ring
     compare: Compare
     rng: random.Random
+    most_kept: int = 0
     wrong: str = ""
     looks: int = 0
     _seen: "dict[int, torch.Tensor]" = field(default_factory=dict)
@@ -121,7 +124,7 @@ class Witness:
         arenas.content(self.session.inputs_buffer).copy_(arenas.content(self.ring.inputs[number]))
         answer = self.session.answer(self.rng.getrandbits(48))
         wrong = self.compare(answer, self.ring.placed, self.ring.answers[number])
-        if not wrong and delivered.numel() <= MOST_KEPT:
+        if not wrong and delivered.numel() <= self.most_kept:
             self._seen[number] = delivered.clone()
         return wrong
 
