@@ -98,7 +98,7 @@ def test_every_change_of_inputs_keeps_their_structure(session, content):
     learned = learn(session, hidden_shapes=False)
     rng = random.Random(5)
     prepare(session, learned, Trial(), None, rng)
-    previous, before = bytes(memoryview(session.inputs_buffer)), inputs_of(session)
+    previous, before = arenas.content(session.inputs_buffer).clone(), inputs_of(session)
     came_about, _ = prepare(session, learned, Trial(content), previous, rng)
     assert came_about.content == content
     lower, *mirrors = inputs_of(session)
