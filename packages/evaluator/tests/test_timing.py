@@ -215,7 +215,7 @@ def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen()
 def test_a_side_that_cannot_be_captured_has_no_judged_time(captured):
     looks = []
     candidate, reference = (Timed(captures=name == captured) for name in ("candidate", "reference"))
-    found = measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(sets))
+    found = measure(candidate.side(), reference.side(), 40, looks.append)
     assert (found.candidate.judge_ms is None) == (captured != "candidate")
     assert (found.reference.judge_ms is None) == (captured != "reference")
     assert found.tier == ("two_clocks" if captured == "candidate" else "events")

@@ -455,8 +455,11 @@ class Lease:
             raise RuntimeError("this thread shares the device already")
         with self._state:
             self._wanted += 1
-            self._state.wait_for(lambda: not self._alone and not self._sharing)
-            self._wanted -= 1
+            try:
+                self._state.wait_for(lambda: not self._alone and not self._sharing)
+            finally:
+                self._wanted -= 1
+                self._state.notify_all()
             self._alone = True
         with self._held():
             try:
