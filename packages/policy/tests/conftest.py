@@ -158,6 +158,12 @@ def _prefilled() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", chat_template=PREFILLED)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Models as small as these gain nothing from a second thread, and wait for it where others use the cores."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
     """A tokenizer for each chat format."""
