@@ -259,7 +259,6 @@ def _binary(compiled: Any, kernel: JITFunction[Any], signature: dict[str, Any]) 
         "cooperative": bool(metadata.launch_cooperative_grid),
         "scratch_bytes": int(metadata.global_scratch_size),
         "parameters": [[name, _as_lists(kind)] for name, kind in signature.items()],
-        "defaults": {},
     }
 
 

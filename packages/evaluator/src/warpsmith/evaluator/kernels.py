@@ -5,6 +5,7 @@ anything. The form of the parameters is Triton's (`backends/nvidia/driver.py`): 
 order and flattened, then a pointer to global scratch memory and one to the profiler's.
 """
 
+import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator import _native, wire
-from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.memory import DeviceMemory
 
 WARP: Final = 32
@@ -29,10 +30,9 @@ _FORMATS: Final = {
     "u32": "I",
     "u64": "Q",
     "fp16": "e",
-    "fp32": "f",
-    "f32": "f",
     "fp64": "d",
 }
+_SINGLE: Final = frozenset({"bf16", "fp32", "f32"})
 
 
 class ArgumentError(EvaluatorError):
@@ -52,7 +52,6 @@ class Binary:
         cooperative: whether all blocks must run at once.
         scratch_bytes: global scratch memory of a block.
         parameters: name and type of each parameter; types are nested lists where arguments are tuples.
-        defaults: values of the parameters that a launch may leave out.
     """
 
     cubin: bytes
@@ -63,24 +62,29 @@ class Binary:
     cooperative: bool
     scratch_bytes: int
     parameters: list[Any]
-    defaults: dict[str, Any]
 
     @staticmethod
     def of(values: Any) -> "Binary":
-        """Read what `to_wire` wrote; WireError where it is something else."""
+        """Read the fields that `compiling.compile_launch` returns; WireError where they are something else."""
         fields = wire.Fields(values)
-        cubin = fields.value("cubin")
         return Binary(
-            cubin if isinstance(cubin, bytes) else b"",
+            fields.content("cubin"),
             fields.text("symbol"),
             fields.integer("shared_bytes"),
             fields.integer("warps"),
             fields.integer("blocks"),
             fields.flag("cooperative"),
             fields.integer("scratch_bytes"),
-            fields.sequence("parameters"),
-            fields.mapping("defaults"),
+            [_parameter(described) for described in fields.sequence("parameters")],
         )
+
+
+def _parameter(described: Any) -> list[Any]:
+    match described:
+        case [str(name), str() | list() as kind]:
+            return [name, kind]
+        case _:
+            raise WireError(f"{str(described)[:80]} is no parameter of a kernel; a name and a type were expected.")
 
 
 class LoadedKernel:
@@ -130,11 +134,13 @@ class LoadedKernel:
 
 def _packed(parameters: list[Any], values: dict[str, Any]) -> Iterator[bytes]:
     for name, kind in parameters:
-        yield from _flat(str(name), kind, values.get(str(name)))
+        yield from _flat(name, kind, values.get(name))
 
 
 def _flat(name: str, kind: Any, value: Any) -> Iterator[bytes]:
     if isinstance(kind, list):
+        if not isinstance(value, tuple) or len(value) != len(kind):
+            raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a tuple of {len(kind)} was expected.")
         for number, (part, item) in enumerate(zip(kind, value, strict=True)):
             yield from _flat(f"{name}[{number}]", part, item)
     elif kind != "constexpr":
@@ -144,24 +150,28 @@ def _flat(name: str, kind: Any, value: Any) -> Iterator[bytes]:
 def _one(name: str, kind: str, value: Any) -> bytes:
     if kind.startswith("*"):
         return _pointer(value, name)
-    if kind == "bf16":
-        return struct.pack("<f", value)[2:]
-    if kind not in _FORMATS:
+    if kind not in _FORMATS and kind not in _SINGLE:
         raise ArgumentError(
             f"Argument {name} of type {kind} cannot be passed to a kernel here. Pass tensors and numbers, and make "
             "descriptors in the kernel with tl.make_tensor_descriptor."
         )
     try:
-        return struct.pack(f"<{_FORMATS[kind]}", value)
-    except (struct.error, OverflowError) as error:
+        return _single(kind, value) if kind in _SINGLE else struct.pack(f"<{_FORMATS[kind]}", value)
+    except (struct.error, OverflowError, TypeError, ValueError) as error:
         raise ArgumentError(f"Argument {name}, {str(value)[:40]}, is no {kind}: {error}.") from error
+
+
+def _single(kind: str, value: Any) -> bytes:
+    """Return a number as Triton's launcher casts it: infinite where it is too large, and cut to bfloat16."""
+    packed = struct.pack("<f", ctypes.c_float(value).value)
+    return packed[2:] if kind == "bf16" else packed
 
 
 def _pointer(value: Any, name: str = "") -> bytes:
     match value:
         case None:
             return bytes(8)
-        case int():
+        case int() if 0 <= value < 1 << 64:
             return struct.pack("<Q", value)
         case torch.Tensor() if value.device.type == "cuda":
             return struct.pack("<Q", value.data_ptr())
@@ -171,4 +181,4 @@ def _pointer(value: Any, name: str = "") -> bytes:
                 "the inputs: torch.empty(..., device=x.device)."
             )
         case _:
-            raise ArgumentError(f"Argument {name} is a {type(value).__name__}; a tensor was expected.")
+            raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a tensor was expected.")

@@ -4,11 +4,13 @@ Runs in the candidate's own process, so what it reports is a hint. That process 
 program: at the first launch of a signature it asks the judge, which answers with the machine code.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+import triton.language as tl
 from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
@@ -64,13 +66,13 @@ class DeviceMonitor:
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Compile what is launched, unless it is known, and launch it."""
         name = function.fn.__name__
-        arguments = _bound(function, args, kwargs)
+        arguments = _unwrapped(_bound(function, args, kwargs))
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         kernel = self._kernel(name, arguments, options)
         facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
             return facts
-        sizes = _checked(grid(_unwrapped(arguments)) if callable(grid) else grid)
+        sizes = _checked(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
             self.on_launch(name, arguments, options)[2] = sizes
@@ -102,7 +104,17 @@ def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments as a grid function is given them: constants as their values."""
-    return {name: getattr(value, "value", value) for name, value in arguments.items()}
+    return {name: _value_of(argument) for name, argument in arguments.items()}
+
+
+def _value_of(argument: Any) -> Any:
+    match argument:
+        case tl.constexpr():
+            return argument.value
+        case tuple():
+            return tuple(_value_of(item) for item in argument)
+        case _:
+            return argument
 
 
 def _plain(value: Any) -> Any:
@@ -110,7 +122,12 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(grid: Any) -> list[int]:
-    sizes = [int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,))]
+    if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
+        raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
+    try:
+        sizes = [operator.index(size) for size in grid]
+    except TypeError as error:
+        raise GridError(f"a grid is {str(grid)[:40]}; whole numbers were expected, as of triton.cdiv.") from error
     for axis, size, most in zip("xyz", sizes, MAX_GRID, strict=False):
         if size > most:
             raise GridError(
@@ -134,7 +151,7 @@ class DeviceTuning:
         self.timed = False
         self.taken: dict[str, str] = {}
         self._monitor = monitor
-        self._best: dict[Any, autotuner.Config] = {}
+        self._best: dict[tuple[Any, ...], autotuner.Config] = {}
 
     def next_call(self, seed: int) -> None:
         """Forget what the last call took; its choices stay, as Triton's do."""
@@ -155,7 +172,9 @@ class DeviceTuning:
 
     def _chosen(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> autotuner.Config:
         named = {**tuner.nargs, **kwargs}
-        key = (id(tuner), *(_value(named[name]) for name in tuner.keys if name in named))
+        # As Triton's: the values of the key's arguments, and the dtypes of all.
+        dtypes = [str(named[name].dtype) for name in tuner.arg_names if isinstance(named.get(name), torch.Tensor)]
+        key = (tuner, *(_value(named[name]) for name in tuner.keys if name in named), *dtypes)
         if key not in self._best:
             found = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
             self._best[key] = self._fastest(tuner, found, args, kwargs) if len(found) > 1 else found[0]
@@ -183,7 +202,11 @@ class DeviceTuning:
             if config.pre_hook is not None:
                 config.pre_hook(full)
             tuner.pre_hook(full)
-            tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+            try:
+                tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+            except Exception as error:
+                tuner.post_hook(full, exception=error)
+                raise
             tuner.post_hook(full, exception=None)
 
         try:

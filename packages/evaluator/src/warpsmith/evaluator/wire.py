@@ -250,6 +250,10 @@ class Fields:
         value: str = self._get(name, str)
         return value[:limit]
 
+    def content(self, name: str) -> bytes:
+        value: bytes = self._get(name, bytes)
+        return value
+
     def integer(self, name: str) -> int:
         value: int = self._get(name, int)
         return value
