@@ -194,3 +194,95 @@ def test_a_wrong_form_is_explained(got, wanted, says):
 @pytest.mark.parametrize("tree", [SLOT, (SLOT, 1, None), {"a": (SLOT, math.nan)}, (SLOT, 0.1 + 0.2)])
 def test_the_right_form_is_accepted(tree):
     assert form_mismatch(wire.decode(wire.encode(tree)), tree) == ""
+
+
+# --- part by part ---
+
+DTYPES = [
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+]
+SPECIAL = [math.nan, math.inf, -math.inf]
+
+
+@st.composite
+def outputs(draw):
+    """An output and what was expected, with errors of all sizes and special values at places of both."""
+    dtype = draw(st.sampled_from(DTYPES))
+    shape = tuple(draw(st.lists(st.integers(1, 6), max_size=3)))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
+    exact = 3 * torch.randn(shape, generator=generator, dtype=torch.float64)
+    known = draw(st.booleans()) and dtype.is_floating_point
+    value, got = exact.to(dtype), exact.to(dtype).clone()
+    places = st.integers(0, exact.numel() - 1)
+    for tensor in (got, value):
+        if dtype.is_floating_point or dtype.is_complex:
+            for place in draw(st.lists(places, max_size=3)):
+                tensor.view(-1)[place] = draw(st.sampled_from(SPECIAL))
+    for place in draw(st.lists(places, max_size=4)):
+        got.view(-1)[place] += draw(st.sampled_from([1e-7, 1e-3, 1.0, 4.0])) if dtype.is_floating_point else 1
+    if draw(st.integers(0, 9)) == 0:
+        exact = exact + 100.0
+    if draw(st.booleans()) and got.dim() > 1:
+        got, value, exact = (tensor.transpose(0, 1) for tensor in (got, value, exact))
+    return got, Expected(value, exact if known else None)
+
+
+def facts(comparison):
+    """What a comparison says; NaN is equal to NaN here."""
+    return [str(fact) for fact in vars(comparison).values()]
+
+
+@settings(deadline=None)
+@given(outputs(), st.integers(1, 12))
+def test_parts_amount_to_the_whole(output, part):
+    whole = compare(*output, 4.0)
+    with pytest.MonkeyPatch.context() as patch:
+        # The tolerance is that of a sample, of which the next test tells.
+        patch.setattr("warpsmith.evaluator.compare._sampled", lambda expected: expected)
+        patch.setattr("warpsmith.evaluator.compare.PART", part)
+        assert facts(compare(*output, 4.0)) == facts(whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.int32, torch.bool])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_large_output_is_judged_as_a_small_one(dtype, known, monkeypatch):
+    torch.manual_seed(0)
+    exact = torch.randn(100, 70, dtype=torch.float64)
+    wanted = expected(exact.to(dtype), exact if known and dtype.is_floating_point else None)
+    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 512)
+    assert compare(wanted.value.clone(), wanted, 1).ok
+    wrong = wanted.value.clone()
+    wrong[93, 41] = wrong[93, 41] + 1 if dtype != torch.bool else ~wrong[93, 41]
+    wrong[12, 3] = wrong[12, 3] + 2 if dtype != torch.bool else ~wrong[12, 3]
+    found = compare(wrong, wanted, 1)
+    assert (found.ok, found.mismatched, found.total) == (False, 2, 14000 if dtype.is_complex else 7000)
+    assert found.where == ((12, 3, 0) if dtype.is_complex else (12, 3))
+
+
+def test_whether_the_fp64_run_is_trusted_holds_for_all_parts(monkeypatch):
+    """One constant of its own dtype in one row: the fp64 run computed something else, also where it is near."""
+    value = torch.linspace(1, 2, 4096).reshape(64, 64)
+    exact = value.double() + 1e-3
+    exact[::2] += 50.0
+    assert compare(value.clone(), expected(value, exact), 1).ok
+    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 64)
+    assert compare(value.clone(), expected(value, exact), 1).ok
+
+
+def test_an_error_that_no_part_can_measure_hides_none(monkeypatch):
+    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 2)
+    value = torch.ones(6)
+    for places in ([0, 1], [2, 3], [4, 5]):
+        got = value + 0.5
+        got[places] = math.nan
+        found = compare(got, expected(value), 1)
+        assert (found.max_abs_error, found.mismatched, found.where) == (0.5, 6, (places[0],))
+    assert math.isnan(compare(torch.full((6,), math.nan), expected(value), 1).max_abs_error)

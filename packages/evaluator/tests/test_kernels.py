@@ -107,7 +107,7 @@ def test_what_is_no_number_is_refused(kind, value):
         packed(kind, value)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in INTEGERS])
+@pytest.mark.parametrize("kind", list(INTEGERS))
 def test_a_fraction_is_no_whole_number(kind):
     with pytest.raises(ArgumentError):
         packed(kind, 1.5)
@@ -133,7 +133,7 @@ def test_an_address_is_eight_bytes(address):
 
 @pytest.mark.parametrize("value", [-1, 2**64, 1.0, "x", (1,)])
 def test_what_is_no_pointer_is_refused(value):
-    with pytest.raises(ArgumentError, match="Argument n is .*; a tensor was expected"):
+    with pytest.raises(ArgumentError, match=r"Argument n is .*; a tensor was expected"):
         packed("*fp32", value)
 
 
@@ -161,7 +161,7 @@ def test_tuples_are_flattened():
 
 @pytest.mark.parametrize("value", [(1,), (1, 2, 3), 5, None, "ab"])
 def test_a_tuple_of_another_form_is_refused(value):
-    with pytest.raises(ArgumentError, match="Argument sizes is .*; a tuple of 2 was expected"):
+    with pytest.raises(ArgumentError, match=r"Argument sizes is .*; a tuple of 2 was expected"):
         packed(["i32", "i32"], value, "sizes")
 
 

@@ -225,6 +225,7 @@ class Runs:
 
 
 TIMES = {16: 3.0, 32: 1.0, 64: 2.0}
+CONFIGS = [triton.Config({"BLOCK": block}) for block in TIMES]
 FAILED = KernelFailedError("too much shared memory", "shared_memory_exceeded")
 
 
@@ -236,7 +237,7 @@ def tuned(monkeypatch):
     runs = Runs(monitor)
     monkeypatch.setattr(launching, "_milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
 
-    def make(configs=tuple(triton.Config({"BLOCK": block}) for block in TIMES), **options):
+    def make(configs=CONFIGS, **options):
         tuner = triton.autotune(list(configs), **({"key": ["n"]} | options))(kernel)
         tuner.fn = runs
         return lambda *args, **kwargs: tuning.run(tuner, args, {"grid": (1,)} | kwargs)
