@@ -146,10 +146,9 @@ def test_a_forged_event_fails(events, tmp_path):
 @given(
     st.lists(st.lists(st.integers(-5, 5) | st.sampled_from(["alloc", "fill", "copy", "const", "tensor"]), max_size=5))
 )
-def test_any_list_of_events_is_performed_or_refused(events):
-    player = Replay.__new__(Replay)
-    player._buffers, player._fresh, player._left, player._kernels = memory_of(arena(1)).buffers, {}, 1 << 20, {}
-    player._steps = {"alloc": player._allocate, "fill": player._fill, "copy": player._copy}
+def test_any_list_of_events_is_performed_or_refused(tmp_path_factory, events):
+    player = Replay("import triton\n", tmp_path_factory.getbasetemp(), memory_of(arena(1)).buffers)
+    player._left = 1 << 20
     try:
         player.run(events)
     except (WireError, RuntimeError, ValueError, TypeError, KeyError) as error:

@@ -151,7 +151,7 @@ def ring(session, placed):
 
 @pytest.fixture
 def witness(session, ring):
-    return Witness(session, ring, Judging(), random.Random(0))
+    return Witness(session, ring, Judging(), random.Random(0), most_kept=ring.placed.size)
 
 
 def test_right_answers_are_right_in_every_set(session, ring, witness):
@@ -219,7 +219,7 @@ def test_other_bits_are_compared_anew(session, ring, witness):
 
 
 def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
-    witness = Witness(session, ring, Judging(), random.Random(0))
+    witness = Witness(session, ring, Judging(), random.Random(0), most_kept=ring.placed.size)
     for _ in range(2):
         answer_rightly(ring, session, 0)[0, 0] += 1.0
         witness._wrong(0)
@@ -227,8 +227,8 @@ def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
     assert all(witness.compare.said)
 
 
-def test_of_large_answers_no_copy_is_kept(session, ring, witness, monkeypatch):
-    monkeypatch.setattr(timed, "MOST_KEPT", ring.placed.size - 1)
+def test_of_large_answers_no_copy_is_kept(session, ring, witness):
+    witness.most_kept = ring.placed.size - 1
     for _ in range(2):
         answer_rightly(ring, session, 0)
         witness.look([0])
