@@ -220,14 +220,15 @@ def outputs(draw):
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
     exact = 3 * torch.randn(shape, generator=generator, dtype=torch.float64)
     known = draw(st.booleans()) and dtype.is_floating_point
-    value, got = exact.to(dtype), exact.to(dtype).clone()
+    value, got = exact.clone().to(dtype), exact.clone().to(dtype)
     places = st.integers(0, exact.numel() - 1)
     for tensor in (got, value):
         if dtype.is_floating_point or dtype.is_complex:
             for place in draw(st.lists(places, max_size=3)):
                 tensor.view(-1)[place] = draw(st.sampled_from(SPECIAL))
     for place in draw(st.lists(places, max_size=4)):
-        got.view(-1)[place] += draw(st.sampled_from([1e-7, 1e-3, 1.0, 4.0])) if dtype.is_floating_point else 1
+        error = draw(st.sampled_from([1e-7, 1e-3, 1.0, 4.0])) if dtype.is_floating_point else 1
+        got.view(-1)[place] = ~got.view(-1)[place] if dtype == torch.bool else got.view(-1)[place] + error
     if draw(st.integers(0, 9)) == 0:
         exact = exact + 100.0
     if draw(st.booleans()) and got.dim() > 1:
