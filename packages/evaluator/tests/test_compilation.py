@@ -1,11 +1,13 @@
 """The compile service on real workers: one compilation at a time for a candidate, given up as soon as nobody waits."""
 
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from warpsmith.evaluator.compilation import CompileRun, CompileService
+from warpsmith.evaluator import wire
+from warpsmith.evaluator.compilation import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.kernels import Binary
 
 ENDLESS = """\
 import triton
@@ -82,3 +84,144 @@ def test_launches_that_cannot_be_handed_over_are_the_sources_failure(service):
     many = [launch(0) | {"options": {"n": [None] * 1000, "i": number}} for number in range(300)]
     found = service.start(ENDLESS, many).future.result(timeout=60)
     assert (found.ok, found.category) == (False, "triton_compilation_error")
+
+
+# --- launch by launch, as on a device ---
+
+SEVERAL = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(out_ptr, TIMES: tl.constexpr):
+    tl.store(out_ptr, TIMES)
+
+@triton.jit
+def product(a, b, out, N: tl.constexpr):
+    n = tl.arange(0, N)
+    square = n[:, None] * N + n[None, :]
+    tl.store(out + square, tl.dot(tl.load(a + square), tl.load(b + square)))
+
+@triton.jit
+def broken(out_ptr, TIMES: tl.constexpr):
+    tl.static_assert(TIMES == 0, "the first")
+
+@triton.jit
+def also_broken(out_ptr, TIMES: tl.constexpr):
+    tl.static_assert(TIMES == 0, "the second")
+"""
+POINTER = ["tensor", "float32", True]
+PRODUCT = {
+    "kernel": "product",
+    "arguments": {"a": POINTER, "b": POINTER, "out": POINTER, "N": ["value", 16]},
+    "options": {},
+}
+
+
+def of_kernel(name, times=3):
+    return launch(times) | {"kernel": name}
+
+
+@pytest.fixture
+def by_launch(service):
+    made = []
+
+    def begin(source=SEVERAL):
+        made.append(LaunchByLaunch(service, source))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.close()
+
+
+def test_each_launch_is_compiled_by_itself(by_launch):
+    run = by_launch()
+    found = run.of(of_kernel("kernel"))
+    assert (found.ok, found.tf32, found.category, found.message) == (True, False, "", "")
+    assert found.seconds > 0
+    assert run.of(of_kernel("kernel")) is found
+    assert run.of(PRODUCT).tf32
+    # Nobody loads code on a CPU, so that none is sent.
+    assert found.binaries == ()
+
+
+def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
+    service._binaries = True
+    run = LaunchByLaunch(service, SEVERAL)
+    (values,) = run.of(PRODUCT).binaries
+    binary = Binary.of(values)
+    assert (binary.symbol, binary.warps, [kind for _, kind in binary.parameters]) == (
+        "product",
+        4,
+        ["*fp32", "*fp32", "*fp32", "constexpr"],
+    )
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert run.of(of_kernel("broken")).binaries == ()
+    # What all came to carries no code: each launch's own does.
+    assert run.result().binaries == ()
+    run.close()
+
+
+def test_all_launches_together_are_one_answer(by_launch):
+    run = by_launch()
+    assert not run.result().ok
+    one, two = run.of(of_kernel("kernel")), run.of(PRODUCT)
+    whole = run.result()
+    assert (whole.ok, whole.tf32, whole.cached) == (True, True, False)
+    assert whole.seconds == one.seconds + two.seconds
+
+
+def test_the_first_failure_is_the_answer(by_launch):
+    run = by_launch()
+    run.of(of_kernel("kernel"))
+    failed_first = run.of(of_kernel("broken"))
+    assert "the first" in failed_first.message
+    run.of(of_kernel("also_broken"))
+    assert run.result() is failed_first
+    assert run.result().category == "triton_compilation_error"
+
+
+def test_what_another_candidate_launched_is_known(by_launch):
+    source = SEVERAL + "\n# known\n"
+    assert not by_launch(source).of(of_kernel("kernel")).cached
+    again = by_launch(source)
+    known = again.of(of_kernel("kernel"))
+    assert (known.cached, known.seconds) == (True, 0.0)
+    assert again.result().cached
+    again.of(of_kernel("kernel", 4))
+    assert not again.result().cached
+
+
+def test_what_was_reported_and_never_asked_for_is_compiled_at_the_end(by_launch):
+    run = by_launch()
+    run.start([of_kernel("broken")])
+    assert not run.result().ok
+    assert run.result().message == ""
+    run.settle([of_kernel("kernel"), of_kernel("broken")])
+    assert "the first" in run.result().message
+
+
+def under_way(run, service):
+    """Let a run have a compilation that never ends."""
+    job = run._jobs[wire.encode([launch(ENDLESS_TIMES)])] = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
+    return job
+
+
+def test_what_is_given_up_while_it_is_waited_for_is_the_evaluators_failure(by_launch, service):
+    run = by_launch(ENDLESS)
+    job = under_way(run, service)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(run.of, launch(ENDLESS_TIMES))
+        service.give_up(job)
+        with pytest.raises((CompileFailedError, CancelledError)):
+            waiting.result(timeout=30)
+
+
+def test_closing_gives_up_what_runs(by_launch, service):
+    run = by_launch(ENDLESS)
+    job = under_way(run, service)
+    run.close()
+    assert failed(job.future)
+    run.close()
+    assert not run.result().ok
