@@ -13,6 +13,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 Role = Literal["reference", "candidate", "compile"]
 
 NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
+DEVICES: Final = Path("/dev")
 NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
 """What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
 DEVICE_FACTS: Final = ("/sys/devices/system", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
@@ -78,7 +79,7 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
 def _of_device(role: Role, config: EvaluatorConfig) -> dict[str, str]:
     if config.device == "cpu":
         return INTERPRETER if role == "candidate" else {}
-    return gpu_environment(config.gpu)
+    return {} if role == "compile" else gpu_environment(config.gpu)
 
 
 def gpu_environment(gpu: int) -> dict[str, str]:
@@ -89,21 +90,33 @@ def gpu_environment(gpu: int) -> dict[str, str]:
 
 def _device_binds(gpu: int) -> list[Bind]:
     """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
-    nodes = [path for path in (*NVIDIA_DEVICES, f"/dev/nvidia{gpu}") if Path(path).exists()]
+    nodes = [path for path in (*NVIDIA_DEVICES, *_nodes_of_gpus()[gpu : gpu + 1]) if Path(path).exists()]
     facts = [path for path in DEVICE_FACTS if Path(path).exists()]
     return [*(Bind(path, path, True) for path in nodes), *(Bind(path, path) for path in facts)]
+
+
+def _nodes_of_gpus() -> list[str]:
+    """Return the nodes of the GPUs that are there, in order; a container that was given some keeps their numbers."""
+    numbers = sorted(int(name[6:]) for name in (path.name for path in DEVICES.glob("nvidia*")) if name[6:].isdigit())
+    return [f"{DEVICES}/nvidia{number}" for number in numbers]
 
 
 def library_paths(device: str = "cpu") -> list[Path]:
     """Return the host paths that Python and the system's libraries lie under: each once, none inside another."""
     prefixes = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))]
-    of_driver = [*NVIDIA_LIBRARIES, *os.environ.get("LD_LIBRARY_PATH", "").split(":")] if device == "cuda" else []
-    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes), *filter(None, of_driver))]
+    of_driver = [*NVIDIA_LIBRARIES, *_searched()] if device == "cuda" else []
+    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes), *of_driver)]
     kept: list[Path] = []
     for path in sorted({path for path in wanted if path.exists() or path.is_symlink()}):
         if not any(path.is_relative_to(other) for other in kept if not other.is_symlink()):
             kept.append(path)
     return kept
+
+
+def _searched() -> list[str]:
+    """Return where libraries are searched for first, less what is no place of libraries: the root, and where we are."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [folder for folder in folders if Path(folder).is_absolute() and Path(folder) != Path("/")]
 
 
 def _below_root(prefixes: list[str]) -> list[str]:
