@@ -1,0 +1,170 @@
+"""Who catches which cheat: the corpus of tests/attacks against this evaluator, KernelBench's and KernelGYM's.
+
+Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
+cheat is *fooled by* where it is called correct and not flagged, unless it is harmless there: its file names an honest
+kernel (`# timed like:`) of whose time it takes at least nine tenths. An attack on the sandbox is right only where it
+succeeded. Honest kernels must pass. The checkouts of the peers are given on the command line; nothing of theirs is
+kept here.
+
+    python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from _machine import describe, write_result
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+
+HERE = Path(__file__).parent
+CORPUS = HERE.parent / "tests" / "attacks"
+DEADLINE_S: Final = 90.0
+LEAST_SHARE: Final = 0.9
+FOLDERS: Final = {"attack": ".", "wrong": "wrong", "control": "controls"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file of the corpus."""
+
+    kind: str
+    path: Path
+
+    def head(self, name: str) -> set[str]:
+        found = re.search(rf"^# {name}: (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        return {part.strip() for part in found[1].split(",")} if found else set()
+
+    @property
+    def problem(self) -> Path:
+        (name,) = self.head("problem")
+        return CORPUS / "problems" / f"{name}.py"
+
+
+def cases() -> Iterator[Case]:
+    """Yield what a GPU is to judge."""
+    for kind, folder in FOLDERS.items():
+        for path in sorted((CORPUS / folder).glob("*.py")):
+            case = Case(kind, path)
+            if not path.name.startswith(("test_", "conftest")) and "cpu" not in case.head("device"):
+                yield case
+
+
+def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
+    """This evaluator's verdict."""
+    found = evaluator.evaluate(Problem.from_file(case.problem), case.path.read_text(encoding="utf-8"))
+    return {
+        "status": found.status,
+        "correct": found.correct,
+        "runtime_ms": found.runtime_ms,
+        "flagged": False,
+        "flags": list(found.flags),
+    }
+
+
+def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
+    """A peer's verdict; a process that dies, hangs or says nothing has not called the candidate correct."""
+    command = [sys.executable, str(HERE / "_peer.py"), name, str(checkout), str(case.problem), str(case.path)]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return {"status": "hung", "correct": False, "runtime_ms": None, "flagged": False}
+    try:
+        found = json.loads(done.stdout.strip().splitlines()[-1])
+    except (json.JSONDecodeError, IndexError):
+        said = done.stderr.strip().splitlines()[-1:] or [""]
+        return {"status": f"died: {said[0][:200]}", "correct": False, "runtime_ms": None, "flagged": False}
+    status = "correct" if found["correct"] else "not correct"
+    return {**found, "status": status, "seconds": round(time.monotonic() - started, 1)}
+
+
+def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
+    """`caught` or `fooled` for what cheats or is wrong, `passed` or `refused` for what is honest."""
+    believed = bool(found["correct"]) and not found["flagged"]
+    if case.kind == "control":
+        return "passed" if believed else "refused"
+    if not believed:
+        return "caught"
+    for name in case.head("timed like"):
+        if name in honest and (found["runtime_ms"] or 0.0) >= LEAST_SHARE * honest[name]:
+            return "caught"
+    return "fooled"
+
+
+def judged(judge: Any, every: list[Case], threads: int, name: str) -> dict[str, dict[str, Any]]:
+    """Return every case's verdict by one evaluator, with its outcome."""
+    found: dict[str, dict[str, Any]] = {}
+    with ThreadPoolExecutor(threads) as pool:
+        for case, verdict in zip(every, pool.map(judge, every), strict=True):
+            found[f"{case.kind}/{case.path.stem}"] = verdict
+            print(f"{name:12} {case.kind:8} {case.path.stem:36} {verdict['status'][:60]}", flush=True)
+    honest = {
+        case.path.stem: found[f"control/{case.path.stem}"]["runtime_ms"]
+        for case in every
+        if case.kind == "control" and found[f"control/{case.path.stem}"]["runtime_ms"]
+    }
+    for case in every:
+        verdict = found[f"{case.kind}/{case.path.stem}"]
+        verdict["outcome"] = outcome(case, verdict, honest)
+    return found
+
+
+def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return who caught what, in Markdown: the counts, then every file that somebody got wrong."""
+    names = list(results)
+    lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    for kind, good in (("attack", "caught"), ("wrong", "caught"), ("control", "passed")):
+        counts = []
+        for name in names:
+            outcomes = [found["outcome"] for key, found in results[name].items() if key.startswith(f"{kind}/")]
+            counts.append(f"{outcomes.count(good)} of {len(outcomes)} {good}")
+        lines.append(f"| {kind} | " + " | ".join(counts) + " |")
+    lines += ["", "| file | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    for key in results[names[0]]:
+        row = [results[name][key]["outcome"] for name in names]
+        if not set(row) <= {"caught", "passed"}:
+            lines.append(f"| `{key}` | " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
+    parser.add_argument("--threads", type=int, default=4, help="candidates at once; the peers' times need 1")
+    parser.add_argument("--only", default="", help="files whose name begins with this")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json")
+    arguments = parser.parse_args()
+    every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    config = EvaluatorConfig(device="cuda", slots=arguments.threads, ready_workers=2, timeout_s=20)
+    with Evaluator(config) as evaluator:
+        results["warpsmith"] = judged(lambda case: ours(evaluator, case), every, arguments.threads, "warpsmith")
+    for name in ("kernelbench", "kernelgym"):
+        checkout: Path | None = getattr(arguments, name)
+        if checkout is not None:
+            # Each lambda is used up before the next name is bound.
+            results[name] = judged(
+                lambda case, name=name, checkout=checkout: theirs(name, checkout, case),
+                every,
+                arguments.threads,
+                name,
+            )
+    write_result(arguments.out, {**describe(("torch", "triton", "warpsmith-evaluator")), "results": results})
+    arguments.out.with_suffix(".md").write_text(table(results), encoding="utf-8")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
