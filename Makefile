@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-faults test-native lint format packages lock bench clean
+.PHONY: help install demo test test-fast test-faults test-native test-gpu lint format packages lock bench clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,10 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
 	@$(RUN)/cmake --build build/sanitize
 	@cd build/sanitize && $(CURDIR)/$(RUN)/ctest --output-on-failure
+
+test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; .venv must have torch for CUDA
+	$(RUN)/python -m pytest -m gpu packages/evaluator/tests
+	$(RUN)/python -m pytest tests/attacks --attack-device cuda
 
 lint: install  ## ruff, mypy strict, clang-format
 	$(RUN)/ruff check .

@@ -288,13 +288,23 @@ _CATEGORIES: Final[dict[type[BaseException], str]] = {
 }
 
 
+_SAID_BY_CUDA: Final = {
+    "an illegal memory access was encountered": "illegal_memory_access",
+    "misaligned address": "illegal_memory_access",
+    "CUDA error: out of memory": "out_of_memory",
+    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_memory",
+}
+"""What torch and the driver call by no type of their own."""
+
+
 def categorise(error: BaseException) -> str:
     """Return the error category of what a candidate raised, looking at the first cause before the last."""
     for found in (root_cause(error), error):
         if isinstance(found, launching.KernelFailedError):
             return found.category
-        if "CUDA error: an illegal memory access" in str(found) or "misaligned address" in str(found):
-            return "illegal_memory_access"
+        for said, category in _SAID_BY_CUDA.items():
+            if said in str(found):
+                return category
         for kind, category in _CATEGORIES.items():
             if isinstance(found, kind):
                 return category

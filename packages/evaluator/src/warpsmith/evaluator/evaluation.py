@@ -461,8 +461,9 @@ class CandidateRun:
             if not wrong and isinstance(self.memory, DeviceMemory) and self.config.timing:
                 self._time(worker, answer, self.memory, rng)
         except CandidateFailedError as error:
-            # Only what the replay itself could not perform speaks against the trace; slowness and the like do not.
-            if error.failure.status != "runtime_error" or error.failure.category in _RESOURCES:
+            # Only what the replay itself could not perform speaks against the trace; slowness and the like do not, nor
+            # do the kernels' own faults, some of which only a replay sees.
+            if error.failure.status != "runtime_error" or error.failure.category in _NO_FAULT_OF_A_TRACE:
                 raise
             wrong = error.failure.message
         finally:
@@ -704,7 +705,7 @@ def _launch(fields: wire.Fields) -> dict[str, Any]:
 
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 _RESTRICTION: Final = re.compile(r"^.{0,60}must be (a power of (2|two)|16-byte aligned)")
-_RESOURCES: Final = frozenset({"timeout", "out_of_memory"})
+_NO_FAULT_OF_A_TRACE: Final = frozenset({"timeout", "out_of_memory", "illegal_memory_access"})
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24

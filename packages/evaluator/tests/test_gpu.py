@@ -1,0 +1,364 @@
+"""Evaluations on a real GPU, from end to end: what is right, what is wrong, what breaks, and how long calls take.
+
+One evaluator judges them all: what a candidate does to the device must not reach the next one.
+"""
+
+import importlib.util
+import math
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+import triton
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
+from warpsmith.evaluator.config import TIER_STRENGTH
+
+pytestmark = pytest.mark.gpu
+
+SHORT_S = 5.0
+"""What a candidate is given that never ends."""
+
+
+def why_no_gpu() -> str:
+    """Return why nothing can be judged on a GPU here, or nothing where it can."""
+    try:
+        count = _native.device_count()
+    except _native.NativeError as error:
+        return f"needs an NVIDIA GPU: {error.operation} failed"
+    if not count:
+        return "needs an NVIDIA GPU: the driver sees none"
+    return "" if torch.cuda.is_available() else "needs a build of torch for CUDA"
+
+
+@pytest.fixture(scope="module")
+def gpu() -> "_native.Device":
+    if why := why_no_gpu():
+        pytest.skip(why)
+    return _native.Device.open(0)
+
+
+@pytest.fixture(scope="module")
+def judge(gpu) -> Iterator[Evaluator]:
+    with Evaluator(EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60)) as running:
+        yield running
+
+
+HEAD = "import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
+
+
+def problem(forward: str, inputs: str, init: str = "", arguments: str = "") -> Problem:
+    """Return the problem of one expression, on these inputs."""
+    names = "x, y" if inputs.count("torch.") > 1 else "x"
+    constructor = (
+        f"    def __init__(self, rows, columns):\n        super().__init__()\n        {init}\n" if init else ""
+    )
+    return Problem.from_source(
+        f"{HEAD}class Model(nn.Module):\n{constructor}    def forward(self, {names}):\n        return {forward}\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{arguments}]\n",
+        "on-a-gpu",
+    )
+
+
+def elementwise(body: str, launch: str = "n, BLOCK=256", before: str = "", parameters: str = "n, BLOCK: tl.constexpr"):
+    """Return a candidate whose kernel has x, y, out and `parameters`; y is x where forward has one argument."""
+    return (
+        f"{HEAD}@triton.jit\ndef kernel(x_ptr, y_ptr, out_ptr, {parameters}):\n"
+        "    at = tl.program_id(0) * 256 + tl.arange(0, 256)\n"
+        + "".join(f"    {line}\n" for line in body.splitlines())
+        + "\nclass ModelNew(nn.Module):\n    def forward(self, x, y=None):\n"
+        + "        y = x if y is None else y\n        n = x.numel()\n        out = torch.empty_like(x)\n"
+        + "".join(f"        {line}\n" for line in before.splitlines())
+        + f"        kernel[(triton.cdiv(n, 256),)](x, y, out, {launch})\n        return out\n"
+    )
+
+
+SUM = problem("x + y", "torch.randn(20, 30), torch.randn(20, 30)")
+LOADS = "x = tl.load(x_ptr + at, mask=at < n)\ny = tl.load(y_ptr + at, mask=at < n)\n"
+ADD = elementwise(LOADS + "tl.store(out_ptr + at, x + y, mask=at < n)")
+SOFTMAX = (
+    HEAD
+    + """@triton.jit
+def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
+"""
+)
+LINEAR = (
+    HEAD
+    + """@triton.jit
+def linear_kernel(x_ptr, w_ptr, b_ptr, out_ptr, N, K, BK: tl.constexpr):
+    row, column, k = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    x = tl.load(x_ptr + row * K + k, mask=k < K, other=0.0)
+    w = tl.load(w_ptr + column * K + k, mask=k < K, other=0.0)
+    tl.store(out_ptr + row * N + column, tl.sum(x * w, axis=0) + tl.load(b_ptr + column))
+
+class ModelNew(nn.Module):
+    def __init__(self, rows, columns):
+        super().__init__()
+        self.linear = nn.Linear(rows, columns)
+
+    def forward(self, x):
+        N, K = self.linear.weight.shape
+        out = torch.empty((x.shape[0], N), dtype=x.dtype, device=x.device)
+        linear_kernel[(x.shape[0], N)](
+            x, self.linear.weight, self.linear.bias, out, N, K, BK=triton.next_power_of_2(K)
+        )
+        return out
+"""
+)
+TWO_OUTPUTS = (
+    HEAD
+    + """@triton.jit
+def max_kernel(x_ptr, value_ptr, index_ptr, columns, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=-float("inf"))
+    tl.store(value_ptr + row, tl.max(x, axis=0))
+    tl.store(index_ptr + row, tl.argmax(x, axis=0).to(tl.int64))
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        rows, columns = x.shape
+        values, index = torch.empty(rows, device=x.device), torch.empty(rows, dtype=torch.int64, device=x.device)
+        max_kernel[(rows,)](x, values, index, columns, BLOCK=triton.next_power_of_2(columns))
+        return values, index
+"""
+)
+TUNED = ADD.replace(
+    "@triton.jit\ndef kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):",
+    "@triton.autotune([triton.Config({'BLOCK': 256}, num_warps=w) for w in (2, 4)], key=['n'])\n"
+    "@triton.jit\ndef kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):",
+).replace("n, BLOCK=256)", "n)")
+DESCRIPTORS = (
+    HEAD
+    + """@triton.jit
+def abs_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    out = tl.make_tensor_descriptor(out_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    row, column = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
+    out.store([row, column], tl.abs(x.load([row, column])))
+
+def scratch(size, alignment, stream):
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        rows, columns = x.shape
+        triton.set_allocator(scratch)
+        abs_kernel[(triton.cdiv(rows, 32), triton.cdiv(columns, 32))](x, out, rows, columns, BLOCK=32)
+        return out
+"""
+)
+ARGUMENTS = elementwise(
+    LOADS + "v = x * factor + y * pair[0] + wide % 7 + pair[1][0]\nif bias is not None:\n    v += 1.0\n"
+    "v = tl.where(flag, v, 0.0)\ntl.store(out_ptr + at, v + half, mask=at < n)",
+    "n, 2.0, (3, (0.5, 1)), True, 1 << 40, None, 0.25",
+    parameters="n, factor, pair, flag, wide, bias, half: tl.float16",
+)
+SILU = elementwise(
+    "x = tl.load(x_ptr + at, mask=at < n).to(tl.float32)\n"
+    "tl.store(out_ptr + at, (x * tl.sigmoid(x)).to(tl.bfloat16), mask=at < n)"
+)
+
+
+# --- right ---
+
+
+@pytest.mark.parametrize(
+    ("asked", "candidate"),
+    [
+        pytest.param(SUM, ADD, id="add"),
+        pytest.param(problem("torch.softmax(x, 1)", "torch.randn(64, 300)"), SOFTMAX, id="softmax"),
+        pytest.param(
+            problem("self.linear(x)", "torch.randn(32, 48)", "self.linear = nn.Linear(rows, columns)", "48, 33"),
+            LINEAR,
+            id="weights",
+        ),
+        pytest.param(problem("nn.functional.silu(x)", "torch.randn(64, 300).bfloat16()"), SILU, id="bfloat16"),
+        pytest.param(problem("tuple(x.max(dim=1))", "torch.randn(30, 50)"), TWO_OUTPUTS, id="two outputs"),
+        pytest.param(SUM, TUNED, id="autotuned"),
+        pytest.param(problem("x.abs()", "torch.randn(64, 96)"), DESCRIPTORS, id="scratch memory"),
+        pytest.param(
+            problem(f"x * 2 + y * 3 + {(1 << 40) % 7} + 0.75", "torch.randn(20, 30), torch.randn(20, 30)"),
+            ARGUMENTS,
+            id="arguments of all kinds",
+        ),
+    ],
+)
+def test_honest_kernels_are_correct_and_timed(judge, asked, candidate):
+    verdict = judge.evaluate(asked, candidate)
+    assert verdict.status == "correct", verdict
+    assert set(verdict.flags) <= {"retried"}
+    # All of them are over before an event is.
+    assert verdict.timing_tier == "graph"
+    assert 0 < verdict.runtime_ms < 0.05
+    assert 0 < verdict.reference_ms < 0.2
+
+
+def test_blocks_of_a_cluster_run(judge, gpu):
+    if gpu.arch < 90:
+        pytest.skip("Clusters need compute capability 9.0.")
+    verdict = judge.evaluate(SUM, ADD.replace("BLOCK=256)", "BLOCK=256, num_ctas=2)"))
+    assert verdict.status == "correct", verdict
+
+
+def test_a_verdict_says_what_was_done(judge):
+    verdict = judge.evaluate(SUM, ADD, trials=7)
+    assert (verdict.status, verdict.compiled, verdict.correct, verdict.trials) == ("correct", True, True, 7)
+    assert (verdict.error_category, verdict.error_message) == (None, None)
+    assert verdict.device == torch.cuda.get_device_name(0)
+    assert verdict.speedup == pytest.approx(verdict.reference_ms / verdict.runtime_ms)
+    assert verdict.isolation_tier in TIER_STRENGTH
+    assert TIER_STRENGTH[verdict.isolation_tier] >= TIER_STRENGTH["landlock"]
+    assert verdict.max_abs_error == 0.0
+    assert verdict.seconds.evaluate > 0
+
+
+def test_what_is_known_is_not_compiled_again(judge):
+    source = ADD + "# another candidate\n"
+    assert not judge.evaluate(SUM, source).cached
+    assert judge.evaluate(SUM, source).cached
+
+
+# --- wrong ---
+
+
+def test_a_wrong_kernel_is_incorrect_and_has_no_time(judge):
+    verdict = judge.evaluate(SUM, ADD.replace("x + y,", "x - y,"))
+    assert (verdict.status, verdict.compiled) == ("incorrect", True)
+    assert "of 600 elements" in verdict.error_message
+    assert verdict.mismatched_fraction > 0.9
+    assert (verdict.speedup, verdict.runtime_ms, verdict.reference_ms) == (None, None, None)
+    assert verdict.timing_tier == "none"
+
+
+def test_what_does_not_compile_says_where(judge):
+    verdict = judge.evaluate(SUM, ADD.replace("x + y,", "tl.no_such_function(x),"))
+    assert (verdict.status, verdict.compiled) == ("compile_error", False)
+    assert "no_such_function" in verdict.error_message
+
+
+def test_too_much_shared_memory_is_told_apart(judge):
+    body = (
+        "n256 = tl.arange(0, 256)\nsquare = n256[:, None] * 256 + n256[None, :]\n"
+        "a = tl.load(x_ptr + square % n)\ntl.store(out_ptr + square % n, tl.dot(a, a))"
+    )
+    verdict = judge.evaluate(SUM, elementwise(body))
+    assert (verdict.status, verdict.error_category) == ("compile_error", "shared_memory_exceeded"), verdict
+
+
+def test_a_store_behind_the_end_is_found(judge):
+    behind = elementwise(LOADS + "tl.store(out_ptr + at, x + y)")
+    verdict = judge.evaluate(SUM, behind)
+    assert verdict.status == "incorrect" or verdict.error_category == "illegal_memory_access", verdict
+    assert judge.evaluate(SUM, ADD).status == "correct"
+
+
+# --- broken ---
+
+ILLEGAL = elementwise(LOADS + "tl.store(out_ptr + at + far, x + y)", "n, 1 << 40", parameters="n, far")
+ENDLESS = elementwise(
+    LOADS + "rounds = 0\nwhile tl.load(flag_ptr, volatile=True) == 0:\n    rounds += 1\n"
+    "tl.store(out_ptr + at, x + y + rounds, mask=at < n)",
+    "flag, n",
+    before="flag = torch.zeros(1, dtype=torch.int32, device=x.device)",
+    parameters="flag_ptr, n",
+)
+HOG = ADD.replace(
+    "out = torch.empty_like(x)\n",
+    "out = torch.empty_like(x)\n"
+    "        held = [torch.empty(1 << 30, dtype=torch.uint8, device=x.device) for _ in range(1000)]\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("broken", "status", "category"),
+    [
+        pytest.param(ILLEGAL, "runtime_error", "illegal_memory_access", id="illegal address"),
+        pytest.param(ENDLESS, "timeout", "timeout", id="endless"),
+        pytest.param(HOG, "runtime_error", "out_of_memory", id="hog of memory"),
+    ],
+)
+def test_what_breaks_a_device_breaks_its_own_worker_alone(judge, broken, status, category):
+    """Another evaluation runs beside it, and one after it."""
+    with ThreadPoolExecutor(2) as threads:
+        failing = threads.submit(judge.evaluate, SUM, broken, timeout_s=SHORT_S)
+        beside = threads.submit(judge.evaluate, SUM, ADD)
+        assert (failing.result().status, failing.result().error_category) == (status, category), failing.result()
+        assert beside.result().status == "correct", beside.result()
+    assert judge.evaluate(SUM, ADD).status == "correct"
+
+
+def test_memory_of_the_device_is_given_back(judge, gpu):
+    """After a hog and after tens of evaluations as much is free as before, but for what is kept ready."""
+    judge.evaluate(SUM, ADD)
+    free = gpu.free_bytes()
+    judge.evaluate(SUM, HOG, timeout_s=SHORT_S)
+    for _ in range(3):
+        judge.evaluate(SUM, ADD)
+    # Workers start anew meanwhile, and each has a context of some hundred megabytes.
+    assert gpu.free_bytes() > free - (3 << 30)
+
+
+# --- times ---
+
+LARGE = problem("x * 2.5 + 1.0", "torch.randn(4096, 4096)")
+SCALE = elementwise(
+    "x = tl.load(x_ptr + at, mask=at < n)\ntl.store(out_ptr + at, x * 2.5 + 1.0, mask=at < n)",
+).replace("256", "1024")
+"""Reads and writes 64 MiB, which the reference does twice."""
+
+
+@pytest.fixture(scope="module")
+def timed(judge):
+    """Two verdicts on one kernel, another candidate's between them."""
+    first = judge.evaluate(LARGE, SCALE)
+    judge.evaluate(SUM, ADD)
+    return first, judge.evaluate(LARGE, SCALE)
+
+
+def test_a_time_can_be_repeated(timed):
+    one, two = timed
+    assert (one.status, two.status) == ("correct", "correct"), timed
+    assert one.timing_tier == two.timing_tier == "two_clocks"
+    assert not {"clocks_disagree", "impossible_time", "wrong_when_timed"} & {*one.flags, *two.flags}
+    assert math.isclose(one.runtime_ms, two.runtime_ms, rel_tol=0.02), timed
+    assert math.isclose(one.reference_ms, two.reference_ms, rel_tol=0.02), timed
+
+
+def test_half_the_memory_traffic_takes_about_half_the_time(timed):
+    assert all(1.3 < verdict.speedup < 2.5 for verdict in timed)
+
+
+def test_a_time_is_the_one_that_triton_measures(timed, judge, tmp_path, monkeypatch):
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        pytest.skip("Triton's own launcher needs a C compiler.")
+    path = tmp_path / "scale.py"
+    path.write_text(SCALE)
+    spec = importlib.util.spec_from_file_location("scale_on_a_gpu", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    model, x = module.ModelNew(), torch.randn(4096, 4096, device="cuda")
+    theirs = triton.testing.do_bench(lambda: model(x), return_mode="median")
+    assert math.isclose(timed[0].runtime_ms, theirs, rel_tol=0.05), (timed[0].runtime_ms, theirs)
+
+
+def test_without_timing_there_are_no_times(gpu):
+    with Evaluator(EvaluatorConfig(device="cuda", slots=1, ready_workers=1, timing=False)) as untimed:
+        verdict = untimed.evaluate(SUM, ADD)
+    assert verdict.status == "correct", verdict
+    assert (verdict.speedup, verdict.runtime_ms, verdict.reference_ms) == (None, None, None)
+    assert verdict.timing_tier == "none"
