@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import torch
 
 from warpsmith.evaluator import _native
+from warpsmith.evaluator.errors import JudgeUnavailableError
 
 if TYPE_CHECKING:
     Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
@@ -65,12 +66,18 @@ class DeviceMemory:
 
     Raises:
         NativeError: there is no driver or no device.
+        JudgeUnavailableError: torch cannot use it.
     """
 
     device: Final = torch.device("cuda", ORDINAL)
 
     def __init__(self) -> None:
         self.handle = _native.Device.open(ORDINAL)
+        if torch.version.cuda is None:
+            raise JudgeUnavailableError(
+                f"There is a GPU, and torch {torch.__version__} is a build without CUDA.",
+                "Install torch's build for CUDA, or evaluate on the cpu device.",
+            )
         torch.cuda.set_device(self.device)
         # The context and torch's own state come into being now, not under the first evaluation.
         torch.zeros(1, device=self.device).add_(1)
@@ -118,5 +125,14 @@ class DeviceMemory:
 
 
 def memory_of(device: str) -> "HostMemory | DeviceMemory":
-    """Return the memory of a device by the evaluator's name for it, opening it in this process."""
-    return DeviceMemory() if device == "cuda" else HostMemory()
+    """Return the memory of a device by the evaluator's name for it, opening it in this process.
+
+    Raises:
+        JudgeUnavailableError: there is no driver, no device, or no torch that can use it.
+    """
+    if device == "cpu":
+        return HostMemory()
+    try:
+        return DeviceMemory()
+    except _native.NativeError as error:
+        raise JudgeUnavailableError(f"No GPU can be used here: {error.message}", error.remedy) from error
