@@ -83,7 +83,7 @@ def problem(forward: str, inputs: str) -> str:
 
 def cases() -> Iterator[tuple[str, str, str]]:
     """Name, problem and candidate of each kernel, from the shortest to the longest of its kind."""
-    for power in range(16, 33, 2):
+    for power in range(16, 31, 2):
         shape = f"torch.randn({2 ** (power // 2)}, {2 ** (power - power // 2)})"
         yield f"add 2^{power}", problem("x + y", f"{shape}, {shape}"), HEAD + ADD
     for rows in (2**9, 2**12, 2**15, 2**18):
@@ -168,7 +168,7 @@ def show(found: dict[str, Any]) -> None:
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The figures that are promised: kernels of 20 microseconds and more."""
-    longer = [found for found in rows if found["do_bench_ms"] >= 0.02 and found["status"] == "correct"]
+    longer = [found for found in rows if found["runtime_ms"] >= 0.02 and found["timing_tier"] == "two_clocks"]
     ratios = [found["over_do_bench"] for found in longer]
     spread = [abs(found["again_over_first"] - 1) for found in longer]
     return {

@@ -203,10 +203,18 @@ class LaunchByLaunch:
         self._service = service
         self._source = source
         self._jobs: dict[bytes, Job] = {}
+        self._counted: set[bytes] = set()
 
-    def of(self, launch: dict[str, Any]) -> Compilation:
-        """Wait for the compilation of one launch, with its code where it is `ok`."""
+    def of(self, launch: dict[str, Any], *, counted: bool = True) -> Compilation:
+        """Wait for the compilation of one launch, with its code where it is `ok`.
+
+        Args:
+            launch: `kernel`, `arguments` and `options`.
+            counted: whether it is a launch on the problem's own shapes, for which alone a candidate must compile.
+        """
         key = wire.encode([launch])
+        if counted:
+            self._counted.add(key)
         if key not in self._jobs:
             self._jobs[key] = self._service.start(self._source, [launch])
         return self._jobs[key].future.result()
@@ -221,7 +229,7 @@ class LaunchByLaunch:
 
     def result(self) -> Compilation:
         """Return the first failure, or that all compiled; what did not launch anything does not compile."""
-        found = [job.future.result() for job in self._jobs.values()]
+        found = [job.future.result() for key, job in self._jobs.items() if key in self._counted]
         failed = next((one for one in found if not one.ok), None)
         if failed is not None or not found:
             return failed or Compilation(ok=False)

@@ -582,7 +582,7 @@ class CandidateRun:
         if not isinstance(self.compiling, LaunchByLaunch):
             return
         began = time.monotonic()
-        found = self.compiling.of(_launch(fields))
+        found = self.compiling.of(_launch(fields), counted=self.compiles)
         self.deadline += time.monotonic() - began
         told = {"ok": found.ok, "message": found.message, "category": found.category}
         binary = found.binaries[0] if found.ok else {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
 
 LARGE_SHARE: Final = 0.2
+SHORT_SHARE: Final = 0.75
 ORDINAL: Final = 0
 """The device's number in every process of an evaluator: none sees another device."""
 
@@ -59,6 +60,10 @@ class HostMemory:
 
     def release_if_large(self) -> None:
         """Give it back where it is so much that others could want for it."""
+
+    def is_short(self) -> bool:
+        """Whether a large problem could want for memory; of the host's there is a limit for each process."""
+        return False
 
 
 class DeviceMemory:
@@ -122,6 +127,10 @@ class DeviceMemory:
         """Give it back where it is so much that others could want for it."""
         if torch.cuda.memory_reserved() > LARGE_SHARE * self.handle.total_bytes:
             self.release()
+
+    def is_short(self) -> bool:
+        """Whether a large problem could want for memory."""
+        return self.handle.free_bytes() < SHORT_SHARE * self.handle.total_bytes
 
 
 def memory_of(device: str) -> "HostMemory | DeviceMemory":

@@ -242,7 +242,18 @@ class ReferenceStore:
                 if found == key and session.worker.alive:
                     del self._idle[index]
                     return session
+        self._make_room()
         return ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+
+    def _make_room(self) -> None:
+        """Close all idle sessions where they hold so much of a device's memory that another could want for it."""
+        if not self._machine.memory.is_short():
+            return
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, session in idle:
+            session.close()
+        self._machine.memory.release()
 
     def finding(self, key: str, session: ReferenceSession) -> str:
         """Return what makes the problem degenerate, or an empty string; audited once for each problem."""
