@@ -280,7 +280,7 @@ class CandidateRun:
             failure = error.failure
             if failure.status != "runtime_error" or failure.category in _NO_MISTAKES:
                 raise
-            if failure.category == "triton_jit_error" and _RESTRICTION.search(failure.message):
+            if failure.category in _OF_TRITON and _RESTRICTION.search(failure.message):
                 self.evidence.flags.add("sample_shapes_only")
                 return False
             message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
@@ -704,7 +704,11 @@ def _launch(fields: wire.Fields) -> dict[str, Any]:
 
 
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
-_RESTRICTION: Final = re.compile(r"^.{0,60}must be (a power of (2|two)|16-byte aligned)")
+_OF_TRITON: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
+"""What Triton refuses, interpreted or compiled."""
+_RESTRICTION: Final = re.compile(
+    r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
+)
 _NO_FAULT_OF_A_TRACE: Final = frozenset({"timeout", "out_of_memory", "illegal_memory_access"})
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
 _SIGKILL: Final = 9
