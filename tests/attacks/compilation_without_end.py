@@ -1,5 +1,6 @@
 # problem: row_sum
 # permitted: compile_error
+# slow: it waits for a deadline
 # Unrolls a loop without end when it is compiled, and shows another launch in every trial to have it compiled anew.
 import torch
 import torch.nn as nn

@@ -34,4 +34,7 @@ def pytest_generate_tests(metafunc):
     folders = getattr(metafunc.module, "FOLDERS", {})
     for kind in folders.keys() & set(metafunc.fixturenames):
         paths = metafunc.module.files(folders[kind], attack_device(metafunc.config))
-        metafunc.parametrize(kind, paths, ids=[path.stem for path in paths])
+        slow = metafunc.module.is_slow
+        metafunc.parametrize(
+            kind, [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if slow(path) else []) for path in paths]
+        )

@@ -1,6 +1,7 @@
 # problem: add
 # device: cpu
 # permitted: timeout
+# slow: it waits for a deadline
 # seconds: 5
 # Leaves the replay less time than its launches take: slow it is, and no host computes its output.
 import time

@@ -2,8 +2,9 @@
 
 A file's head says which problem it is for (`# problem: add`), which statuses it may end in (`# permitted: incorrect,
 rejected`), which flags it must carry (`# flags: torch_fallback`) and, where it makes system calls by number, on which
-machine (`# machine: x86_64`). `# seconds: 2` gives one that never ends so much time instead of the others' 10.
-`controls/` must be correct, `wrong/` never. README.md has a row for each kind of attack.
+machine (`# machine: x86_64`). `# seconds: 2` gives one that never ends so much time instead of the others' 10, and
+`# slow: why` leaves one that must take long out of `make test-fast`. `controls/` must be correct, `wrong/` never.
+README.md has a row for each kind of attack.
 
 An attack on the clock may be `correct`; then it takes the time of the honest kernel that it names (`# timed like:`).
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
@@ -53,6 +54,11 @@ def _head(path: Path, name: str) -> set[str]:
 def _head_on(path: Path, name: str, device: str) -> set[str]:
     """Return what a head says for one device, or else for both."""
     return _head(path, f"{name} on {device}") or _head(path, name)
+
+
+def is_slow(path: Path) -> bool:
+    """Whether its head says why it takes long."""
+    return bool(_head(path, "slow"))
 
 
 def _every_file(folder: str) -> list[Path]:

@@ -126,6 +126,7 @@ def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, refused, o
     assert refused("/dev/null/x.py", candidate, *options, says="Cannot read")
 
 
+@pytest.mark.slow
 def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate):
     source, says = RUN["endless"]
     (tmp_path / "endless.py").write_text(source)

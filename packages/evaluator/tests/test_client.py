@@ -356,13 +356,13 @@ def test_a_client_killed_in_the_middle_of_a_compilation_leaves_nobody(add_proble
     assert not list(open_folder.glob("warpsmith-*"))
 
 
-def test_a_worker_killed_from_outside_is_not_the_candidates_fault(own_evaluator, add_problem, add_candidate):
+def test_a_worker_killed_from_outside_is_not_the_candidates_fault(lenient, add_problem, add_candidate):
     source = add_candidate.replace("out = torch.empty_like(x)", "time.sleep(0.2)\n        out = torch.empty_like(x)")
     verdicts = []
     source = "import time\n" + source
-    assert own_evaluator.evaluate(add_problem, source, trials=2).status == "correct"
-    judge = judge_of(own_evaluator)
-    asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, source, trials=2)))
+    assert lenient.evaluate(add_problem, source, trials=2).status == "correct"
+    judge = judge_of(lenient)
+    asked = threading.Thread(target=lambda: verdicts.append(lenient.evaluate(add_problem, source, trials=2)))
     before = {pid for zygote in children(judge) for pid in children(zygote)}
     asked.start()
     taken = set()
