@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, timed, trials, wire
+from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
+from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
 from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -26,47 +27,17 @@ from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, 
 from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.timing import Timing
 from warpsmith.evaluator.trials import Trial
-from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
-MAX_TEXT: Final = 4000
 FORM_ATTEMPTS: Final = 8
 MAX_TUNED: Final = 300
 TIMED: Final = (
     "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
 )
-STARVED_SHARE: Final = 0.2
-USED_SHARE: Final = 0.5
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a candidate failed: a status of `Verdict` with its category and message."""
-
-    status: str
-    category: str
-    message: str
-
-
-class CandidateFailedError(Exception):
-    """The candidate failed; the evaluation ends with what it carries."""
-
-    def __init__(self, status: str, category: str, message: str) -> None:
-        super().__init__(message)
-        self.failure = Failure(status, category, message[:MAX_TEXT])
-
-
-class _SuspectError(Exception):
-    """The candidate was killed, starved or ran out of memory, for which others may be to blame."""
-
-    def __init__(self, failure: Failure, *, killed: bool = False) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.killed = killed
 
 
 @contextmanager
@@ -162,7 +133,7 @@ class CandidateRun:
         Raises:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
-        suspect: _SuspectError | None = None
+        suspect: SuspectError | None = None
         self.compiling = compiling
         self.told_seeds = told_seeds(rng.getrandbits(256))
         try:
@@ -177,11 +148,14 @@ class CandidateRun:
                 compiling.start(list(self.launches.values()))
             compiling.settle(list(self.launches.values()))
             self._replay_without_kernels(rng)
+            if isinstance(self.memory, DeviceMemory):
+                # What it left running would be beside what is timed, the reference above all.
+                self.worker.end()
             if compiling.result().ok:
                 self._replay_without_host_code(rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
-        except _SuspectError as failed:
+        except SuspectError as failed:
             self.evidence.failure, suspect = failed.failure, failed
         except (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError) as failed:
             suspect = self._memory_ran_out(failed)
@@ -193,7 +167,7 @@ class CandidateRun:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
 
-    def _memory_ran_out(self, error: Exception) -> _SuspectError:
+    def _memory_ran_out(self, error: Exception) -> SuspectError:
         """Suspect the candidate of what the judge or the reference could not have of the device's memory.
 
         Raises:
@@ -207,7 +181,7 @@ class CandidateRun:
             case _:
                 raise error
         message = f"The device's memory ran out while the candidate held some of it: {error}"
-        return _SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
+        return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 
     def _learned(self) -> trials.Learned:
         with self.machine.lease.shared():
@@ -606,15 +580,15 @@ class CandidateRun:
                     self._keep(message)
                     self._answer_launch(message.fields, worker)
                 elif message.kind is Kind.FAILED:
-                    raise self._reported(message.fields, worker)
+                    raise blame.reported(message.fields, worker, self.config, self.evidence.flags)
                 elif message.kind is answer:
                     return message
                 else:
                     raise WireError(f"{message.kind.name} was sent; {answer.name} was expected.")
         except WorkerDiedError as error:
-            raise self._death(error, worker) from error
+            raise blame.death(error, worker) from error
         except WorkerTimeoutError as error:
-            raise self._overrun(error) from error
+            raise blame.overrun(error, self.config.timeout_s) from error
         except (WireError, LayoutError, _native.NativeError) as error:
             raise CandidateFailedError(
                 "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
@@ -643,57 +617,6 @@ class CandidateRun:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
         self.launches[key] = launch
 
-    def _reported(self, fields: wire.Fields, worker: Worker) -> Exception:
-        """Turn what the candidate's process says went wrong into its failure."""
-        kind, message = fields.text("type", 100), fields.text("message", MAX_TEXT)
-        category = fields.text("category", 40)
-        category = category if category in ERROR_CATEGORIES else "unknown"
-        if category == "memory_fault":
-            self.evidence.flags.add("input_mutation")
-        trace = fields.text("trace", MAX_TEXT)
-        text = f"{kind}: {message}" + (f"\n{trace}" if trace else "")
-        loading = fields.text("stage", 20) == "load"
-        status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
-        if kind == "MemoryError" or "can't allocate memory" in message:
-            failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])
-            # Who ran into others' use of the memory has used much of it; who says so alone has only said so.
-            if worker.used_bytes() >= USED_SHARE * self.config.memory_bytes:
-                return _SuspectError(failure)
-            return CandidateFailedError(failure.status, failure.category, failure.message)
-        if category == "out_of_memory":
-            # Of a device's memory others may have held the most.
-            return _SuspectError(Failure(status, category, text[:MAX_TEXT]))
-        return CandidateFailedError(status, category, text)
-
-    def _death(self, error: WorkerDiedError, worker: Worker) -> Exception:
-        """Tell a candidate's own end from one that others brought about."""
-        if error.ended is None:
-            return error
-        code, signal = error.ended
-        if error.out_of_memory:
-            message = "The candidate's process was killed: it took more memory than a worker may."
-            return CandidateFailedError("runtime_error", "out_of_memory", message)
-        printed = worker.printed().strip()
-        said = f" It had printed: {printed[-500:]}" if printed else ""
-        if signal in _FAULTS:
-            message = f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own.{said}"
-            return CandidateFailedError("runtime_error", "segmentation_fault", message)
-        if signal == _SIGKILL:
-            message = "The candidate's process was killed twice, the second time while alone: it takes too much memory."
-            return _SuspectError(Failure("runtime_error", "process_error", message), killed=True)
-        if signal == _SIGXCPU:
-            return CandidateFailedError("timeout", "timeout", "The candidate used more CPU time than it may.")
-        how = f"signal {signal}" if signal else f"exit code {code}"
-        message = f"The candidate's process left without an answer ({how}).{said}"
-        return CandidateFailedError("runtime_error", "process_error", message)
-
-    def _overrun(self, error: WorkerTimeoutError) -> Exception:
-        failure = Failure("timeout", "timeout", f"The candidate did not finish within {self.config.timeout_s:g} s.")
-        # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
-        if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * self.config.timeout_s:
-            return _SuspectError(failure)
-        return CandidateFailedError(failure.status, failure.category, failure.message)
-
 
 def _launch(fields: wire.Fields) -> dict[str, Any]:
     return {
@@ -711,12 +634,3 @@ _RESTRICTION: Final = re.compile(
 )
 _NO_FAULT_OF_A_TRACE: Final = frozenset({"timeout", "out_of_memory", "illegal_memory_access"})
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
-_SIGKILL: Final = 9
-_SIGXCPU: Final = 24
-_FAULTS: Final = {
-    4: "an illegal instruction",
-    6: "abort()",
-    7: "a bus error",
-    8: "a floating point exception",
-    11: "a segmentation fault",
-}

@@ -22,6 +22,7 @@ import torch
 
 from warpsmith.evaluator import _native, protocol, wire
 from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.compilation import (
     Compilation,
     CompileFailedError,
@@ -31,7 +32,7 @@ from warpsmith.evaluator.compilation import (
 )
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
-from warpsmith.evaluator.evaluation import STARVED_SHARE, CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem

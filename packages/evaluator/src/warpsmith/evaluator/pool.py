@@ -179,6 +179,11 @@ class Worker:
         if self._pidfd >= 0 and not self.ended.done():
             _native.kill(self._pidfd)
 
+    def end(self) -> None:
+        """End the process and everything it started, and wait until it is gone."""
+        self.kill()
+        self._await_end()
+
     def close(self) -> None:
         """Kill the worker and everything it started, and let go of its descriptors."""
         self.kill()
