@@ -14,6 +14,7 @@ An attack on the sandbox defines `succeeded()` and is right only where that says
 """
 
 import ctypes
+import gc
 import os
 import platform
 import re
@@ -80,6 +81,8 @@ class _Machine:
 
     @staticmethod
     def now(folder: Path) -> "_Machine":
+        # What earlier tests left to the collector may hold descriptors, and go at any time.
+        gc.collect()
         own = Path("/proc/self")
         children = (own / f"task/{os.getpid()}/children").read_text().split()
         places = [Path("/tmp"), Path("/dev/shm"), Path("/"), Path.home(), Path.cwd()]
