@@ -2,7 +2,7 @@
 
 Each kernel is judged twice with every guard on. Then this process times the same forward on the same sizes: by
 `do_bench` (median, its own L2 flush) and by the profiler of torch, which takes the kernels' own durations from CUPTI.
-Candidates are elementwise and row kernels from a few microseconds to 50 ms, and matrix products.
+Candidates are elementwise and row kernels and matrix products, from a few microseconds to some milliseconds.
 
     python benchmarks/gpu_timing.py
 """
