@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+import torch
 
-from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.server.child import ServerProcess
 
@@ -81,3 +82,22 @@ def add_problem() -> Problem:
 @pytest.fixture(scope="session")
 def add_candidate() -> str:
     return ADD_CANDIDATE
+
+
+def why_no_gpu() -> str:
+    """Return why nothing can be judged on a GPU here, or nothing where it can."""
+    try:
+        count = _native.device_count()
+    except _native.NativeError as error:
+        return f"needs an NVIDIA GPU: {error.operation} failed"
+    if not count:
+        return "needs an NVIDIA GPU: the driver sees none"
+    return "" if torch.cuda.is_available() else "needs a build of torch for CUDA"
+
+
+@pytest.fixture(scope="session")
+def gpu() -> "_native.Device":
+    """The first GPU; a test that asks for it is skipped where there is none."""
+    if why := why_no_gpu():
+        pytest.skip(why)
+    return _native.Device.open(0)

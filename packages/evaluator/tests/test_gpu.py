@@ -14,31 +14,13 @@ import pytest
 import torch
 import triton
 
-from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.config import TIER_STRENGTH
 
 pytestmark = pytest.mark.gpu
 
 SHORT_S = 5.0
 """What a candidate is given that never ends."""
-
-
-def why_no_gpu() -> str:
-    """Return why nothing can be judged on a GPU here, or nothing where it can."""
-    try:
-        count = _native.device_count()
-    except _native.NativeError as error:
-        return f"needs an NVIDIA GPU: {error.operation} failed"
-    if not count:
-        return "needs an NVIDIA GPU: the driver sees none"
-    return "" if torch.cuda.is_available() else "needs a build of torch for CUDA"
-
-
-@pytest.fixture(scope="module")
-def gpu() -> "_native.Device":
-    if why := why_no_gpu():
-        pytest.skip(why)
-    return _native.Device.open(0)
 
 
 @pytest.fixture(scope="module")

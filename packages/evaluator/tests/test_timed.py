@@ -106,6 +106,16 @@ def test_a_ring_holds_different_inputs_and_no_answers(session, placed):
     assert ring.fds == [buffer.fileno() for buffer in (*ring.inputs, *ring.answers)]
 
 
+@pytest.mark.parametrize(("free_bytes", "kept"), [(PLENTY, True), (20_000, False)])
+def test_expected_answers_are_kept_where_they_are_small(session, placed, free_bytes, kept):
+    ring = of_ring(session, placed, free_bytes)
+    assert len(ring.expected) == len(ring.inputs)
+    for number, answer in enumerate(ring.expected):
+        assert (answer is not None) == kept
+        if answer is not None:
+            assert torch.equal(answer.expected[0].value, answer_rightly(ring, session, number))
+
+
 def test_integers_are_poisoned_too(session):
     placed = Placed.of({"output": arenas.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
     ring = of_ring(session, placed)
@@ -151,7 +161,7 @@ def ring(session, placed):
 
 @pytest.fixture
 def witness(session, ring):
-    return Witness(session, ring, Judging(), random.Random(0), most_kept=ring.placed.size)
+    return Witness(session, ring, Judging(), random.Random(0))
 
 
 def test_right_answers_are_right_in_every_set(session, ring, witness):
@@ -219,7 +229,7 @@ def test_other_bits_are_compared_anew(session, ring, witness):
 
 
 def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
-    witness = Witness(session, ring, Judging(), random.Random(0), most_kept=ring.placed.size)
+    witness = Witness(session, ring, Judging(), random.Random(0))
     for _ in range(2):
         answer_rightly(ring, session, 0)[0, 0] += 1.0
         witness._wrong(0)
@@ -228,7 +238,8 @@ def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
 
 
 def test_of_large_answers_no_copy_is_kept(session, ring, witness):
-    witness.most_kept = ring.placed.size - 1
+    ring.most_kept = ring.placed.size - 1
+    ring.expected = [None] * len(ring.inputs)
     for _ in range(2):
         answer_rightly(ring, session, 0)
         witness.look([0])

@@ -180,20 +180,21 @@ def test_both_sides_are_timed_as_often_as_asked_for():
     assert found.reference.judge_ms == pytest.approx(0.7)
 
 
-def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_graphs():
+@pytest.mark.parametrize(("call_ms", "repeats"), [(0.1, timing.REPEATS), (1.0, 1)])
+def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_graphs(call_ms, repeats):
     looks = []
-    candidate, reference = Timed(), Timed()
+    candidate, reference = Timed(call_ms), Timed()
     measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(list(sets)))
-    segments, graphs = looks[: -timing.REPEATS], looks[-timing.REPEATS :]
+    segments, graphs = looks[:-repeats], looks[-repeats:]
     assert len(segments) == timing.SEGMENTS
     assert all(len(set(sets)) == timing.LOOKS for sets in segments)
-    assert graphs == [list(range(SETS))] * timing.REPEATS
+    assert graphs == [list(range(SETS))] * repeats
     assert not any(fields["deliver"] for fields in reference.asked)
 
 
 def test_answers_of_graphs_are_looked_at_after_replays_of_the_calls():
     """The graph without the calls delivers as well: what it left must not be taken for an answer."""
-    candidate, last = Timed(), []
+    candidate, last = Timed(0.1), []
     measure(candidate.side(), Timed().side(), 40, lambda sets: last.append(candidate.asked[-1]))
     assert [fields["mode"] for fields in last] == ["call"] * timing.SEGMENTS + ["graph"] * timing.REPEATS
     assert all(fields["count"] > 1 for fields in last[timing.SEGMENTS :])
@@ -206,15 +207,16 @@ def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen()
         side = Side(worker.ask, SETS, random.Random(seed), worker.clock)
         measure(side, Timed().side(), 40, lambda sets: None)
         many = max(worker.of_mode("graph"), key=lambda fields: fields["count"])
-        assert (many["count"] - 1) * many["walks"] * SETS * worker.call_ms >= timing.WORTH_MS
+        replay_ms = many["walks"] * SETS * (worker.call_ms + worker.around_ms)
+        assert (many["count"] - 1) * replay_ms >= timing.WORTH_MS
         counts.add(many["count"])
-    assert len(counts) > 3
+    assert len(counts) > 2
 
 
 @pytest.mark.parametrize("captured", ["candidate", "reference"])
 def test_a_side_that_cannot_be_captured_has_no_judged_time(captured):
     looks = []
-    candidate, reference = (Timed(captures=name == captured) for name in ("candidate", "reference"))
+    candidate, reference = (Timed(0.1, captures=name == captured) for name in ("candidate", "reference"))
     found = measure(candidate.side(), reference.side(), 40, looks.append)
     assert (found.candidate.judge_ms is None) == (captured != "candidate")
     assert (found.reference.judge_ms is None) == (captured != "reference")

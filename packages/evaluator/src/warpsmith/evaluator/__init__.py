@@ -5,6 +5,7 @@ from warpsmith.evaluator.client import Evaluator, evaluate
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import (
     BadProblemError,
+    DeviceQuarantinedError,
     EvaluatorError,
     IsolationUnavailableError,
     JudgeUnavailableError,
@@ -16,6 +17,7 @@ from warpsmith.evaluator.verdict import Seconds, Verdict
 __all__ = [
     "BadProblemError",
     "Client",
+    "DeviceQuarantinedError",
     "Evaluator",
     "EvaluatorConfig",
     "EvaluatorError",

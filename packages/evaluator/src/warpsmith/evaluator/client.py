@@ -147,7 +147,13 @@ def _check_ready(message: Message) -> None:
 
 def _refusal(fields: wire.Fields) -> EvaluatorError:
     kinds: dict[str, type[EvaluatorError]] = {
-        kind.__name__: kind for kind in (BadProblemError, errors.IsolationUnavailableError, JudgeUnavailableError)
+        kind.__name__: kind
+        for kind in (
+            BadProblemError,
+            errors.IsolationUnavailableError,
+            JudgeUnavailableError,
+            errors.DeviceQuarantinedError,
+        )
     }
     kind = kinds.get(fields.text("type"), EvaluatorError)
     return kind(fields.text("message"), fields.text("remedy"))

@@ -9,6 +9,7 @@ import torch
 
 from warpsmith.evaluator import arenas, wire
 from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.nearness import largest_error_if_near
 
 RELATIVE: Final[dict[str, float]] = {
     "float64": 1e-9,
@@ -31,7 +32,6 @@ SAMPLED: Final = 1 << 20
 """Elements, evenly spread, from which the scale of a larger output is taken: ranking all of them takes seconds."""
 LARGE: Final = 1 << 22
 """Elements from which on an output is first looked at for being the reference's own, bit for bit."""
-ROOM: Final = 0.999
 PART: Final = 1 << 26
 """Elements that are compared at once; their fp64 forms and what is computed from them take some gigabytes."""
 
@@ -105,8 +105,13 @@ def _absolute(name: str, truth: torch.Tensor, relative: float) -> float:
     sizes = finite[finite != 0].abs()
     if not sizes.numel():
         return 0.0
-    low = float(sizes.kthvalue(max(math.ceil(SCALE_QUANTILE * sizes.numel()), 1)).values)
+    low = float(_smallest(sizes, max(math.ceil(SCALE_QUANTILE * sizes.numel()), 1)))
     return min(max(relative * low, near_one(name)), relative * float(finite.square().mean().sqrt()))
+
+
+def _smallest(sizes: torch.Tensor, rank: int) -> torch.Tensor:
+    """Return the element of that rank, from one. A GPU sorts a million sooner than it selects one of them."""
+    return sizes.kthvalue(rank).values if sizes.device.type == "cpu" else sizes.sort().values[rank - 1]
 
 
 def near_one(name: str) -> float:
@@ -180,12 +185,31 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         return Comparison(ok=True)
     if not (got.dtype.is_floating_point or got.is_complex()):
         return _compared(got, expected, lambda part, other: _compare_exactly(part, other.value))
-    if got.numel() > LARGE and torch.equal(got, expected.value):
+    on_device = got.device.type == "cuda"
+    if got.numel() > LARGE and not on_device and torch.equal(got, expected.value):
         return Comparison(ok=True, total=got.numel())
     known = _known(_sampled(expected))
     relative, absolute = _tolerance(arenas.NAMES[got.dtype], known.truth, known.own_error, reduction)
     trusted = expected if known.trusts_exact else Expected(expected.value, None)
+    if got.numel() > LARGE and on_device:
+        largest = largest_error_if_near(got, trusted.value, trusted.exact, relative, absolute)
+        if largest is not None:
+            return Comparison(ok=True, max_abs_error=largest, total=got.numel())
     return _compared(got, trusted, lambda part, other: _compare_floats(part, other, relative, absolute))
+
+
+def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:
+    """Whether an output agrees with the expected one; what is wrong is mostly seen from a part of a large one."""
+    if got.numel() > LARGE and not compare(*_some(got, expected), reduction).ok:
+        return False
+    return compare(got, expected, reduction).ok
+
+
+def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:
+    """Return elements of both, evenly spread."""
+    step = -(-got.numel() // SAMPLED)
+    exact = None if expected.exact is None else expected.exact.flatten()[::step]
+    return got.flatten()[::step], Expected(expected.value.flatten()[::step], exact)
 
 
 def _sampled(expected: Expected) -> Expected:
@@ -244,10 +268,6 @@ def _badness(part: Comparison) -> float:
 
 
 def _compare_floats(got: torch.Tensor, expected: Expected, relative: float, absolute: float) -> Comparison:
-    if got.numel() > LARGE and got.dtype == torch.float32 and expected.exact is None:
-        largest = _largest_if_near(got, expected.value, relative, absolute)
-        if largest is not None:
-            return Comparison(ok=True, max_abs_error=largest, total=got.numel())
     value, result = _wide(expected.value), _wide(got)
     truth = _truth(value, None if expected.exact is None else _wide(expected.exact))
     error = (result - truth).abs()
@@ -257,17 +277,6 @@ def _compare_floats(got: torch.Tensor, expected: Expected, relative: float, abso
     measured = error[torch.isfinite(error)]
     largest = float(measured.max()) if measured.numel() else math.nan
     return _report(agree, torch.where(torch.isnan(error), torch.inf, error), truth, result, largest)
-
-
-def _largest_if_near(got: torch.Tensor, value: torch.Tensor, relative: float, absolute: float) -> float | None:
-    """Return the largest error of float32 numbers that are all finite and within the tolerance, computed in float32.
-
-    The difference of two numbers that are near one another has no rounding error to speak of; the bound has, for which
-    it is a little tighter. Where that is too tight, or a number is not finite, None: then it takes double precision.
-    """
-    error = (got - value).abs_()
-    bound = value.abs().mul_(ROOM * relative).add_(ROOM * absolute)
-    return float(error.max()) if bool((error <= bound).all()) else None
 
 
 def _same_special(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,10 @@ class JudgeUnavailableError(EvaluatorError):
     """The judge process could not be started, or died more often than it may."""
 
 
+class DeviceQuarantinedError(JudgeUnavailableError):
+    """The device failed its probe too often and is out of use."""
+
+
 class WireError(EvaluatorError):
     """Bytes that are no value of the wire format: unknown tag, wrong length, too deep, too many items."""
 

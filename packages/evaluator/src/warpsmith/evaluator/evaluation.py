@@ -14,7 +14,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import Comparison, compare, form_mismatch
+from warpsmith.evaluator.compare import Comparison, agrees, compare, form_mismatch
 from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
@@ -126,6 +126,7 @@ class CandidateRun:
         self.answers: tuple[Placed, Shared] | None = None
         self.buffer_names: set[str] = set()
         self.told_seeds: Iterator[int] = iter(())
+        self.spare: Worker | None = None
 
     def conduct(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
@@ -137,22 +138,8 @@ class CandidateRun:
         self.compiling = compiling
         self.told_seeds = told_seeds(rng.getrandbits(256))
         try:
-            self._load()
-            previous: torch.Tensor | None = None
-            learned = self._learned()
-            planned = trials.plan(count, rng, learned)
-            last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
-            for number, wanted in enumerate(planned):
-                with self.machine.lease.shared():
-                    previous = self._one_trial(wanted, learned, previous, rng, traced=number == last)
-                compiling.start(list(self.launches.values()))
-            compiling.settle(list(self.launches.values()))
-            self._replay_without_kernels(rng)
-            if isinstance(self.memory, DeviceMemory):
-                # What it left running would be beside what is timed, the reference above all.
-                self.worker.end()
-            if compiling.result().ok:
-                self._replay_without_host_code(rng)
+            with self._with_spare_worker():
+                self._judge_all(count, rng, compiling)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except SuspectError as failed:
@@ -166,6 +153,41 @@ class CandidateRun:
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
+
+    @contextmanager
+    def _with_spare_worker(self) -> Iterator[None]:
+        """On a device, hold the replay's worker ready from now on.
+
+        The pool makes another in its place, and no timing can have that beside it: so it is made during the trials.
+        """
+        if isinstance(self.memory, DeviceMemory):
+            self.spare = self.machine.take("candidate", self.config.start_timeout_s)
+        try:
+            yield
+        finally:
+            if self.spare is not None:
+                self.machine.pools["candidate"].give_back(self.spare)
+
+    def _judge_all(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
+        self._load()
+        self._run_trials(count, rng, compiling)
+        self._replay_without_kernels(rng)
+        if isinstance(self.memory, DeviceMemory):
+            # What it left running would be beside what is timed, the reference above all.
+            self.worker.end()
+        if compiling.result().ok:
+            self._replay_without_host_code(rng)
+
+    def _run_trials(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
+        previous: torch.Tensor | None = None
+        learned = self._learned()
+        planned = trials.plan(count, rng, learned)
+        last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
+        for number, wanted in enumerate(planned):
+            with self.machine.lease.shared():
+                previous = self._one_trial(wanted, learned, previous, rng, traced=number == last)
+            compiling.start(list(self.launches.values()))
+        compiling.settle(list(self.launches.values()))
 
     def _memory_ran_out(self, error: Exception) -> SuspectError:
         """Suspect the candidate of what the judge or the reference could not have of the device's memory.
@@ -361,6 +383,13 @@ class CandidateRun:
                 return f"{name}{comparison.message}"
         return self._left_out(answer)
 
+    def _is_right(self, answer: Answer) -> bool:
+        """Whether the output buffer holds the expected answer, of which nothing is kept as evidence."""
+        reduction = self.session.reduction(answer)
+        assert self.answers is not None
+        pairs = self._pairs(answer, *self.answers)
+        return all(agrees(got, expected, reduction) for _, got, expected in pairs) and not self._left_out(answer)
+
     def _left_out(self, answer: Answer) -> str:
         """Return which buffer the reference's forward updates and the candidate lacks beside others of its module."""
         modules = {name.rpartition(".")[0] for name in self.buffer_names}
@@ -400,13 +429,11 @@ class CandidateRun:
         with self.machine.lease.shared():
             self.session.make_inputs(rng.getrandbits(48))
             answer = self.session.answer(rng.getrandbits(48))
-        errors = self.evidence.max_abs_error, self.evidence.mismatched_fraction
         try:
             done = self._call(Trial(), answer, ghost=True)
-            right = not form_mismatch(done.value("output"), answer.output) and not self._judge(answer)
+            right = not form_mismatch(done.value("output"), answer.output) and self._is_right(answer)
         except (CandidateFailedError, WireError):
             right = False
-        self.evidence.max_abs_error, self.evidence.mismatched_fraction = errors
         if right:
             self.evidence.flags.add("decoy_kernel")
             raise CandidateFailedError(
@@ -428,7 +455,7 @@ class CandidateRun:
         learned = self._learned()
         with self.machine.lease.shared():
             answer = trials.prepare_unseen(self.session, learned, rng)
-        worker = self.machine.take("candidate", self.config.start_timeout_s)
+        worker = self._fresh_worker()
         try:
             with self.machine.lease.shared():
                 wrong = self._replayed(worker, answer)
@@ -451,6 +478,10 @@ class CandidateRun:
             )
             raise CandidateFailedError("rejected", "unknown", message)
         self.evidence.replayed = True
+
+    def _fresh_worker(self) -> Worker:
+        worker, self.spare = self.spare, None
+        return worker or self.machine.take("candidate", self.config.start_timeout_s)
 
     def _inputs_like_the_traced(self, rng: random.Random) -> bool:
         """Make new inputs of the form that the traced ones had; False where that fails and the policy bears it."""
@@ -480,17 +511,16 @@ class CandidateRun:
         def ask(fields: dict[str, Any]) -> wire.Fields:
             return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, worker).fields
 
-        with self.machine.lease.alone():
-            ring = timed.make_ring(self.session, memory, placed, rng)
-            sizes = {"inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
-            self.session.ring(ring.fds[: len(ring.inputs)])
-            try:
+        ring = timed.make_ring(self.session, memory, placed, rng)
+        sizes = {"inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
+        self.session.ring(ring.fds[: len(ring.inputs)])
+        try:
+            with self.machine.lease.shared():
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-                most_kept = int(timed.KEPT * memory.handle.free_bytes())
-                witness = timed.Witness(self.session, ring, compared, rng, most_kept)
-                outcome = timed.conduct(witness, ask, self.config.timed_trials)
-            finally:
-                self.session.ring([])
+            with self.machine.lease.alone():
+                outcome = timed.conduct(timed.Witness(self.session, ring, compared, rng), ask, self.config.timed_trials)
+        finally:
+            self.session.ring([])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))
 
     def _accept(self, outcome: timed.Outcome, written: int) -> None:

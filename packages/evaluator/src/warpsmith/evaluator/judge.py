@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -33,6 +34,7 @@ from warpsmith.evaluator.compilation import (
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
@@ -100,6 +102,17 @@ class Floor:
         return self._held_until - time.monotonic() if self._alone else 0.0
 
 
+@dataclass(frozen=True)
+class Request:
+    """What the client asked for, with the seed that makes all of it repeatable."""
+
+    problem: Problem
+    source: str
+    trials: int
+    seed: int
+    config: EvaluatorConfig
+
+
 class Judge:
     """Evaluates candidates on this machine; `evaluate` may be called from several threads."""
 
@@ -109,7 +122,9 @@ class Judge:
         self.references = ReferenceStore(self.machine, audit)
         self.compiling = CompileService(self.machine)
         memory = self.machine.memory
-        self.device = memory.handle.name if isinstance(memory, DeviceMemory) else "cpu"
+        self.device, self.health = "cpu", None
+        if isinstance(memory, DeviceMemory):
+            self.device, self.health = memory.handle.name, DeviceHealth(partial(probe_device, memory))
         self.floor = Floor()
 
     def evaluate(
@@ -125,15 +140,39 @@ class Judge:
         """Return the verdict on one candidate; `on_running` hears when the work begins, and where it waits for others.
 
         Raises:
-            EvaluatorError: the problem is bad, or a worker cannot be contained. Never for what a candidate does.
+            EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use. Never for
+                what a candidate does.
         """
         config = self.config.model_copy(update={"timeout_s": timeout_s})
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
-        started = time.monotonic()
+        if self.health is not None:
+            self.health.check()
+        try:
+            verdict = self._verdict(request, on_running)
+        except Exception:
+            self._probe(None)
+            raise
+        if verdict.status != "correct":
+            self._probe(verdict)
+        return verdict
+
+    def _probe(self, verdict: Verdict | None) -> None:
+        """Look at the device after what it may be to blame for; DeviceQuarantinedError where it is found to be."""
+        if self.health is None:
+            return
+        with self.machine.lease.shared():
+            if verdict is None or verdict.status == "invalid":
+                self.health.suspect()
+                self.health.check()
+            else:
+                self.health.note(verdict.error_category)
+
+    def _verdict(self, request: Request, on_running: Callable[[bool], None]) -> Verdict:
+        problem, started = request.problem, time.monotonic()
         try:
             evidence = _Run(self, request, on_running).in_company()
         except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
-            if is_the_problems_fault(error, config):
+            if is_the_problems_fault(error, request.config):
                 raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
             return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
         except ReferenceFailedError as error:
@@ -171,17 +210,6 @@ def computed_to_the_end(error: Exception, config: EvaluatorConfig) -> bool:
     """Whether a reference worker used its whole deadline itself, so that another attempt would be no better."""
     used = error.cpu_seconds if isinstance(error, WorkerTimeoutError) and error.role == "reference" else None
     return used is not None and used > 0.8 * config.reference_timeout_s
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the client asked for, with the seed that makes all of it repeatable."""
-
-    problem: Problem
-    source: str
-    trials: int
-    seed: int
-    config: EvaluatorConfig
 
 
 class _Run:

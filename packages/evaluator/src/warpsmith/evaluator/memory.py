@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
+SCARCE_SHARE: Final = 0.5
 ORDINAL: Final = 0
 """The device's number in every process of an evaluator: none sees another device."""
 
@@ -60,6 +61,9 @@ class HostMemory:
 
     def release_if_large(self) -> None:
         """Give it back where it is so much that others could want for it."""
+
+    def release_if_scarce(self) -> None:
+        """Give it back where there is little left for others; taking it again would cost time."""
 
     def is_short(self) -> bool:
         """Whether a large problem could want for memory; of the host's there is a limit for each process."""
@@ -126,6 +130,11 @@ class DeviceMemory:
     def release_if_large(self) -> None:
         """Give it back where it is so much that others could want for it."""
         if torch.cuda.memory_reserved() > LARGE_SHARE * self.handle.total_bytes:
+            self.release()
+
+    def release_if_scarce(self) -> None:
+        """Give it back where there is little left for others; taking it again would cost time."""
+        if self.handle.free_bytes() < SCARCE_SHARE * self.handle.total_bytes:
             self.release()
 
     def is_short(self) -> bool:

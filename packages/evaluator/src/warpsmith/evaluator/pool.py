@@ -26,6 +26,8 @@ from warpsmith.evaluator.zygote import ROLES, ZygoteKind
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0
 MAX_START_FAILURES: Final = 3
+AT_ONCE: Final = 4
+"""Workers of a role that are made at a time on a GPU."""
 
 
 class WorkerDiedError(Exception):
@@ -349,16 +351,29 @@ def _isolation_error(layer: str, message: str) -> IsolationUnavailableError:
 
 
 class Pool:
-    """Keeps workers of one role forked and contained before they are needed."""
+    """Keeps workers of one role forked and contained before they are needed.
 
-    def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker]) -> None:
+    Args:
+        role: what they are for.
+        size: how many are kept.
+        fork: makes one, ready to be used.
+        at_once: how many are made at a time.
+    """
+
+    def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1) -> None:
         self.role = role
         self._fork = fork
         self._ready: queue.SimpleQueue[Worker | BaseException] = queue.SimpleQueue()
         self._wanted = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._surplus = 0
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._refill, name=f"{role}-pool", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._refill, name=f"{role}-pool-{number}", daemon=True)
+            for number in range(at_once)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def take(self, timeout_s: float) -> Worker:
         """Return a ready worker; the caller owns it and closes it.
@@ -373,7 +388,7 @@ class Pool:
                 item = self._ready.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
                 raise WorkerTimeoutError(self.role) from None
-            self._wanted.release()
+            self._order_another()
             if self._closed.is_set():
                 self._turn_away(item)
             if isinstance(item, BaseException):
@@ -382,6 +397,22 @@ class Pool:
                 item.taken()
                 return item
             item.close()
+
+    def give_back(self, worker: Worker) -> None:
+        """Take a worker back that was sent nothing; one less is made for it."""
+        if self._closed.is_set():
+            worker.close()
+            return
+        with self._lock:
+            self._surplus += 1
+        self._ready.put(worker)
+
+    def _order_another(self) -> None:
+        with self._lock:
+            if self._surplus:
+                self._surplus -= 1
+                return
+        self._wanted.release()
 
     def await_first(self) -> None:
         """Wait for the first worker, so that a machine that cannot make one says so at the start."""
@@ -409,8 +440,9 @@ class Pool:
     def close(self) -> None:
         """Close the ready workers. Whoever waits in `take` is turned away at once, one after the other."""
         self._closed.set()
-        self._wanted.release()
-        self._thread.join(timeout=FORK_TIMEOUT_S)
+        self._wanted.release(len(self._threads))
+        for thread in self._threads:
+            thread.join(timeout=FORK_TIMEOUT_S)
         with contextlib.suppress(queue.Empty):
             while True:
                 item = self._ready.get_nowait()
@@ -502,7 +534,9 @@ class Machine:
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s)
         size = config.slots * config.ready_workers
-        self.pools = {role: Pool(role, size, self._fork) for roles in self._roles.values() for role in roles}
+        # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
+        at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
+        self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
 
     def bandwidth(self) -> Bandwidth:
         """Return how fast the device writes, measured at the first call; RuntimeError without a device."""

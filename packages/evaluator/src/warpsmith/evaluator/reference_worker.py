@@ -112,13 +112,13 @@ class Reference:
         for slot, tensor in zip(wire.slots(tree), self.made, strict=True):
             arenas.view(arena, slot).copy_(tensor)
         self.inputs_tree, self.made = tree, []
-        self.kind.release()
+        self.kind.release_if_scarce()
 
     def run(self, arena: "Shared", seed: int, exact: bool) -> dict[str, Any]:
         """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
         answer, tensors = self._answer(self.model, arena, seed, lambda tensor: tensor)
         wide = self._exact(arena, seed, answer) if exact else None
-        self.kind.release()
+        self.kind.release_if_scarce()
         nothing: list[torch.Tensor | None] = [None] * len(tensors)
         self.answers = list(zip(tensors, wide or nothing, strict=True))
         return {"answer": answer, "exact": [_usable(tensor, other) for tensor, other in self.answers]}
@@ -155,7 +155,7 @@ class Reference:
                 arenas.view(arena, wide_slot).copy_(wide)
         self.answers = []
         self.kind.settle()
-        self.kind.release()
+        self.kind.release_if_scarce()
 
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""

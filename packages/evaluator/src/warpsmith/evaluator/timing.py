@@ -23,12 +23,19 @@ from warpsmith.evaluator import wire
 SHORT_MS: Final = 0.02
 """Calls below it are timed by graphs alone."""
 WORTH_MS: Final = 20.0
-"""By how much the judge's longer rounds are longer than its shorter ones, at least."""
+"""By how much the judge's longer rounds of calls are longer than its shorter ones, at least."""
+PROBED: Final = (1, 3)
+"""Replays from which their duration is estimated."""
 GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
 SEGMENTS: Final = 4
-REPEATS: Final = 3
+REPEATS: Final = 2
+LONG_MS: Final = 0.5
+"""From there on one repetition is exact enough: the judge's rounds are longer, and its clock's noise is not."""
+REFERENCE_MS: Final = 400.0
+LEAST_CALLS: Final = 40
+"""A slow reference is called less often than the candidate: for so long, and so often at least."""
 LOOKS: Final = 2
 """Answers that are looked at in each segment."""
 TOLERATED: Final = 0.05
@@ -198,9 +205,10 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """
     sides = (candidate, reference)
     estimates = [_estimate(side) for side in sides]
+    counts = (count, _calls_of_reference(count, estimates[1]))
     for segment in range(SEGMENTS):
-        share = count // SEGMENTS + (segment < count % SEGMENTS)
-        for side in random.sample(sides, 2):
+        for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
+            share = calls // SEGMENTS + (segment < calls % SEGMENTS)
             delivered = side.calls(max(share, 1), LOOKS if side is candidate else 0)
             if delivered:
                 look(delivered)
@@ -211,6 +219,10 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     return Timing(candidate.figures(judged[0]), reference.figures(judged[1]))
 
 
+def _calls_of_reference(count: int, estimate_ms: float) -> int:
+    return min(count, max(LEAST_CALLS, int(REFERENCE_MS / max(estimate_ms, 1e-3))))
+
+
 def _estimate(side: Side) -> float:
     side.calls(WARM_UPS * side.sets)
     found, side.times = median(side.times), []
@@ -219,19 +231,29 @@ def _estimate(side: Side) -> float:
 
 def _judged(side: Side, estimate_ms: float, look: Look | None) -> float | None:
     """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
-    walk_ms = max(estimate_ms, 1e-3) * side.sets
-    walks = max(1, min(MAX_WALKS, int(GRAPH_MS / walk_ms)))
-    least = max(2, math.ceil(WORTH_MS / (walk_ms * walks)))
-    # Nobody can foresee which replay is the last, whose answers are looked at.
-    few, many = 1, 1 + least + side.rng.randrange(1 + least // 4)
+    walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(estimate_ms, 1e-3) * side.sets))))
     side.graph("graph", 1, walks)
     if not side.graphs:
         return None
     side.graph("empty_graph", 1, walks)
+    # The capture is not to count.
     side.walls.clear()
-    for _ in range(REPEATS):
+    least = max(2, math.ceil(WORTH_MS / _replay_ms(side, walks)))
+    # Nobody can foresee which replay is the last, whose answers are looked at.
+    few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
+    for _ in range(REPEATS if estimate_ms < LONG_MS else 1):
         for mode, replays in itertools.product(("empty_graph", "graph"), (few, many)):
             side.graph(mode, replays, walks)
         if look is not None:
             look(range(side.sets))
     return side.judged(few, many)
+
+
+def _replay_ms(side: Side, walks: int) -> float:
+    """Return about how long one replay takes, without what the message takes."""
+    for count in PROBED:
+        side.graph("graph", count, walks)
+    few, many = PROBED
+    elapsed = min(side.walls["graph", many]) - min(side.walls["graph", few])
+    side.walls.clear()
+    return max(elapsed / (many - few), 1e-2)

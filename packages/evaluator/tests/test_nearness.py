@@ -1,0 +1,72 @@
+"""The one pass over a large output on a GPU finds what the comparison part by part does, and leaves the rest to it."""
+
+import math
+
+import pytest
+import torch
+
+from warpsmith.evaluator import compare
+from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.health import probe_device
+from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.nearness import largest_error_if_near
+
+pytestmark = pytest.mark.gpu
+
+COUNT = compare.LARGE + 77
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+
+
+@pytest.fixture(autouse=True)
+def _on_a_device(gpu):
+    """All of it needs a GPU."""
+
+
+def numbers(dtype, seed=0):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(COUNT, generator=generator, dtype=torch.float64, device="cuda").to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("with_exact", [False, True])
+def test_the_largest_error_of_what_is_near_is_that_of_double_precision(dtype, with_exact):
+    value = numbers(dtype)
+    exact = value.double() * (1 + 1e-12) if with_exact else None
+    got = value.clone()
+    got[COUNT // 2] = got[COUNT // 2] * (1 + 2 * torch.finfo(dtype).eps)
+    found = largest_error_if_near(got, value, exact, 2e-2, 1e-3)
+    truth = value.double() if exact is None else exact
+    assert found == pytest.approx(float((got.double() - truth).abs().max()), rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, 1e4])
+@pytest.mark.parametrize("with_exact", [False, True])
+def test_one_wrong_element_is_not_near_wherever_it_stands(dtype, wrong, with_exact):
+    value = numbers(dtype)
+    for place in (0, COUNT // 3, COUNT - 1):
+        got = value.clone()
+        got[place] = wrong
+        assert largest_error_if_near(got, value, value.double() if with_exact else None, 1e-2, 1e-3) is None
+        assert not compare.compare(got, Expected(value, None), 1.0).ok
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_infinities_that_belong_there_are_left_to_the_comparison_which_accepts_them(dtype):
+    value = numbers(dtype)
+    value[5] = -math.inf
+    assert largest_error_if_near(value, value, None, 1e-2, 1e-3) is None
+    assert compare.compare(value.clone(), Expected(value, None), 1.0).ok
+
+
+def test_what_fails_in_a_part_need_not_be_seen_whole():
+    value = numbers(torch.float32)
+    assert compare.agrees(value.clone(), Expected(value, value.double()), 1.0)
+    assert not compare.agrees(torch.zeros_like(value), Expected(value, None), 1.0)
+    rare = value.clone()
+    rare[1] = 100.0
+    assert not compare.agrees(rare, Expected(value, None), 1.0)
+
+
+def test_a_device_that_works_passes_its_probe():
+    assert probe_device(DeviceMemory()) == ""
