@@ -42,6 +42,14 @@ _near_exact = _create_jit_fn(
 )
 
 
+def prepare(device: torch.device) -> None:
+    """Compile what single and double precision take, once for a process."""
+    for dtype in (torch.float32, torch.float64):
+        some = torch.ones(4, dtype=dtype, device=device)
+        for exact in (None, some.double()):
+            largest_error_if_near(some, some, exact, 1.0, 1.0)
+
+
 def largest_error_if_near(
     got: torch.Tensor, value: torch.Tensor, exact: torch.Tensor | None, relative: float, absolute: float
 ) -> float | None:

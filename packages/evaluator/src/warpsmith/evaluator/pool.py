@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, folders, protocol
+from warpsmith.evaluator import _native, folders, nearness, protocol
 from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
@@ -549,6 +549,10 @@ class Machine:
 
     def await_first_workers(self) -> None:
         """Wait until each pool has made its first worker; raise what keeps it from that."""
+        if isinstance(self.memory, DeviceMemory):
+            # What is compiled or measured once is not to be paid for by the first evaluation.
+            nearness.prepare(self.memory.device)
+            self.bandwidth()
         for pool in self.pools.values():
             pool.await_first()
 
