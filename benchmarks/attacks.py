@@ -4,7 +4,7 @@ Each file is judged by each evaluator in processes of its own, with 5 correctnes
 cheat is *fooled by* where it is called correct and not flagged, unless it is harmless there: its file names an honest
 kernel (`# timed like:`) of whose time it takes at least nine tenths. An attack on the sandbox is right only where it
 succeeded. Honest kernels must pass. The checkouts of the peers are given on the command line; nothing of theirs is
-kept here.
+kept here. Each verdict is written as it comes: the same command goes on where one was cut off.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
 """
@@ -15,9 +15,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,10 @@ class Case:
 
     kind: str
     path: Path
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}/{self.path.stem}"
 
     def head(self, name: str) -> set[str]:
         found = re.search(rf"^# {name}: (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -102,38 +107,53 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
     return "fooled"
 
 
-def judged(judge: Any, every: list[Case], threads: int, name: str) -> dict[str, dict[str, Any]]:
-    """Return every case's verdict by one evaluator, with its outcome."""
-    found: dict[str, dict[str, Any]] = {}
-    with ThreadPoolExecutor(threads) as pool:
-        for case, verdict in zip(every, pool.map(judge, every), strict=True):
-            found[f"{case.kind}/{case.path.stem}"] = verdict
-            print(f"{name:12} {case.kind:8} {case.path.stem:36} {verdict['status'][:60]}", flush=True)
+@dataclass
+class Sheet:
+    """The verdicts of one evaluator, in a file that is written as they come: a run that was cut off goes on there."""
+
+    path: Path
+    name: str
+
+    def read(self) -> dict[str, Any]:
+        """Return the whole file: for each evaluator, the machine and the verdicts by case."""
+        return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+
+    def fill(self, judge: Callable[[Case], dict[str, Any]], every: list[Case], threads: int) -> None:
+        """Judge what has no verdict yet."""
+        whole = self.read()
+        part = whole.setdefault(self.name, {**describe(("torch", "triton", "warpsmith-evaluator")), "verdicts": {}})
+        left = [case for case in every if case.key not in part["verdicts"]]
+        with ThreadPoolExecutor(threads) as pool:
+            for case, verdict in zip(left, pool.map(judge, left), strict=True):
+                part["verdicts"][case.key] = verdict
+                write_result(self.path, whole)
+                print(f"{self.name:12} {case.key:44} {verdict['status'][:60]}", flush=True)
+
+
+def outcomes(verdicts: dict[str, dict[str, Any]], every: list[Case]) -> dict[str, str]:
+    """Return what each verdict of one evaluator amounts to, by case."""
     honest = {
-        case.path.stem: found[f"control/{case.path.stem}"]["runtime_ms"]
+        case.path.stem: verdicts[case.key]["runtime_ms"]
         for case in every
-        if case.kind == "control" and found[f"control/{case.path.stem}"]["runtime_ms"]
+        if case.kind == "control" and case.key in verdicts and verdicts[case.key]["runtime_ms"]
     }
-    for case in every:
-        verdict = found[f"{case.kind}/{case.path.stem}"]
-        verdict["outcome"] = outcome(case, verdict, honest)
-    return found
+    return {case.key: outcome(case, verdicts[case.key], honest) for case in every if case.key in verdicts}
 
 
-def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
+def table(results: dict[str, dict[str, str]]) -> str:
     """Return who caught what, in Markdown: the counts, then every file that somebody got wrong."""
     names = list(results)
     lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for kind, good in (("attack", "caught"), ("wrong", "caught"), ("control", "passed")):
         counts = []
         for name in names:
-            outcomes = [found["outcome"] for key, found in results[name].items() if key.startswith(f"{kind}/")]
-            counts.append(f"{outcomes.count(good)} of {len(outcomes)} {good}")
+            found = [one for key, one in results[name].items() if key.startswith(f"{kind}/")]
+            counts.append(f"{found.count(good)} of {len(found)} {good}")
         lines.append(f"| {kind} | " + " | ".join(counts) + " |")
     lines += ["", "| file | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
-    for key in results[names[0]]:
-        row = [results[name][key]["outcome"] for name in names]
-        if not set(row) <= {"caught", "passed"}:
+    for key in sorted(set().union(*results.values())):
+        row = [results[name].get(key, "-") for name in names]
+        if not set(row) <= {"caught", "passed", "-"}:
             lines.append(f"| `{key}` | " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
@@ -142,28 +162,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
-    parser.add_argument("--threads", type=int, default=4, help="candidates at once; the peers' times need 1")
+    parser.add_argument("--without-ours", action="store_true", help="let the peers alone judge")
+    parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
+    parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer; its times need 1")
     parser.add_argument("--only", default="", help="files whose name begins with this")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
     every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
-    results: dict[str, dict[str, dict[str, Any]]] = {}
-    config = EvaluatorConfig(device="cuda", slots=arguments.threads, ready_workers=2, timeout_s=20)
-    with Evaluator(config) as evaluator:
-        results["warpsmith"] = judged(lambda case: ours(evaluator, case), every, arguments.threads, "warpsmith")
+    if not arguments.without_ours:
+        config = EvaluatorConfig(device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20)
+        with Evaluator(config) as evaluator:
+            Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)
     for name in ("kernelbench", "kernelgym"):
         checkout: Path | None = getattr(arguments, name)
         if checkout is not None:
-            # Each lambda is used up before the next name is bound.
-            results[name] = judged(
-                lambda case, name=name, checkout=checkout: theirs(name, checkout, case),
-                every,
-                arguments.threads,
-                name,
-            )
-    write_result(arguments.out, {**describe(("torch", "triton", "warpsmith-evaluator")), "results": results})
-    arguments.out.with_suffix(".md").write_text(table(results), encoding="utf-8")
-    print(table(results))
+            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), every, arguments.threads)
+    whole = Sheet(arguments.out, "").read()
+    told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})
+    arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")
+    print(told)
 
 
 if __name__ == "__main__":

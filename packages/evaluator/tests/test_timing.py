@@ -192,6 +192,37 @@ def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_gra
     assert not any(fields["deliver"] for fields in reference.asked)
 
 
+def test_what_holds_the_host_up_once_is_not_held_against_a_kernel():
+    worker, held_up = Timed(1.0), []
+
+    def ask(fields):
+        if fields["mode"] == "graph" and fields["count"] > timing.PROBED[-1] and not held_up:
+            held_up.append(True)
+            worker.now += 0.5
+        return worker.ask(fields)
+
+    found = measure(Side(ask, SETS, random.Random(1), worker.clock), Timed(1.0).side(), 40, lambda sets: None)
+    assert held_up
+    assert found.candidate.judge_ms == pytest.approx(1.0)
+    assert not found.disagrees
+
+
+def test_clocks_that_disagree_are_asked_again_some_times():
+    looks = []
+    found = measure(Timed(0.5, true_ms=1.0).side(), Timed(0.5).side(), 40, looks.append)
+    assert found.disagrees
+    assert found.runtime_ms == pytest.approx(1.0)
+    assert len(looks) == timing.SEGMENTS + timing.MOST_REPEATS
+
+
+def test_where_the_judges_clock_counts_for_the_candidate_it_counts_for_the_reference():
+    """A device that is slowed down for its power runs both sides slower in graphs."""
+    both = Timing(figures(0.5, 1.0), figures(0.4, 0.41))
+    assert (both.runtime_ms, both.reference_ms) == (1.0, 0.41)
+    assert Timing(figures(0.5, 1.0), figures(0.4, None)).reference_ms == 0.4
+    assert Timing(figures(0.5, 0.5), figures(0.4, 0.41)).reference_ms == 0.4
+
+
 def test_answers_of_graphs_are_looked_at_after_replays_of_the_calls():
     """The graph without the calls delivers as well: what it left must not be taken for an answer."""
     candidate, last = Timed(0.1), []

@@ -1,0 +1,108 @@
+"""How many of 500 honest evaluations on a GPU pass, and whether their times are those of `do_bench`.
+
+The kernels are the honest ones of tests/attacks/controls and, for times of 20 microseconds and more, those of
+gpu_timing.py. Each evaluation has a source of its own, so that nothing is known of it.
+
+    python benchmarks/honest.py
+"""
+
+import argparse
+import itertools
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from _machine import describe, write_result
+from attacks import cases as corpus
+from gpu_timing import cases as long_kernels
+from gpu_timing import peers
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
+
+HERE = Path(__file__).parent
+WITHIN = 0.02
+LEAST_MS = 0.02
+
+
+def kernels() -> list[tuple[str, Problem, str]]:
+    """Name, problem and source of each honest kernel."""
+    controls = [
+        (case.path.stem, Problem.from_file(case.problem), case.path.read_text(encoding="utf-8"))
+        for case in corpus()
+        if case.kind == "control"
+    ]
+    return controls + [(name, Problem(name, source), candidate) for name, source, candidate in long_kernels()]
+
+
+def told(name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    return {
+        "kernel": name,
+        "status": verdict.status,
+        "runtime_ms": verdict.runtime_ms,
+        "reference_ms": verdict.reference_ms,
+        "timing_tier": verdict.timing_tier,
+        "flags": list(verdict.flags),
+        "message": verdict.error_message,
+        "seconds": round(seconds, 3),
+    }
+
+
+def do_bench_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what `do_bench` says of the kernels of gpu_timing.py that were found to be long enough."""
+    long = {row["kernel"] for row in rows if (row["runtime_ms"] or 0.0) >= LEAST_MS}
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            name: peers(source, candidate, Path(folder)) for name, source, candidate in long_kernels() if name in long
+        }
+
+
+def summary(rows: list[dict[str, Any]], peer: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The figures that are promised; times are compared where the driver did not slow the device for its power."""
+    steady = {name: found["do_bench_ms"] for name, found in peer.items() if not found["power_capped"]}
+    ratios = [
+        row["runtime_ms"] / steady[row["kernel"]] for row in rows if row["runtime_ms"] and row["kernel"] in steady
+    ]
+    return {
+        "evaluations": len(rows),
+        "correct": sum(row["status"] == "correct" for row in rows),
+        "compared_with_do_bench": len(ratios),
+        "within_2_percent": sum(abs(ratio - 1) <= WITHIN for ratio in ratios),
+        "median_over_do_bench": statistics.median(ratios) if ratios else None,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=500, help="evaluations")
+    parser.add_argument("--slots", type=int, default=1, help="evaluations at once")
+    parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    jobs = list(itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count))
+    config = EvaluatorConfig(device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60)
+    with Evaluator(config) as evaluator, ThreadPoolExecutor(arguments.slots) as pool:
+
+        def judge(job: tuple[int, tuple[str, Problem, str]]) -> dict[str, Any] | None:
+            number, (name, problem, source) = job
+            started = time.monotonic()
+            if started - began > arguments.limit_s:
+                return None
+            return told(name, evaluator.evaluate(problem, f"{source}\n# {number}\n"), time.monotonic() - started)
+
+        rows = []
+        for row in filter(None, pool.map(judge, jobs)):
+            rows.append(row)
+            if row["status"] != "correct":
+                print(row, flush=True)
+    peer = do_bench_of(rows)
+    result = {**describe(("torch", "triton", "warpsmith-evaluator")), "summary": summary(rows, peer)}
+    print(result["summary"], flush=True)
+    write_result(arguments.out, {**result, "do_bench": peer, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
