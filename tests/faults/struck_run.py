@@ -180,11 +180,12 @@ class StruckRun:
         return victim
 
     def await_nobody(self, seconds: float = 30.0) -> None:
-        """Wait until no process of the run is left."""
-        _, left = psutil.wait_procs(self.family(), timeout=seconds)
-        left = [process for process in left if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
-        assert not left, f"Processes outlived the run by {seconds:g} s: {[process.cmdline() for process in left]}"
-        assert not self.family()
+        """Wait until no process of the run is left, those included that are made while others end."""
+        deadline = time.monotonic() + seconds
+        while left := self.family():
+            seconds_left = deadline - time.monotonic()
+            assert seconds_left > 0, f"Processes outlived the run by {seconds:g} s: {list(map(_described, left))}"
+            psutil.wait_procs(left, timeout=min(seconds_left, 1.0))
 
     def leftovers(self) -> list[Path]:
         """Return our own temporary files that are there still; Ray keeps the logs of its sessions."""
@@ -256,6 +257,13 @@ def _told_at_start(pid: int) -> bytes:
         with suppress(OSError):
             found += Path(f"/proc/{pid}/{name}").read_bytes()
     return found
+
+
+def _described(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {process.status()}: {' '.join(process.cmdline())}"
+    except psutil.NoSuchProcess:
+        return f"{process.pid}, just ended"
 
 
 def _living(pids: Iterable[int]) -> Iterator[psutil.Process]:
