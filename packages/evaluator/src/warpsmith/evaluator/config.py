@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
+GPU_SLOTS: Final = 2
+"""The driver makes one context after the other, so that more evaluations at once are slower: docs/timing.md."""
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 
 
@@ -19,7 +21,18 @@ class EvaluatorConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    slots: int = Field(default_factory=_default_slots, ge=1, le=256, description="Evaluations that run at once.")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
+    )
+    gpu: int = Field(
+        default=0, ge=0, le=63, description="Which GPU, as the driver counts them; no worker sees another."
+    )
+    slots: int = Field(
+        default_factory=lambda fields: GPU_SLOTS if fields.get("device") == "cuda" else _default_slots(),
+        ge=1,
+        le=256,
+        description="Evaluations that run at once; one a core, on a GPU two.",
+    )
     ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
     reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
     minimum_isolation: IsolationTier = Field(
@@ -32,12 +45,6 @@ class EvaluatorConfig(BaseModel):
         default="auto",
         description="Whether each worker gets a cgroup of its own: where a subtree is delegated (`auto`), or never "
         "(`off`). `required` refuses a machine that gives none. docs/threat-model.md says what it bounds.",
-    )
-    device: Literal["cpu", "cuda"] = Field(
-        default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
-    )
-    gpu: int = Field(
-        default=0, ge=0, le=63, description="Which GPU, as the driver counts them; no worker sees another."
     )
     target_arch: int = Field(
         default=90,
