@@ -32,6 +32,7 @@ def test_rows_of_both_collections_are_read(tmp_path):
     first, second = load_jsonl(path)
     assert (first.name, first.source_id) == ("19_ReLU", "kernelbench/level1/19")
     assert (second.name, second.source_id) == ("62_C", "kernel_bench_triton_lv1_62")
+    assert (first.number, second.number) == (19, 62)
 
 
 @pytest.mark.parametrize("row", [{}, [], None, {"code": 1, "name": "x", "level": 1}, {"label": SOURCE}])

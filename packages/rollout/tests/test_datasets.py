@@ -61,7 +61,7 @@ def test_chat_rows(tmp_path):
     ("name", "text", "part"),
     [
         ("a.jsonl", "{", "Line 1|line 1"),
-        ("a.jsonl", "[]", "line 1"),
+        ("a.jsonl", "[]", "Line 1"),
         ("a.jsonl", '{"label": 3}', "line 1"),
         ("a.py", "def f(:", "a"),
         ("a.py", "x = 1", "Model"),

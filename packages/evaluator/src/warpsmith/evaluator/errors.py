@@ -11,6 +11,10 @@ class BadProblemError(EvaluatorError):
     """The problem itself cannot be judged: no `Model`, a syntax error, inputs that are no tensors, bf16 on a CPU."""
 
 
+class DatasetError(BadProblemError):
+    """A file or folder of problems cannot be read: missing, of another form, a row that is no problem, one twice."""
+
+
 class IsolationUnavailableError(EvaluatorError):
     """This machine cannot give the isolation tier that the configuration asks for at least."""
 

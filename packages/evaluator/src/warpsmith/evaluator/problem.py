@@ -6,7 +6,6 @@ its syntax is looked at. Executing it is the work of a sandboxed reference worke
 
 import ast
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.errors import BadProblemError, DatasetError
+from warpsmith.evaluator.rows import read_rows
 
 REQUIRED: Final = ("Model", "get_inputs")
-_FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)")
+_FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)(?<!\.solution)")
 _LEVEL: Final = re.compile(r"level_?(?P<level>\d+)")
 
 
@@ -30,12 +30,14 @@ class Problem:
         source: the module's source, in KernelBench's form.
         level: the difficulty level of its collection, if it has one.
         source_id: where it comes from, for example `kernelbench/level1/19`.
+        number: KernelBench's `problem_id`, which is unique in its level, if it has one.
     """
 
     name: str
     source: str
     level: int | None = None
     source_id: str = ""
+    number: int | None = None
 
     def __post_init__(self) -> None:
         _check_syntax(self.name, self.source)
@@ -55,6 +57,7 @@ class Problem:
             source=read_source(path),
             level=int(level["level"]) if level else None,
             source_id=f"{path.parent.name}/{path.name}",
+            number=_number_in(path.stem),
         )
 
     @cached_property
@@ -77,41 +80,67 @@ def load_directory(folder: str | Path) -> list[Problem]:
     """Read every `<id>_<Name>.py` of a KernelBench level folder, in the order of the ids."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise BadProblemError(
-            f"{folder} is no folder.", "Give a folder of KernelBench files, such as KernelBench/level1."
-        )
+        raise DatasetError(f"{folder} is no folder.", "Give a folder of KernelBench files, such as KernelBench/level1.")
     numbered = [(int(match["id"]), path) for path in folder.glob("*.py") if (match := _FILE_NAME.fullmatch(path.stem))]
     if not numbered:
-        raise BadProblemError(f"{folder} holds no file named <id>_<Name>.py.", "Give a folder of KernelBench files.")
+        raise DatasetError(f"{folder} holds no file named <id>_<Name>.py.", "Give a folder of KernelBench files.")
     return [Problem.from_file(path) for _, path in sorted(numbered)]
+
+
+def load_rows(path: str | Path) -> Iterator[Problem]:
+    """Read problems from a `.jsonl`, `.json` or `.parquet` file with the columns that `from_row` knows."""
+    for row, where in read_rows(path):
+        yield from_row(row, where)
 
 
 def load_jsonl(path: str | Path) -> Iterator[Problem]:
     """Read problems from JSON lines with the columns that `from_row` knows."""
-    for number, line in enumerate(read_source(path).splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise BadProblemError(
-                f"Line {number} of {path} is not JSON: {error.msg}.", "Give one JSON object a line."
-            ) from error
-        yield from_row(row, f"line {number} of {path}")
+    yield from load_rows(path)
 
 
 def from_row(row: Any, where: str = "row") -> Problem:
-    """Return the problem of one dataset row: KernelBench's columns, or TritonForge's `label` with `extra_info`."""
+    """Return the problem of one dataset row: KernelBench's columns, or TritonForge's `label` with `extra_info`.
+
+    Raises:
+        DatasetError: the row has other columns or types; its place and what it has are named.
+        BadProblemError: what it holds is no problem's source.
+    """
     match row:
         case {"code": str(source), "name": str(name), "level": int(level)}:
-            return Problem(name, source, level, f"kernelbench/level{level}/{row.get('problem_id', name)}")
+            number = _number(row.get("problem_id"), name)
+            source_id = f"kernelbench/level{level}/{row.get('problem_id', name)}"
         case {"label": str(source), "extra_info": {"problem_name": str(name), "level": int(level)} as extra}:
-            return Problem(name, source, level, str(row.get("instance_id", f"{extra.get('data_source', '')}/{name}")))
+            number = _number(extra.get("problem_id"), name)
+            source_id = str(row.get("instance_id", f"{extra.get('data_source', '')}/{name}"))
         case _:
-            raise BadProblemError(
-                f"The {where} is no problem.",
-                "Expected the columns code, name, level (KernelBench) or label, extra_info (TritonForge).",
+            raise DatasetError(
+                f"The {where} is no problem: it has {_columns(row)}.",
+                "Expected the columns code (text), name (text), level (integer), as KernelBench has them, or label "
+                "(text) and extra_info with problem_name and level (TritonForge).",
             )
+    try:
+        return Problem(name, source, level, source_id, number)
+    except BadProblemError as error:
+        raise DatasetError(f"The {where} is no problem. {error.message}", error.remedy) from error
+
+
+def _columns(row: Any) -> str:
+    if not isinstance(row, dict):
+        return f"no columns, it is a {type(row).__name__}"
+    told = [f"{str(name)[:40]} ({type(value).__name__})" for name, value in list(row.items())[:12]]
+    return ", ".join(told) or "no columns"
+
+
+def _number(given: Any, name: str) -> int | None:
+    """Return a `problem_id`, which TritonForge writes as text, or else the number that a name begins with."""
+    if isinstance(given, int | str) and str(given).isdecimal():
+        return int(given)
+    return _number_in(name)
+
+
+def _number_in(stem: str) -> int | None:
+    match = _FILE_NAME.fullmatch(stem)
+    return int(match["id"]) if match else None
 
 
 def _check_syntax(name: str, source: str) -> None:

@@ -1,13 +1,12 @@
 """Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts, KernelBook rows for SFT."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from warpsmith.evaluator.problem import Problem, load_jsonl
+from warpsmith.evaluator.problem import Problem, load_rows
+from warpsmith.evaluator.rows import FORMS, read_rows
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Split, generate
 
@@ -80,11 +79,13 @@ def write_directory(problems: Sequence[ProblemRow], root: str | Path) -> list[Pa
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
     """Read rows with `label` (the reference's source), `instance_id` and `extra_info`, or with KernelBench's columns.
 
+    Parquet files and JSON lists of such rows are read as well.
+
     Raises:
-        BadProblemError: a line is not such a row; the message names the line.
+        warpsmith.evaluator.errors.DatasetError: a line is not such a row; the message names the line.
     """
     return [
-        ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name) for problem in load_jsonl(path)
+        ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name) for problem in load_rows(path)
     ]
 
 
@@ -95,21 +96,21 @@ def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
 
     Raises:
         DatasetError: the file lacks the columns `python_code` and `triton_code`.
+        warpsmith.evaluator.errors.DatasetError: the file is missing or not of its form.
     """
-    file = Path(path)
-    for number, row in enumerate(_rows_of(file)):
+    for row, where in read_rows(path):
         if not isinstance(row.get("python_code"), str) or not isinstance(row.get("triton_code"), str):
             raise DatasetError(
-                f"Row {number} of {file} has no text under python_code and triton_code.",
+                f"The {where} has no text under python_code and triton_code.",
                 "Give a file of the KernelBook data set.",
             )
         yield row["python_code"], row["triton_code"]
 
 
 def read_problems(path: str | Path) -> list[ProblemRow]:
-    """Read a directory of KernelBench problems or a `.jsonl` file, by what lies at `path`."""
+    """Read a directory of KernelBench problems, or a `.jsonl`, `.json` or `.parquet` file, by what lies at `path`."""
     location = Path(path)
-    if location.suffix == ".jsonl":
+    if location.suffix in FORMS:
         return kernelbench_jsonl(location)
     return kernelbench_directory(location)
 
@@ -126,53 +127,11 @@ def _from_file(file: Path) -> ProblemRow:
     )
 
 
-def _rows_of(file: Path) -> Iterator[Mapping[str, Any]]:
-    if file.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        _require_file(file)
-        for batch in pq.ParquetFile(file).iter_batches():
-            yield from batch.to_pylist()
-    elif file.suffix == ".jsonl":
-        yield from (row for row, _ in _json_lines(file))
-    else:
-        rows = _parsed(_read(file), str(file))
-        if not isinstance(rows, list):
-            raise DatasetError(
-                f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file."
-            )
-        yield from (row for row in rows if isinstance(row, Mapping))
-
-
-def _json_lines(file: Path) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for number, line in enumerate(_read(file).splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"line {number} of {file}"
-        row = _parsed(line, where)
-        if not isinstance(row, Mapping):
-            raise DatasetError(f"{where} is not a JSON object.", "Give one object a line.")
-        yield row, where
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DatasetError(f"{where} is not JSON: {error}.", "Give valid JSON.") from error
-
-
 def _read(file: Path) -> str:
-    _require_file(file)
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DatasetError(f"{file} is not UTF-8 text: {error.reason}.", "Convert it to UTF-8.") from error
-
-
-def _require_file(file: Path) -> None:
-    if not file.is_file():
-        raise DatasetError(f"There is no file {file}.", "Check the path.")
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:

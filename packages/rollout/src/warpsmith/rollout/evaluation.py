@@ -1,16 +1,27 @@
 """How good a policy is on given problems: rates by turn and level, pass@k, and the comparison of two policies."""
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from warpsmith.evaluator.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.records.errors import UsageError
+
+__all__ = [
+    "Comparison",
+    "EvaluationResult",
+    "ProblemRates",
+    "Rates",
+    "TurnRates",
+    "compare",
+    "pass_at_k",
+    "solved_shares",
+    "summarise",
+]
 
 Row = Mapping[str, Any]
 
-_FASTER_THAN = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 _PASS_AT = (1, 2, 4, 5, 8, 10, 16, 20, 32, 64)
 
 
@@ -115,18 +126,11 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
         pass_at=_pass_at(problems),
         by_turn=_by_turn(valid),
         by_level=_by_level(valid),
-        speedup=_geometric_mean([t.speedup for t in valid if t.speedup is not None]),
+        speedup=geometric_mean([t.speedup for t in valid if t.speedup is not None]),
         fast_p=_fast_p(valid),
         invalid=len(by_trajectory) - len(valid),
         problems=problems,
     )
-
-
-def pass_at_k(samples: int, solved: int, k: int) -> float:
-    """Return 1 - C(n-c, k) / C(n, k): the chance that k of n samples, c of them right, hold a right one."""
-    if k > samples:
-        raise UsageError(f"pass@{k} needs {k} samples; there are {samples}.", "Take more samples or a smaller k.")
-    return 1.0 - math.comb(samples - solved, k) / math.comb(samples, k)
 
 
 @dataclass(frozen=True)
@@ -255,12 +259,8 @@ def _by_level(trajectories: Sequence[_Trajectory]) -> dict[str, Rates]:
 def _fast_p(trajectories: Sequence[_Trajectory]) -> dict[float, float] | None:
     if all(t.speedup is None for t in trajectories):
         return None
-    fast = {p: [t.speedup is not None and t.speedup > p for t in trajectories] for p in _FASTER_THAN}
+    fast = {p: [t.speedup is not None and t.speedup > p for t in trajectories] for p in FASTER_THAN}
     return {p: sum(are) / len(are) for p, are in fast.items()}
-
-
-def _geometric_mean(values: Sequence[float]) -> float | None:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

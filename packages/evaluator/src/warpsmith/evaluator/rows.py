@@ -1,0 +1,98 @@
+"""Rows of data sets in files: JSON lines, a JSON list, Parquet. Importable without pyarrow."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from warpsmith.evaluator.errors import DatasetError
+
+Row = Mapping[str, Any]
+
+FORMS: Final = (".jsonl", ".json", ".parquet")
+
+
+def read_rows(path: str | Path) -> Iterator[tuple[Row, str]]:
+    """Yield each row of a `.jsonl`, `.json` or `.parquet` file, with where it stands: `line 3 of rows.jsonl`.
+
+    Raises:
+        DatasetError: the file is missing, is not of its form, or holds a row that is no object; named by its place.
+    """
+    path = Path(path)
+    match path.suffix:
+        case ".jsonl":
+            yield from _json_lines(path)
+        case ".json":
+            yield from _json_list(path)
+        case ".parquet":
+            yield from _parquet(path)
+        case _:
+            raise DatasetError(f"{path} has no form that is known here.", f"Give a file that ends in {_either(FORMS)}.")
+
+
+def _json_lines(path: Path) -> Iterator[tuple[Row, str]]:
+    # Not splitlines(): JSON may hold U+2028 and its like as they are.
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if line.strip():
+            where = f"line {number} of {path}"
+            yield _object(_parsed(line, where), where), where
+
+
+def _json_list(path: Path) -> Iterator[tuple[Row, str]]:
+    rows = _parsed(_text(path), str(path))
+    if not isinstance(rows, list):
+        raise DatasetError(f"{path} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number} of {path}"
+        yield _object(row, where), where
+
+
+def _parquet(path: Path) -> Iterator[tuple[Row, str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    yield row, f"row {number} of {path}"
+    except OSError as error:
+        raise DatasetError(f"Cannot read {path}: {error.strerror or error}.", "Give the path of a file.") from error
+    except pa.ArrowException as error:
+        raise DatasetError(f"{path} is no readable Parquet file: {error}.", "Fetch or write it again.") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DatasetError(f"Cannot read {path}: {error.strerror}.", "Give the path of a file.") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path} is not UTF-8 text: {error.reason}.", "Convert it to UTF-8.") from error
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        remedy = "Give valid JSON; in a .jsonl file one object a line."
+        raise DatasetError(f"{_sentence(where)} is not JSON: {error}.", remedy) from error
+
+
+def _object(row: Any, where: str) -> Row:
+    if not isinstance(row, dict):
+        raise DatasetError(
+            f"{_sentence(where)} is a JSON {type(row).__name__}; an object was expected.",
+            "Give one object a row, its columns as names.",
+        )
+    return row
+
+
+def _sentence(where: str) -> str:
+    return where[:1].upper() + where[1:] if where.startswith(("line ", "row ")) else where
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
