@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem, read_source
@@ -28,8 +29,8 @@ app = new_app(
     """Judge model-written Triton kernels in contained workers.
 
     Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
-    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain, and
-    `warpsmith-evaluator serve` answers over HTTP.
+    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain,
+    `warpsmith-evaluator serve` answers over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
     """,
 )
 
@@ -168,6 +169,7 @@ def doctor(
 
 
 app.command()(serve)
+app.command()(bench)
 
 
 def main() -> NoReturn:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.execresult import result_of
 from warpsmith.evaluator.server.devices import MAX_FAULTS, NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
@@ -83,47 +84,6 @@ def answer_of(verdict: Verdict, *, legacy_errors: bool) -> JSONResponse:
         code = _CATEGORY_CODES.get(verdict.error_category or "", 500)
         return JSONResponse({"detail": message}, code)
     return JSONResponse(result_of(verdict))
-
-
-def result_of(verdict: Verdict) -> dict[str, Any]:
-    """Return the fields of KernelBench's KernelExecResult; times in milliseconds, -1 where nothing is timed."""
-    return {
-        "compiled": verdict.compiled,
-        "correctness": verdict.correct,
-        "metadata": _metadata(verdict),
-        "runtime": -1.0 if verdict.runtime_ms is None else verdict.runtime_ms,
-        "runtime_stats": {} if verdict.runtime_ms is None else {"mean": verdict.runtime_ms},
-        "ref_runtime": -1.0 if verdict.reference_ms is None else verdict.reference_ms,
-        "ref_runtime_stats": {} if verdict.reference_ms is None else {"mean": verdict.reference_ms},
-    }
-
-
-_MESSAGE_KEYS: Final = {
-    "compile_error": "compilation_error",
-    "runtime_error": "runtime_error",
-    "timeout": "runtime_error",
-    "incorrect": "correctness_issue",
-    "rejected": "correctness_issue",
-}
-
-
-def _metadata(verdict: Verdict) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "hardware": verdict.device,
-        "device": verdict.device,
-        "status": verdict.status,
-        "flags": list(verdict.flags),
-        "correctness_trials": f"({verdict.trials if verdict.correct else 0} / {verdict.trials})",
-        "isolation": verdict.isolation_tier,
-        "timing_tier": verdict.timing_tier,
-    }
-    if verdict.error_category is not None:
-        found["error_category"] = verdict.error_category
-    if verdict.status in _MESSAGE_KEYS:
-        found[_MESSAGE_KEYS[verdict.status]] = verdict.error_message
-    if verdict.max_abs_error is not None:
-        found["max_difference"] = [f"{verdict.max_abs_error:.6f}"]
-    return found
 
 
 @router.get("/")

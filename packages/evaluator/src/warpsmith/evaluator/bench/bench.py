@@ -1,0 +1,215 @@
+"""One bench from beginning to end: read, judge what is not judged, score, write."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from warpsmith.evaluator.bench import page, results, scoring
+from warpsmith.evaluator.bench.baseline import Baseline, read_baseline
+from warpsmith.evaluator.bench.generations import Generation, Run, read_run
+from warpsmith.evaluator.bench.progress import Reporter
+from warpsmith.evaluator.bench.runner import Judge, Runner, Task, tasks_of, unsettled
+from warpsmith.evaluator.bench.scoring import Answer, LevelScore
+from warpsmith.evaluator.bench.settings import Settings
+from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_folder
+from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.problem import Problem
+from warpsmith.records.errors import UsageError
+
+OUT: Final = "warpsmith-bench"
+"""Folder of the results in the run's own, where none is named."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to judge, and how.
+
+    Attributes:
+        dataset: where the problems are; see `datasets.load_problems`.
+        generations: the run's folder.
+        out: where results go.
+        levels: which levels; those of the generations where it is empty.
+        settings: what verdicts hang on.
+        at_once: evaluations asked for at a time.
+        trials: correctness trials.
+        timeout_s: seconds of a candidate's run.
+        missing_fail: whether a missing generation counts as a failure.
+        baseline: KernelBench's stored times, or None.
+    """
+
+    dataset: Path
+    generations: Path
+    out: Path
+    levels: tuple[int, ...]
+    settings: Settings
+    at_once: int
+    trials: int
+    timeout_s: float
+    missing_fail: bool = True
+    baseline: Path | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a bench found.
+
+    Attributes:
+        told: what was run, and the names of what was not scored.
+        answers: every problem and sample.
+        scores: by level.
+        files: what was written.
+    """
+
+    told: dict[str, Any]
+    answers: list[Answer]
+    scores: list[LevelScore]
+    files: list[Path]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no answer ended as `invalid`, so that nothing is left to be judged."""
+        return not self.told["invalid"]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What lies on disk before anything is judged."""
+
+    run: Run
+    problems: list[Problem]
+    baseline: Baseline | None
+    tasks: list[Task]
+    strangers: list[Generation]
+
+
+class StoppedError(Exception):
+    """The bench was interrupted; what was judged is recorded."""
+
+    def __init__(self, settled: int, total: int) -> None:
+        super().__init__(f"{settled} of {total} answers are judged")
+        self.settled = settled
+        self.total = total
+
+
+def conduct(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]], console: Console | None = None) -> Result:
+    """Judge what is not judged yet, and write all results.
+
+    Args:
+        plan: what to judge.
+        judging: gives the judge, and is called only where something is left to be judged.
+        console: where progress is told; stderr by default.
+
+    Raises:
+        UsageError, DatasetError: run, dataset or baseline cannot be read, or do not belong together.
+        VerdictLogError: the log is damaged, or another process has it.
+        EvaluatorError: there is nobody to judge. What was recorded stays.
+        StoppedError: interrupted from the keyboard.
+    """
+    read = _read(plan)
+    with VerdictLog(usable_folder(plan.out)) as log:
+        waiting = unsettled(read.tasks, log)
+        with Reporter(len(waiting), "answers", console) as reporter:
+            _tell_before(read, len(waiting), reporter)
+            with _interruptible(read.tasks, log):
+                _judge(plan, judging, waiting, log, reporter)
+        return _written(plan, read, log)
+
+
+def _read(plan: Plan) -> _Read:
+    run = read_run(plan.generations, plan.levels)
+    levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
+    problems = load_problems(plan.dataset, levels)
+    tasks, strangers = tasks_of(problems, run.generations, plan.settings)
+    if not tasks:
+        raise UsageError(
+            f"No generation of {plan.generations} is of a problem in {plan.dataset}.",
+            "Give the dataset that the run was made from; levels and problem numbers must be the same.",
+        )
+    return _Read(run, problems, read_baseline(plan.baseline) if plan.baseline else None, tasks, strangers)
+
+
+def _tell_before(read: _Read, waiting: int, reporter: Reporter) -> None:
+    known = len({task.key for task in read.tasks}) - waiting
+    if known:
+        reporter.note(f"{known} verdicts are known from before and not asked for again; {waiting} are to come.")
+    for name in read.run.strays:
+        reporter.note(f"not read, its name is no generation's: {name}")
+    for one in read.strangers:
+        reporter.note(f"not judged, the dataset has no problem {one.number} of level {one.level}: {one.path.name}")
+
+
+def _judge(
+    plan: Plan,
+    judging: Callable[[], AbstractContextManager[Judge]],
+    waiting: Sequence[Task],
+    log: VerdictLog,
+    reporter: Reporter,
+) -> None:
+    if not waiting:
+        return
+
+    def on_done(task: Task, outcome: Outcome) -> None:
+        one = task.generation
+        reporter.done(f"level {one.level} problem {one.number} sample {one.sample}", _in_words(outcome))
+
+    with judging() as judge:
+        Runner(judge, plan.at_once, plan.trials, plan.timeout_s).run(waiting, log, on_done)
+
+
+def _in_words(outcome: Outcome) -> str:
+    if outcome.verdict is None:
+        return "refused: the problem cannot be judged"
+    speedup = outcome.verdict.speedup
+    return outcome.verdict.status if speedup is None else f"{outcome.verdict.status} {speedup:.2f}x"
+
+
+@contextmanager
+def _interruptible(tasks: Sequence[Task], log: VerdictLog) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        total = {task.key for task in tasks}
+        raise StoppedError(sum(log.outcomes[key].settled for key in total & log.outcomes.keys()), len(total)) from None
+
+
+def _written(plan: Plan, read: _Read, log: VerdictLog) -> Result:
+    keys = {(task.problem.level, task.problem.number, task.generation.sample): task.key for task in read.tasks}
+
+    def outcome_of(problem: Problem, generation: Generation) -> Outcome:
+        return log.outcomes[keys[problem.level, problem.number, generation.sample]]
+
+    answers = scoring.answers_of(read.problems, read.run.generations, outcome_of, read.baseline)
+    scores = scoring.score(answers, missing_fail=plan.missing_fail, baseline=read.baseline is not None)
+    told = _told(plan, read, answers)
+    files = [
+        results.write_table(plan.out, told["run"], answers),
+        *results.write_eval_results(plan.out, answers),
+        results.write_summary(plan.out, told, scores),
+        page.write_page(plan.out, told, answers, scores),
+    ]
+    return Result(told, answers, scores, files)
+
+
+def _told(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any]:
+    def names(state: scoring.State) -> list[str]:
+        return [answer.name for answer in answers if answer.state == state]
+
+    unknown = [problem.name for problem in read.problems if read.baseline and read.baseline.mean_ms(problem) is None]
+    return {
+        "run": plan.generations.resolve().name,
+        "dataset": str(plan.dataset),
+        "generations": str(plan.generations),
+        "settings": dict(plan.settings),
+        "missing_fail": plan.missing_fail,
+        "missing": names("missing"),
+        "invalid": names("invalid"),
+        "refused": names("refused"),
+        "strangers": [one.path.name for one in read.strangers],
+        "strays": list(read.run.strays),
+        "baseline": str(plan.baseline) if plan.baseline else None,
+        "not_in_baseline": unknown,
+    }

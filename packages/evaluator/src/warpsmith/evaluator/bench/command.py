@@ -1,0 +1,251 @@
+"""The command `warpsmith-evaluator bench`."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+from rich.console import Console
+
+from warpsmith.evaluator.bench import results
+from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
+from warpsmith.evaluator.bench.printing import print_scores
+from warpsmith.evaluator.bench.runner import Judge
+from warpsmith.evaluator.bench.settings import local_settings, server_settings
+from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier
+from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError
+from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.records.errors import UsageError
+
+INCOMPLETE_EXIT_CODE: Final = 3
+STOPPED_EXIT_CODE: Final = 130
+LEAST_TIMED: Final = 10
+AT_ONCE_PER_SERVER: Final = 8
+SERVER_DEADLINE_S: Final = 600.0
+"""Longest that one verdict may take, waiting for a place on a server and retries included."""
+MOST_NAMED: Final = 8
+WIDE: Final = 160
+"""Columns for tables that go to a file: none is broken there."""
+
+NO_ISOLATION: Final = (
+    "warning: --isolation none runs every candidate and problem with your own rights. Use it for code that you wrote "
+    "yourself.\n"
+)
+
+Isolation = Annotated[
+    Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
+]
+Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
+Dataset = Annotated[
+    Path,
+    typer.Option(
+        help="A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as Hugging Face has "
+        "them; a .parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's "
+        "label and extra_info."
+    ),
+]
+Levels = Annotated[str, typer.Option(help="Which levels, such as 1,2 or 1-3; by default those there are.")]
+ReferenceTimeout = Annotated[
+    float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
+]
+
+
+def bench(
+    *,
+    dataset: Dataset,
+    generations: Annotated[
+        Path, typer.Option(help="A run in KernelBench's layout: level_{L}_problem_{P}_sample_{S}_kernel.py.")
+    ],
+    levels: Levels = "",
+    out: Annotated[
+        Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")
+    ] = None,
+    device: Device = "cpu",
+    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(help="Have this evaluation server judge, http://10.0.0.7:18188; may be given several times."),
+    ] = None,
+    token_env: Annotated[
+        str, typer.Option(help="Environment variable with the servers' token, if they ask for one.")
+    ] = DEFAULT_TOKEN_ENV,
+    slots: Annotated[
+        int,
+        typer.Option(min=0, max=1024, help="Evaluations at once; 0: the machine's cores, or 8 for each server."),
+    ] = 0,
+    correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
+    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for a candidate's whole run.")] = 30.0,
+    reference_timeout: ReferenceTimeout = 60.0,
+    isolation: Isolation = "landlock",
+    hidden_shapes: Annotated[
+        bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
+    ] = True,
+    allow_degenerate: Annotated[
+        bool,
+        typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
+    ] = False,
+    only_generated: Annotated[
+        bool, typer.Option("--only-generated", help="Leave missing generations out; else they count as failures.")
+    ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="KernelBench's stored times (results/timing/*/*.json), for a second speedup marked as such."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")] = False,
+) -> None:
+    """Judge a KernelBench run: every generation, level by level.
+
+    Prints counts, fast_p for p = 0, 0.5, 0.8, 1, 1.5 and 2 (strictly faster than p; failures count), unbiased pass@k
+    and the geometric mean of speedups. Writes them and every verdict to OUT: verdicts.jsonl (the log, appended as
+    verdicts come), results.parquet, level_L/eval_results.json as KernelBench's scripts read it, summary.json and
+    report.html.
+
+    The same command goes on where it was stopped or killed: a verdict is known again by problem, candidate and
+    settings. One that is invalid, a failure of the evaluator, is tried again and never scored.
+
+    On a CPU nothing is timed: speedups and fast_p above 0 are absent there, not zero.
+
+    Exit code 0 when every generation has a verdict; 3 when some ended as invalid (run the command again); 2 for bad
+    arguments; 130 when it was interrupted.
+
+    Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
+    """
+    config = EvaluatorConfig(
+        minimum_isolation=isolation,
+        strongest_isolation="none" if isolation == "none" else "namespaces",
+        device=device,
+        gpu=gpu,
+        trials=correctness_trials,
+        timing=timed_trials > 0,
+        timed_trials=max(timed_trials, LEAST_TIMED),
+        timeout_s=timeout,
+        reference_timeout_s=reference_timeout,
+        hidden_shapes=hidden_shapes,
+        allow_degenerate=allow_degenerate,
+        **({"slots": slots} if slots and not server else {}),
+    )
+    servers = server or []
+    if servers:
+        _check_for_servers(config)
+    warn_of(isolation)
+    plan = Plan(
+        dataset=dataset,
+        generations=generations,
+        out=out or generations / OUT,
+        levels=parse_levels(levels),
+        settings=server_settings(config.trials, config.timeout_s) if servers else local_settings(config),
+        at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
+        trials=config.trials,
+        timeout_s=config.timeout_s,
+        missing_fail=not only_generated,
+        baseline=baseline,
+    )
+    result = _conducted(plan, _judging(config, servers, token_env))
+    _show(result, as_json)
+    if not result.complete:
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """Return the levels of `1,2` or `1-3`; none for an empty text, which means all.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    found: set[int] = set()
+    for part in filter(None, text.replace(" ", "").split(",")):
+        match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part, re.ASCII)
+        if match is None:
+            raise UsageError(f"--levels {text!r} names no levels.", "Write 1,2 or 1-3.")
+        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(sorted(found))
+
+
+def warn_of(isolation: IsolationTier) -> None:
+    """Say on stderr what running without containment means."""
+    if isolation == "none":
+        sys.stderr.write(NO_ISOLATION)
+
+
+def _check_for_servers(config: EvaluatorConfig) -> None:
+    """Refuse settings that servers have of their own and would not be asked for."""
+    usual = EvaluatorConfig(slots=config.slots)
+    names = {
+        "device": "--device",
+        "gpu": "--gpu",
+        "timing": "--timed-trials",
+        "timed_trials": "--timed-trials",
+        "reference_timeout_s": "--reference-timeout",
+        "minimum_isolation": "--isolation",
+        "hidden_shapes": "--no-hidden-shapes",
+        "allow_degenerate": "--allow-degenerate",
+    }
+    given, default = config.model_dump(), usual.model_dump()
+    if set_here := sorted({option for name, option in names.items() if given[name] != default[name]}):
+        raise UsageError(
+            f"{', '.join(set_here)} cannot be given with --server: servers have these settings of their own.",
+            "Set them where the servers are started, and leave them out here.",
+        )
+    longest = ServerSettings().max_timeout_s
+    if config.timeout_s > longest:
+        raise UsageError(f"--timeout {config.timeout_s:g} is more than servers allow.", f"Give {longest:g} at most.")
+
+
+def _judging(
+    config: EvaluatorConfig, servers: Sequence[str], token_env: str
+) -> Callable[[], AbstractContextManager[Judge]]:
+    return (lambda: _serving(servers, token_env)) if servers else (lambda: Evaluator(config))
+
+
+@contextmanager
+def _serving(servers: Sequence[str], token_env: str) -> Iterator[Client]:
+    """Ask servers, of which one at least must be there now; those that are not are named."""
+    with Client(servers, token_env=token_env, deadline_s=SERVER_DEADLINE_S) as client:
+        silent = [told for told in client.health().values() if isinstance(told, ServerError)]
+        if len(silent) == len(set(servers)):
+            raise silent[0]
+        for error in silent:
+            sys.stderr.write(f"warning: {error}\n")
+        yield client
+
+
+def _conducted(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]]) -> Result:
+    try:
+        return conduct(plan, judging)
+    except StoppedError as stopped:
+        sys.stderr.write(f"stopped: {stopped}, and recorded; the same command goes on from here\n")
+        raise typer.Exit(STOPPED_EXIT_CODE) from None
+
+
+def _show(result: Result, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(results.summary(result.told, result.scores), indent=2))
+        return
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = WIDE
+    print_scores(console, result.scores, result.told["baseline"])
+    for heading, names in _remarks(result):
+        more = f", and {len(names) - MOST_NAMED} more (summary.json has all)" if len(names) > MOST_NAMED else ""
+        console.print(f"{heading} ({len(names)}): {'; '.join(names[:MOST_NAMED])}{more}")
+    for path in result.files:
+        console.print(str(path))
+
+
+def _remarks(result: Result) -> list[tuple[str, list[str]]]:
+    told = result.told
+    missing = "count as failures" if told["missing_fail"] else "are left out"
+    remarks = [
+        (f"missing generations, which {missing}", told["missing"]),
+        ("invalid, no score: the evaluator failed; run the same command again", told["invalid"]),
+        ("refused, no score: the problem cannot be judged", told["refused"]),
+        ("not in the dataset, not judged", told["strangers"]),
+        ("not in the baseline, left out of its figures", told["not_in_baseline"]),
+    ]
+    return [(heading, names) for heading, names in remarks if names]

@@ -1,0 +1,101 @@
+"""Generations as KernelBench lays them out: `runs/NAME/level_{L}_problem_{P}_sample_{S}_kernel.py`. Read-only."""
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from warpsmith.records.errors import UsageError
+
+LAYOUT: Final = "level_{L}_problem_{P}_sample_{S}_kernel.py"
+_FILE_NAME: Final = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One answer of a model.
+
+    Attributes:
+        level: of the problem.
+        number: KernelBench's `problem_id`.
+        sample: which answer to this problem, from 0.
+        path: where it lies.
+    """
+
+    level: int
+    number: int
+    sample: int
+    path: Path
+
+    @cached_property
+    def source(self) -> str:
+        """The candidate. Bytes that are no UTF-8 become U+FFFD: a model wrote them, and the verdict is on them."""
+        return self.path.read_bytes().decode("utf-8", "replace")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the candidate's text."""
+        return digest(self.source)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What lies in a run's folder.
+
+    Attributes:
+        folder: the run.
+        generations: by level, problem and sample, of the levels that were asked for.
+        strays: Python files whose name is not of the layout.
+    """
+
+    folder: Path
+    generations: tuple[Generation, ...]
+    strays: tuple[str, ...]
+
+
+def read_run(folder: str | Path, levels: Collection[int] = ()) -> Run:
+    """Find the generations of a run.
+
+    Args:
+        folder: the run, such as `runs/NAME` in KernelBench's tree.
+        levels: which levels to keep; all where it is empty.
+
+    Raises:
+        UsageError: the folder is missing, or no file of it is a generation.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}.", f"Give a KernelBench run: a folder with files {LAYOUT}.")
+    matches = {path: _FILE_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.py"))}
+    found = [_generation(match, path) for path, match in matches.items() if match]
+    kept = [one for one in found if not levels or one.level in levels]
+    if not kept:
+        elsewhere = f" of the levels {', '.join(map(str, levels))}" if found else ""
+        raise UsageError(
+            f"{folder} holds no generation{elsewhere}; files named {LAYOUT} were expected.",
+            "Give the run that KernelBench's generate_samples wrote, for example runs/NAME.",
+        )
+    kept.sort(key=lambda one: (one.level, one.number, one.sample))
+    _check_unique(kept)
+    return Run(folder, tuple(kept), tuple(path.name for path, match in matches.items() if not match))
+
+
+def _generation(match: re.Match[str], path: Path) -> Generation:
+    level, number, sample = map(int, match.groups())
+    return Generation(level, number, sample, path)
+
+
+def _check_unique(generations: list[Generation]) -> None:
+    """Refuse `sample_1` beside `sample_01`."""
+    for one, other in pairwise(generations):
+        if (one.level, one.number, one.sample) == (other.level, other.number, other.sample):
+            raise UsageError(f"{one.path} and {other.path.name} name one sample.", "Take one of the two away.")
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,56 @@
+"""Progress of long work: a bar on a terminal, a plain line for each thing done elsewhere. All of it on stderr."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Reporter:
+    """Tells how far work has come. A context manager.
+
+    Args:
+        total: things to do.
+        unit: what they are, in the plural.
+    """
+
+    def __init__(self, total: int, unit: str, console: Console | None = None) -> None:
+        self.total = total
+        self._done = 0
+        self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self._started = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal or total == 0,
+        )
+        self._task = self._bar.add_task("judging", total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def done(self, name: str, result: str) -> None:
+        """Tell that one more is done, and how it ended."""
+        self._done += 1
+        if self._console.is_terminal:
+            self._bar.update(self._task, advance=1, description=f"{name}: {result}"[:60])
+        else:
+            elapsed = time.monotonic() - self._started
+            self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s  {name}: {result}")
+
+    def note(self, text: str) -> None:
+        """Say something that stands beside the progress."""
+        self._console.print(text)

@@ -1,0 +1,138 @@
+"""Has what is not judged yet judged, several at once, and records each verdict as it comes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from warpsmith.evaluator.bench.generations import Generation
+from warpsmith.evaluator.bench.settings import Settings, key_of
+from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, ended_now
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Verdict
+
+MOST_CHARACTERS: Final = 256 << 10
+"""Longest candidate that is asked about: what servers take at most."""
+
+
+class Judge(Protocol):
+    """What judges: an Evaluator or a Client."""
+
+    def evaluate(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """Return the verdict; BadProblemError where the problem cannot be judged."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to judge: identical answers to a problem are one."""
+
+    key: str
+    problem: Problem
+    generation: Generation
+
+
+def tasks_of(
+    problems: Sequence[Problem], generations: Iterable[Generation], settings: Settings
+) -> tuple[list[Task], list[Generation]]:
+    """Pair generations with their problems.
+
+    Returns:
+        One task for each generation, in order, and the generations whose problem the dataset has not.
+    """
+    by_place = {(problem.level, problem.number): problem for problem in problems}
+    tasks, strangers = [], []
+    for generation in generations:
+        problem = by_place.get((generation.level, generation.number))
+        if problem is None:
+            strangers.append(generation)
+        else:
+            tasks.append(Task(key_of(problem, generation, settings), problem, generation))
+    return tasks, strangers
+
+
+def unsettled(tasks: Iterable[Task], log: VerdictLog) -> list[Task]:
+    """Return what is still to be judged, each key once: what is unknown, and what ended as `invalid`."""
+    waiting = {task.key: task for task in reversed(list(tasks)) if not _is_settled(log.outcomes.get(task.key))}
+    return list(reversed(waiting.values()))
+
+
+def _is_settled(outcome: Outcome | None) -> bool:
+    return outcome is not None and outcome.settled
+
+
+OnDone = Callable[[Task, Outcome], None]
+
+
+@dataclass
+class Runner:
+    """Judges tasks.
+
+    Args:
+        judge: asked from several threads.
+        at_once: how many are asked about at a time.
+        trials: correctness trials.
+        timeout_s: seconds of a candidate's run.
+    """
+
+    judge: Judge
+    at_once: int
+    trials: int
+    timeout_s: float
+
+    def run(self, tasks: Sequence[Task], log: VerdictLog, on_done: OnDone) -> None:
+        """Judge all and record each outcome; `on_done` hears of each in the order in which they end.
+
+        A problem that was refused once is not tried with other candidates.
+
+        Raises:
+            EvaluatorError: there is nobody to judge (no isolation, no server). What was recorded stays.
+        """
+        refused: dict[str, Refusal] = {}
+        pool = ThreadPoolExecutor(self.at_once, "bench")
+        try:
+            waiting = {pool.submit(self._outcome, task, refused): task for task in tasks}
+            for future in as_completed(waiting):
+                _take(future, waiting.pop(future), log, on_done)
+        finally:
+            # Those under way end when their judge is closed.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _outcome(self, task: Task, refused: dict[str, Refusal]) -> Outcome:
+        known = refused.get(task.problem.key)
+        if known is not None:
+            return ended_now(task.key, refusal=known)
+        if len(task.generation.source) > MOST_CHARACTERS:
+            return ended_now(task.key, verdict=_too_long(len(task.generation.source)))
+        try:
+            verdict = self.judge.evaluate(
+                task.problem, task.generation.source, trials=self.trials, timeout_s=self.timeout_s
+            )
+        except BadProblemError as error:
+            refused[task.problem.key] = refusal = Refusal(error.message, error.remedy)
+            return ended_now(task.key, refusal=refusal)
+        return ended_now(task.key, verdict=verdict)
+
+
+def _take(future: "Future[Outcome]", task: Task, log: VerdictLog, on_done: OnDone) -> None:
+    outcome = future.result()
+    log.append(outcome)
+    on_done(task, outcome)
+
+
+def _too_long(characters: int) -> Verdict:
+    return Verdict(
+        "rejected",
+        compiled=False,
+        correct=False,
+        error_category="parse_error",
+        error_message=f"The candidate has {characters} characters; at most {MOST_CHARACTERS} are judged.",
+    )
