@@ -204,6 +204,7 @@ def _told(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any]:
         "dataset": str(plan.dataset),
         "generations": str(plan.generations),
         "settings": dict(plan.settings),
+        "devices": sorted({answer.verdict.device for answer in answers if answer.verdict}),
         "missing_fail": plan.missing_fail,
         "missing": names("missing"),
         "invalid": names("invalid"),

@@ -49,7 +49,7 @@ Dataset = Annotated[
         "label and extra_info."
     ),
 ]
-Levels = Annotated[str, typer.Option(help="Which levels, such as 1,2 or 1-3; by default those there are.")]
+Levels = Annotated[str, typer.Option(help="Which levels, such as 1,2 or 1-3; by default all that are there.")]
 ReferenceTimeout = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
 ]
@@ -59,7 +59,7 @@ def bench(
     *,
     dataset: Dataset,
     generations: Annotated[
-        Path, typer.Option(help="A run in KernelBench's layout: level_{L}_problem_{P}_sample_{S}_kernel.py.")
+        Path, typer.Option(help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`.")
     ],
     levels: Levels = "",
     out: Annotated[
@@ -246,6 +246,7 @@ def _remarks(result: Result) -> list[tuple[str, list[str]]]:
         ("invalid, no score: the evaluator failed; run the same command again", told["invalid"]),
         ("refused, no score: the problem cannot be judged", told["refused"]),
         ("not in the dataset, not judged", told["strangers"]),
+        ("judged on different devices, whose times are not alike", told["devices"] if len(told["devices"]) > 1 else []),
         ("not in the baseline, left out of its figures", told["not_in_baseline"]),
     ]
     return [(heading, names) for heading, names in remarks if names]
