@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -170,6 +171,7 @@ def doctor(
 
 app.command()(serve)
 app.command()(bench)
+app.command()(audit)
 
 
 def main() -> NoReturn:

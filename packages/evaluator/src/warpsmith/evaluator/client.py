@@ -36,9 +36,9 @@ OnRunning = Callable[[bool], None]
 
 @dataclass
 class _Owed:
-    """What one request is still to get: its answer, and meanwhile how it stands."""
+    """What one request is still to get: its answer (a verdict, or facts), and meanwhile how it stands."""
 
-    answer: "Future[Verdict]"
+    answer: "Future[Any]"
     on_running: OnRunning
 
 
@@ -78,15 +78,17 @@ class _Judge:
         judge.listener.start()
         return judge
 
-    def ask(self, number: int, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
-        future: Future[Verdict] = Future()
+    def ask(
+        self, number: int, fields: dict[str, Any], on_running: OnRunning, kind: Kind = Kind.EVALUATE
+    ) -> "Future[Any]":
+        future: Future[Any] = Future()
         future.set_running_or_notify_cancel()  # an asyncio caller that gives up must not take the answer's place away
         with self.lock:
             if self.dead:
                 raise _JudgeLostError
             self.waiting[number] = _Owed(future, on_running)
             try:
-                protocol.send(self.channel, Kind.EVALUATE, fields)
+                protocol.send(self.channel, kind, fields)
             except _native.PeerClosed as error:
                 # The listener may not have heard of it yet, and the next attempt must not meet the same judge.
                 self.dead = True
@@ -112,6 +114,8 @@ class _Judge:
             owed = self.waiting.pop(number)
         if message.kind is Kind.VERDICT:
             owed.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
+        elif message.kind is Kind.AUDITED:
+            owed.answer.set_result(message.fields.mapping("facts"))
         else:
             owed.answer.set_exception(_refusal(message.fields))
 
@@ -243,6 +247,23 @@ class Evaluator:
                 if self._closed:
                     break
         return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+
+    def audit(self, problem: Problem) -> dict[str, Any]:
+        """Return what can be told of a problem without a candidate: see `facts.facts_of`.
+
+        Raises:
+            BadProblemError: the problem itself cannot be judged.
+            EvaluatorError: the evaluator failed; another attempt may do.
+        """
+        for _ in range(2):
+            number = next(self._numbers)
+            fields = {"number": number, "name": problem.name, "problem": problem.source}
+            try:
+                facts: dict[str, Any] = self._living().ask(number, fields, _nobody, Kind.AUDIT).result()
+            except _JudgeLostError:
+                continue
+            return facts
+        raise JudgeUnavailableError("The judge process died while it audited a problem, twice.", "Ask again.")
 
     async def evaluate_async(
         self,

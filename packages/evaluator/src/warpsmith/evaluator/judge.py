@@ -34,6 +34,7 @@ from warpsmith.evaluator.compilation import (
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
@@ -181,6 +182,25 @@ class Judge:
         except LayoutError as error:
             raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
         return verdict_of(evidence, time.monotonic() - started, self.device)
+
+    def audit(self, problem: Problem) -> dict[str, Any]:
+        """Return what can be told of a problem without a candidate: see `facts.facts_of`.
+
+        Raises:
+            EvaluatorError: the problem is bad, or a worker of ours was lost.
+        """
+        try:
+            with self.floor.shared(), self.references.lent(problem.key, problem.source) as session:
+                return facts_of(session, self.machine)
+        except (WorkerDiedError, WorkerTimeoutError, WireError, _native.NativeError) as error:
+            if is_the_problems_fault(error, self.config):
+                raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
+            raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Ask again.") from error
+        except ReferenceFailedError as error:
+            told = str(error).rstrip(".")
+            raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
+        except LayoutError as error:
+            raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
 
     def close(self) -> None:
         """End all that runs, evaluations under way included: their workers go first."""
@@ -362,6 +382,9 @@ class Service:
         try:
             while True:
                 message = protocol.receive(self._channel)
+                if message.kind is Kind.AUDIT:
+                    slots.submit(self._audit, message.fields)
+                    continue
                 slots.submit(self._answer, message.fields, time.monotonic())
         except _native.PeerClosed:
             slots.shutdown(wait=False, cancel_futures=True)
@@ -389,6 +412,16 @@ class Service:
             timeout_s=fields.number("timeout_s"),
             on_running=lambda running: self._send(Kind.PROGRESS, {"number": number, "running": running}),
         )
+
+    def _audit(self, fields: wire.Fields) -> None:
+        number = fields.integer("number")
+        try:
+            facts = self._judge.audit(Problem(fields.text("name"), fields.text("problem")))
+            self._send(Kind.AUDITED, {"number": number, "facts": facts})
+        except WarpsmithError as error:
+            self._send(Kind.REFUSED, _refusal(number, error))
+        except Exception as error:  # noqa: BLE001  (as above: the client waits for an answer)
+            self._send(Kind.REFUSED, _refusal(number, EvaluatorError(_own_fault(error).error_message or "", "")))
 
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
         with self._lock:

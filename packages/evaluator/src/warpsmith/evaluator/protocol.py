@@ -25,6 +25,8 @@ class Kind(IntEnum):
     VERDICT = 4
     REFUSED = 5
     PROGRESS = 6
+    AUDIT = 7
+    AUDITED = 8
     # judge and zygote
     FORK = 16
     FORKED = 17

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -244,6 +245,17 @@ class ReferenceStore:
                     return session
         self._make_room()
         return ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+
+    @contextmanager
+    def lent(self, key: str, source: str) -> Iterator[ReferenceSession]:
+        """Take a session for a while; one under which something failed is not used again."""
+        session = self.take(key, source)
+        try:
+            yield session
+        except BaseException:
+            session.close()
+            raise
+        self.give_back(key, session)
 
     def _make_room(self) -> None:
         """Close all idle sessions where they hold so much of a device's memory that another could want for it."""

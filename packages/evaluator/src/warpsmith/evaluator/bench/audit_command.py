@@ -1,0 +1,82 @@
+"""The command `warpsmith-evaluator audit`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from warpsmith.evaluator.bench.auditing import COMPARISONS, AuditPlan, conduct_audit, counts_of
+from warpsmith.evaluator.bench.command import (
+    INCOMPLETE_EXIT_CODE,
+    LEAST_TIMED,
+    STOPPED_EXIT_CODE,
+    Dataset,
+    Device,
+    Isolation,
+    Levels,
+    ReferenceTimeout,
+    parse_levels,
+    warn_of,
+)
+from warpsmith.evaluator.config import EvaluatorConfig
+
+
+def audit(
+    *,
+    dataset: Dataset,
+    out: Annotated[Path, typer.Option(help="JSON file for the facts; what it holds already is not audited again.")],
+    levels: Levels = "",
+    device: Device = "cpu",
+    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
+    slots: Annotated[int, typer.Option(min=0, max=256, help="Problems at once; 0 takes the machine's cores.")] = 0,
+    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
+    reference_timeout: ReferenceTimeout = 60.0,
+    isolation: Isolation = "landlock",
+) -> None:
+    """Audit the problems of a dataset: which of them accept an answer that computes nothing.
+
+    For each problem: which wrong outputs would pass (all zeros, one constant, the output for other inputs, its own
+    output shuffled, zeros for the smaller half), by the evaluator's comparison and by KernelBench's with 1e-2 and 1e-4;
+    the bytes of inputs, outputs and parameters; and on a GPU the reference's time and how near it comes to moving
+    inputs and outputs at the memory's measured speed. Or the error that it ended with.
+
+    The same command goes on where it was stopped or killed.
+
+    Exit code 0 when every problem has facts or a fault of its own; 3 when the evaluator failed on some (run the command
+    again); 2 for bad arguments; 130 when it was interrupted.
+
+    Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --out audit.json`
+    """
+    warn_of(isolation)
+    config = EvaluatorConfig(
+        minimum_isolation=isolation,
+        strongest_isolation="none" if isolation == "none" else "namespaces",
+        device=device,
+        gpu=gpu,
+        timing=timed_trials > 0,
+        timed_trials=max(timed_trials, LEAST_TIMED),
+        reference_timeout_s=reference_timeout,
+        **({"slots": slots} if slots else {}),
+    )
+    try:
+        found = conduct_audit(AuditPlan(dataset, out, parse_levels(levels), config))
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped: what was audited is recorded; the same command goes on from here\n")
+        raise typer.Exit(STOPPED_EXIT_CODE) from None
+    _show(found, out)
+    if not all(entry["final"] for entry in found["problems"]):
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def _show(found: dict[str, Any], out: Path) -> None:
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    table = Table(title="problems that accept a constant, by comparison", box=None, padding=(0, 2, 0, 0))
+    for column in ("level", "problems", "errors", *COMPARISONS):
+        table.add_column(column, justify="right", no_wrap=True)
+    for level, counts in counts_of(found).items():
+        table.add_row(str(level), *(str(counts[name]) for name in ("problems", "errors", *COMPARISONS)))
+    console.print(table)
+    console.print(str(out))

@@ -1,0 +1,174 @@
+"""Audits every problem of a collection: which wrong outputs would pass, and on a GPU how long the reference takes."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from warpsmith.evaluator.bench.generations import digest
+from warpsmith.evaluator.bench.progress import Reporter
+from warpsmith.evaluator.bench.settings import Settings, local_settings
+from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.errors import (
+    BadProblemError,
+    EvaluatorError,
+    IsolationUnavailableError,
+    JudgeUnavailableError,
+)
+from warpsmith.evaluator.problem import Problem
+from warpsmith.records.errors import UsageError
+from warpsmith.records.folders import write_file
+
+FORMAT: Final = 1
+CONSTANTS: Final = ("all zeros", "one constant")
+COMPARISONS: Final = ("evaluator", "kernelbench_1e-2", "kernelbench_1e-4")
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What to audit.
+
+    Attributes:
+        dataset: where the problems are; see `datasets.load_problems`.
+        out: the JSON file, which is also read: what stands in it is not audited again.
+        levels: which levels; all where it is empty.
+        config: how; `slots` problems at a time.
+    """
+
+    dataset: Path
+    out: Path
+    levels: tuple[int, ...]
+    config: EvaluatorConfig
+
+
+def conduct_audit(
+    plan: AuditPlan, evaluator: Evaluator | None = None, console: Console | None = None
+) -> dict[str, Any]:
+    """Audit what is not audited yet; the file is replaced in one step after each problem. Returns its content.
+
+    Args:
+        plan: what to audit.
+        evaluator: asks this one; by default one is started where something is left to be audited.
+        console: where progress is told; stderr by default.
+
+    Raises:
+        DatasetError: the problems cannot be read.
+        UsageError: the file is no audit of ours.
+        EvaluatorError: this machine cannot run the evaluator. What was audited stays.
+    """
+    audit = _Audit(plan, load_problems(plan.dataset, plan.levels), local_settings(plan.config))
+    waiting = audit.waiting()
+    with Reporter(len(waiting), "problems", console) as reporter:
+        if audit.entries:
+            reporter.note(f"{len(audit.entries)} problems are known from before; {len(waiting)} are to come.")
+        if waiting:
+            with Evaluator(plan.config) if evaluator is None else nullcontext(evaluator) as judge:
+                audit.run(waiting, judge, reporter)
+    return audit.write()
+
+
+class _Audit:
+    """The entries of one audit, by key, and the file that holds them."""
+
+    def __init__(self, plan: AuditPlan, problems: Sequence[Problem], settings: Settings) -> None:
+        self.plan = plan
+        self.problems = {_key(problem, settings): problem for problem in problems}
+        self.settings = settings
+        known = _known(plan.out)
+        self.entries = {key: known[key] for key in self.problems if key in known}
+
+    def waiting(self) -> list[str]:
+        return [key for key in self.problems if key not in self.entries]
+
+    def run(self, keys: Sequence[str], evaluator: Evaluator, reporter: Reporter) -> None:
+        pool = ThreadPoolExecutor(self.plan.config.slots, "audit")
+        try:
+            asked = {pool.submit(_entry, evaluator, self.problems[key], key) for key in keys}
+            for future in as_completed(asked):
+                entry = future.result()
+                self.entries[entry["key"]] = entry
+                self.write()
+                reporter.done(f"level {entry['level']} problem {entry['number']}", _in_words(entry))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def write(self) -> dict[str, Any]:
+        """Replace the file in one step; return its content, in the order of the problems."""
+        found = {
+            "format": FORMAT,
+            "dataset": str(self.plan.dataset),
+            "settings": dict(self.settings),
+            "problems": [self.entries[key] for key in self.problems if key in self.entries],
+        }
+        write_file(self.plan.out, json.dumps(found, indent=2) + "\n")
+        return found
+
+
+def _entry(evaluator: Evaluator, problem: Problem, key: str) -> Entry:
+    facts, error, final = None, None, True
+    try:
+        facts = evaluator.audit(problem)
+    except (IsolationUnavailableError, JudgeUnavailableError):
+        raise
+    except EvaluatorError as failed:
+        error, final = {"message": failed.message, "remedy": failed.remedy}, isinstance(failed, BadProblemError)
+    return {
+        "level": problem.level,
+        "number": problem.number,
+        "name": problem.name,
+        "problem_sha256": problem.key,
+        "key": key,
+        "facts": facts,
+        "constant_passes": {name: _constant_passes(facts, name) for name in COMPARISONS} if facts else None,
+        "error": error,
+        "final": final,
+    }
+
+
+def _constant_passes(facts: dict[str, Any], comparison: str) -> bool:
+    return bool(set(CONSTANTS) & set(facts["passes"][comparison]))
+
+
+def _in_words(entry: Entry) -> str:
+    if entry["error"] is not None:
+        return f"error: {entry['error']['message'][:120]}"
+    passing = [name for name in COMPARISONS if entry["constant_passes"][name]]
+    share = entry["facts"].get("roofline_share")
+    timed = "" if share is None else f", {entry['facts']['reference_ms']:.4g} ms, {share:.0%} of the roofline"
+    return (f"a constant passes by {', '.join(passing)}" if passing else "no constant passes") + timed
+
+
+def _key(problem: Problem, settings: Settings) -> str:
+    return digest(json.dumps([problem.key, dict(settings)], sort_keys=True))
+
+
+def _known(out: Path) -> dict[str, Entry]:
+    """Return the entries of the file by key, without those that are to be tried again."""
+    if not out.exists():
+        return {}
+    try:
+        found = json.loads(out.read_text(encoding="utf-8"))
+        return {entry["key"]: entry for entry in found["problems"] if entry["final"] and found["format"] == FORMAT}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{out} is no audit that could be gone on with.", "Move it away, or name another.") from error
+
+
+def counts_of(audit: dict[str, Any]) -> dict[int, Counter[str]]:
+    """Return by level how many problems there are, ended with an error, and accept a constant by which comparison."""
+    counts: dict[int, Counter[str]] = {}
+    for entry in audit["problems"]:
+        level = counts.setdefault(entry["level"], Counter())
+        level["problems"] += 1
+        level["errors"] += entry["error"] is not None
+        level.update(name for name in COMPARISONS if entry["constant_passes"] and entry["constant_passes"][name])
+    return counts

@@ -1,0 +1,108 @@
+"""What can be told of a problem without a candidate: which wrong outputs would pass, how much it moves, how long."""
+
+import random
+import secrets
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import audit, timed, timing
+from warpsmith.evaluator.audit import Accepts
+from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.pool import Machine
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.timing import SHORT_MS, Figures, Side
+from warpsmith.evaluator.wire import slots
+
+KERNELBENCH: Final = {"kernelbench_1e-2": 1e-2, "kernelbench_1e-4": 1e-4}
+"""Tolerances of KernelBench, absolute and relative alike: of v0 and v0.1, and of later versions for float32."""
+PART: Final = 1 << 26
+NO_ROOM: Final = TensorSlot("float32", (1,), (1,))
+"""The least room for an answer: a reference that is timed alone delivers none."""
+
+
+def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
+    """Return facts about the session's problem, as plain values.
+
+    Returns:
+        `passes`: by comparison (`evaluator`, `kernelbench_1e-2`, `kernelbench_1e-4`), the wrong outputs that it would
+        accept, of those in `audit.CHEATS`; `inputs_bytes`, `outputs_bytes`, `parameters_bytes`; `device`; on a GPU
+        with timing also those of `_times`.
+
+    Raises:
+        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+    """
+    session.reset_state()
+    first, second = audit.two_answers(session)
+    comparisons = {"evaluator": audit.as_judged(session, second)}
+    comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
+    passes = {name: list(audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
+    sizes = _sizes(session, second)
+    facts = {"passes": passes, **sizes, "device": "cpu"}
+    if isinstance(machine.memory, DeviceMemory):
+        facts["device"] = machine.memory.handle.name
+        if machine.config.timing:
+            moved = sizes["inputs_bytes"] + sizes["outputs_bytes"]
+            facts |= _times(session, machine, machine.memory, moved)
+    return facts
+
+
+def allclose(tolerance: float) -> Accepts:
+    """Return KernelBench's comparison: `torch.allclose(expected, got, atol=tolerance, rtol=tolerance)`.
+
+    What is no floating number is compared exactly. A large output is compared part by part.
+    """
+
+    def accepts(got: torch.Tensor, expected: Expected) -> bool:
+        if not (got.dtype.is_floating_point or got.is_complex()):
+            return torch.equal(expected.value, got)
+        pairs = zip(torch.split(expected.value.flatten(), PART), torch.split(got.flatten(), PART), strict=True)
+        return all(torch.allclose(one, other, atol=tolerance, rtol=tolerance) for one, other in pairs)
+
+    return accepts
+
+
+def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:
+    return {
+        "inputs_bytes": sum(slot.nbytes for slot in session.inputs.slots),
+        "outputs_bytes": sum(slot.nbytes for slot in slots(answer.output)),
+        "parameters_bytes": sum(slot.nbytes for slot in session.parameters.values()),
+    }
+
+
+def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, moved: int) -> dict[str, Any]:
+    """Return the reference's time and how near it comes to moving its inputs and outputs at the memory's speed.
+
+    Returns:
+        `reference_ms` with `low_ms`, `high_ms` (95 % interval of the median of the events) and `judge_ms` (by the
+        judge's clock, or None); `bandwidth_bytes_per_s`, measured by writing; `roofline_ms`, the bytes of inputs and
+        outputs over it; `roofline_share`, that over the reference's time.
+    """
+    rate = machine.bandwidth().memory
+    rng = random.Random(secrets.randbits(64))
+    with machine.lease.alone():
+        ring = timed.make_ring(session, memory, Placed.of([NO_ROOM], machine.config.max_tensor_bytes), rng)
+        session.ring(ring.fds[: len(ring.inputs)])
+        try:
+            side = Side(session.round, len(ring.inputs), rng)
+            figures = timing.measure_one(side, machine.config.timed_trials)
+        finally:
+            session.ring([])
+    return _share(figures, moved, rate)
+
+
+def _share(figures: Figures, moved: int, rate: float) -> dict[str, Any]:
+    short = figures.judge_ms is not None and figures.events_ms < SHORT_MS
+    reference_ms = figures.judge_ms if short and figures.judge_ms else figures.slower_ms
+    roofline_ms = 1000 * moved / rate
+    return {
+        "reference_ms": reference_ms,
+        "low_ms": figures.low_ms,
+        "high_ms": figures.high_ms,
+        "judge_ms": figures.judge_ms,
+        "bandwidth_bytes_per_s": rate,
+        "roofline_ms": roofline_ms,
+        "roofline_share": roofline_ms / reference_ms,
+    }

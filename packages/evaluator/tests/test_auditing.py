@@ -1,0 +1,159 @@
+"""Audits of whole collections: what is found, what is gone on with, what ends in an error."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from warpsmith.evaluator import BadProblemError, Problem
+from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
+from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.facts import PART, allclose
+from warpsmith.evaluator.timing import Side, measure_one
+from warpsmith.evaluator.wire import Fields
+from warpsmith.records.errors import UsageError
+
+MODEL = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {}
+
+def get_inputs():
+    return [torch.rand(16, 20)]
+"""
+PROBLEMS = {
+    "level1/1_Good": "x * 2",
+    "level1/2_Constant": "x * 0 + 3",
+    "level1/3_Small": "0.5 + x * 1e-3",
+    "level1/4_Smaller": "0.5 + x * 1e-5",
+    "level2/1_Raises": "x.nothing()",
+    "level2/2_Random": "torch.rand_like(x)",
+    "level2/3_Bool": "x > 2",
+}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name, expression in PROBLEMS.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(MODEL.format(expression))
+    return tmp_path
+
+
+def test_what_would_pass_and_at_which_tolerance(tree, config, evaluator, capsys):
+    found = conduct_audit(AuditPlan(tree, tree / "audit.json", (), config), evaluator)
+    assert json.loads((tree / "audit.json").read_text()) == found
+    by_name = {entry["name"]: entry for entry in found["problems"]}
+    assert list(by_name) == [name.split("/")[1] for name in PROBLEMS]
+    passing = {
+        name: tuple(entry["constant_passes"].values()) for name, entry in by_name.items() if entry["constant_passes"]
+    }
+    assert passing == {
+        "1_Good": (False, False, False),
+        "2_Constant": (True, True, True),
+        "3_Small": (False, True, False),
+        "4_Smaller": (True, True, True),
+        "3_Bool": (True, True, True),
+    }
+    good = by_name["1_Good"]["facts"]
+    assert good["passes"] == {"evaluator": [], "kernelbench_1e-2": [], "kernelbench_1e-4": []}
+    assert (good["inputs_bytes"], good["outputs_bytes"], good["parameters_bytes"]) == (1280, 1280, 0)
+    assert (good["device"], "reference_ms" in good) == ("cpu", False)
+    assert "nothing" in by_name["1_Raises"]["error"]["message"]
+    assert "randomness" in by_name["2_Random"]["error"]["message"]
+    assert by_name["2_Random"]["final"]
+    assert counts_of(found)[1] == {
+        **{"problems": 4, "errors": 0, "evaluator": 2, "kernelbench_1e-2": 3, "kernelbench_1e-4": 2}
+    }
+    assert "[7/7]" in capsys.readouterr().err
+
+
+def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
+    plan = AuditPlan(tree, tree / "audit.json", (1,), config)
+    first = conduct_audit(plan, evaluator)
+    capsys.readouterr()
+    (tree / "level1" / "1_Good.py").write_text(MODEL.format("x * 4"))
+    failed = {**first["problems"][1], "final": False}
+    plan.out.write_text(json.dumps({**first, "problems": [first["problems"][0], failed, *first["problems"][2:]]}))
+    again = conduct_audit(plan, evaluator)
+    told = capsys.readouterr().err
+    assert "2 problems are known from before; 2 are to come" in told
+    assert again["problems"][1:] == first["problems"][1:]
+    assert again["problems"][0]["key"] != first["problems"][0]["key"]
+    conduct_audit(plan, evaluator)
+    assert "4 problems are known from before; 0 are to come" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "problems": [3]}', '{"format": 1}'])
+def test_a_file_that_is_no_audit_is_left_alone(tree, config, evaluator, text):
+    out = tree / "audit.json"
+    out.write_text(text)
+    with pytest.raises(UsageError, match="no audit"):
+        conduct_audit(AuditPlan(tree, out, (1,), config), evaluator)
+    assert out.read_text() == text
+
+
+def test_an_audit_and_evaluations_share_an_evaluator(evaluator, add_problem, add_candidate):
+    assert evaluator.audit(add_problem)["passes"]["evaluator"] == []
+    assert evaluator.evaluate(add_problem, add_candidate, trials=2).correct
+    assert evaluator.audit(add_problem)["inputs_bytes"] == 4800
+    with pytest.raises(BadProblemError, match=r"raised in load: TypeError.*must be a class"):
+        evaluator.audit(Problem.from_source("Model = 3\ndef get_inputs(): return []\n"))
+
+
+@pytest.mark.slow
+def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
+    given = ["warpsmith-evaluator", "audit", "--dataset", str(tree), "--out", str(tree / "audit.json"), "--slots", "1"]
+    for levels, says in (("1", "[4/4]"), ("1-2", "4 problems are known from before; 3 are to come")):
+        monkeypatch.setattr(sys, "argv", [*given, "--levels", levels])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert not ended.value.code, err
+        assert says in err
+        assert "kernelbench_1e-2" in out
+    assert out.split()[-1] == str(tree / "audit.json")
+
+
+def test_the_comparison_is_kernelbenchs_own():
+    """KernelBench's tolerance is relative to what it got, not to what it expected."""
+    expected = Expected(torch.tensor([100.0]), None)
+    for got in (101.005, 101.02, 98.9, 99.05):
+        other = torch.tensor([got])
+        assert allclose(1e-2)(other, expected) == torch.allclose(expected.value, other, atol=1e-2, rtol=1e-2)
+    assert allclose(1e-2)(torch.tensor([101.02]), expected)
+    assert not allclose(1e-2)(torch.tensor([98.9]), expected)
+    assert not allclose(1e-2)(torch.tensor([True]), Expected(torch.tensor([False]), None))
+    assert not allclose(1e-2)(torch.tensor([float("nan")]), Expected(torch.tensor([float("nan")]), None))
+
+
+@pytest.mark.slow
+def test_a_large_output_is_compared_to_its_end():
+    value = torch.zeros(PART + 1)
+    got = value.clone()
+    assert allclose(1e-4)(got, Expected(value, None))
+    got[-1] = 1.0
+    assert not allclose(1e-4)(got, Expected(value, None))
+
+
+def test_one_side_is_timed_alone():
+    """Against a worker of exact times: a call takes 2 ms by its events and by the clock that it moves."""
+    import random
+
+    now = [0.0]
+
+    def ask(fields):
+        if fields["mode"] == "call":
+            return Fields({"gated": True, "milliseconds": [2.0] * len(fields["order"])})
+        now[0] += fields["count"] * (2e-3 if fields["mode"] == "graph" else 0.0) * fields["walks"]
+        return Fields({"captured": True, "calls": fields["walks"]})
+
+    figures = measure_one(Side(ask, 1, random.Random(0), clock=lambda: now[0]), 20)
+    assert (figures.events_ms, figures.calls, figures.gated) == (2.0, 20, True)
+    assert figures.judge_ms == pytest.approx(2.0)
