@@ -443,6 +443,22 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(tree, add_candidate):
     assert json.loads((out / "summary.json").read_text())["scores"][0]["correct"] == 2
 
 
+@pytest.mark.slow
+def test_a_ctrl_c_stops_at_once_and_says_how_far_it_came(tree):
+    """The whole foreground group gets the signal, as in a terminal."""
+    run, out = tree / "runs" / "mine", tree / "out"
+    command = [sys.executable, "-m", "warpsmith.evaluator", "bench", "--dataset", str(tree), "--generations", str(run)]
+    command += ["--out", str(out), "--levels", "1", "--slots", "1"]
+    (run / "level_1_problem_2_sample_0_kernel.py").write_text(SLEEPER)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert any(line.startswith("[2/3]") for line in process.stderr)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert (process.returncode, told.count("\n")) == (130, 1), told
+    assert told.startswith("stopped: 2 of 3 answers are judged, and recorded;")
+    assert len((out / "verdicts.jsonl").read_text().splitlines()) == 2
+
+
 def test_a_lock_left_by_a_kill_holds_nobody_up(tmp_path):
     with VerdictLog(tmp_path) as log:
         log.append(ended_now("a", verdict=RIGHT))

@@ -73,6 +73,16 @@ def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candid
     assert evaluator.evaluate(add_problem, wrong, seed=4).error_message != first.error_message
 
 
+def test_a_ctrl_c_is_for_the_caller_alone(evaluator):
+    """A terminal signals the foreground group: the judge and all that it starts are in another."""
+    command = b"\0warpsmith.evaluator.judge\0"
+    judges = [pid for pid in children(os.getpid()) if command in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    below = [child for pid in judges for child in children(pid)]
+    assert judges
+    assert below
+    assert os.getpgrp() not in {os.getpgid(pid) for pid in [*judges, *below]}
+
+
 def test_a_known_compilation_is_marked(evaluator, add_problem, add_candidate):
     source = add_candidate + "\n# told apart by this line\n"
     assert not evaluator.evaluate(add_problem, source).cached

@@ -58,7 +58,8 @@ class _Judge:
         channel, fd = _native.Channel.pair()
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge", str(fd)]
         try:
-            process = subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL)
+            # A group of its own: a Ctrl-C is for the caller, whose end of the channel ends all of them in order.
+            process = subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, process_group=0)
         finally:
             os.close(fd)
         judge = _Judge(process, channel, {}, threading.Lock())
