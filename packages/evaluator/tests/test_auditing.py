@@ -31,6 +31,7 @@ PROBLEMS = {
     "level1/2_Constant": "x * 0 + 3",
     "level1/3_Small": "0.5 + x * 1e-3",
     "level1/4_Smaller": "0.5 + x * 1e-5",
+    "level1/5_Stored": "torch.arange(320.0).view(16, 20) + x * 1e-7",
     "level2/1_Raises": "x.nothing()",
     "level2/2_Random": "torch.rand_like(x)",
     "level2/3_Bool": "x > 2",
@@ -59,8 +60,11 @@ def test_what_would_pass_and_at_which_tolerance(tree, config, evaluator, capsys)
         "2_Constant": (True, True, True),
         "3_Small": (False, True, False),
         "4_Smaller": (True, True, True),
+        "5_Stored": (True, True, True),
         "3_Bool": (True, True, True),
     }
+    stored = by_name["5_Stored"]["facts"]["passes"]
+    assert set(map(tuple, stored.values())) == {("the output for other inputs",)}
     good = by_name["1_Good"]["facts"]
     assert good["passes"] == {"evaluator": [], "kernelbench_1e-2": [], "kernelbench_1e-4": []}
     assert (good["inputs_bytes"], good["outputs_bytes"], good["parameters_bytes"]) == (1280, 1280, 0)
@@ -69,9 +73,9 @@ def test_what_would_pass_and_at_which_tolerance(tree, config, evaluator, capsys)
     assert "randomness" in by_name["2_Random"]["error"]["message"]
     assert by_name["2_Random"]["final"]
     assert counts_of(found)[1] == {
-        **{"problems": 4, "errors": 0, "evaluator": 2, "kernelbench_1e-2": 3, "kernelbench_1e-4": 2}
+        **{"problems": 5, "errors": 0, "evaluator": 3, "kernelbench_1e-2": 4, "kernelbench_1e-4": 3}
     }
-    assert "[7/7]" in capsys.readouterr().err
+    assert "[8/8]" in capsys.readouterr().err
 
 
 def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
@@ -83,11 +87,11 @@ def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
     plan.out.write_text(json.dumps({**first, "problems": [first["problems"][0], failed, *first["problems"][2:]]}))
     again = conduct_audit(plan, evaluator)
     told = capsys.readouterr().err
-    assert "2 problems are known from before; 2 are to come" in told
+    assert "3 problems are known from before; 2 are to come" in told
     assert again["problems"][1:] == first["problems"][1:]
     assert again["problems"][0]["key"] != first["problems"][0]["key"]
     conduct_audit(plan, evaluator)
-    assert "4 problems are known from before; 0 are to come" in capsys.readouterr().err
+    assert "5 problems are known from before; 0 are to come" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "problems": [3]}', '{"format": 1}'])
@@ -110,7 +114,7 @@ def test_an_audit_and_evaluations_share_an_evaluator(evaluator, add_problem, add
 @pytest.mark.slow
 def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
     given = ["warpsmith-evaluator", "audit", "--dataset", str(tree), "--out", str(tree / "audit.json"), "--slots", "1"]
-    for levels, says in (("1", "[4/4]"), ("1-2", "4 problems are known from before; 3 are to come")):
+    for levels, says in (("1", "[5/5]"), ("1-2", "5 problems are known from before; 3 are to come")):
         monkeypatch.setattr(sys, "argv", [*given, "--levels", levels])
         with pytest.raises(SystemExit) as ended:
             main()

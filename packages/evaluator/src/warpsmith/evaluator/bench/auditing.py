@@ -28,7 +28,8 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
 
 FORMAT: Final = 1
-CONSTANTS: Final = ("all zeros", "one constant")
+CONSTANTS: Final = ("all zeros", "one constant", "the output for other inputs")
+"""Wrong outputs that hang on no input: one that was computed beforehand is a constant too."""
 COMPARISONS: Final = ("evaluator", "kernelbench_1e-2", "kernelbench_1e-4")
 
 Entry = dict[str, Any]
