@@ -1,5 +1,6 @@
 """What verdicts amount to: fast_p against tables made by hand, pass@k against counting every choice."""
 
+import io
 import itertools
 import json
 import math
@@ -7,10 +8,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from warpsmith.evaluator import Problem
 from warpsmith.evaluator.bench.baseline import read_baseline
 from warpsmith.evaluator.bench.generations import Generation
+from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.scoring import Answer, answers_of, score
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal
 from warpsmith.evaluator.scores import geometric_mean, pass_at_k
@@ -166,6 +169,17 @@ def test_a_stored_baseline_is_scored_apart_and_over_the_problems_it_has():
     assert found.speed.n == 4
     (without,) = score(answers)
     assert without.baseline_speed is None
+
+
+def test_eighty_columns_hold_every_figure():
+    answers = [answer(n, right(n / 40), s, baseline_ms=1.2) for n in range(1, 101) for s in range(10)]
+    told = io.StringIO()
+    console = Console(file=told, width=80, soft_wrap=True)
+    print_scores(console, score([*answers, answer(1, right(), level=2)], baseline=True), "h100.json")
+    assert "\u2026" not in told.getvalue()
+    assert "1 1000 100.0 %" in told.getvalue()
+    assert "absent, not zero" in told.getvalue()
+    assert "STORED baseline h100.json" in told.getvalue()
 
 
 def test_a_baseline_is_found_by_name_and_by_number(tmp_path):

@@ -14,6 +14,8 @@ SpeedOf = Callable[[LevelScore], Speed | None]
 SHOWN_K: Final = frozenset({1, 2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 256})
 """The k of pass@k that are printed, and the greatest; all are in summary.json."""
 
+MEAN: Final = "geometric mean over the correct"
+
 NOT_TIMED: Final = (
     "Nothing was timed (timing_tier is none, as on a CPU): there is no speedup, and no fast_p but fast_0, which is the "
     "share of correct answers. They are absent, not zero."
@@ -25,15 +27,18 @@ def print_scores(console: Console, scores: Sequence[LevelScore], baseline: str |
     console.print(_counts(scores))
     for score in scores:
         told = ", ".join(f"{count} {status}" for status, count in score.statuses.items())
-        console.print(f"verdicts, level {level_name(score)}: {told or 'none'}")
+        rates = f"compiled {percent(score.compiled_rate)}, correct {percent(score.correct_rate)} of those counted"
+        console.print(f"level {level_name(score)}: {rates}; verdicts: {told or 'none'}")
     if any(score.pass_at for score in scores):
         console.print(_passes(scores))
-    console.print(_speeds(scores, "speedup over the reference, timed beside each candidate", _own))
+    console.print(_speeds(scores, f"speedup over the reference, timed beside each candidate; {MEAN}", _own))
     if any(score.speed is None for score in scores):
         console.print(NOT_TIMED)
     _print_untimed(console, scores)
     if baseline is not None and any(score.baseline_speed for score in scores):
-        console.print(_speeds(scores, f"speedup over the STORED baseline {baseline}, not measured here", _stored))
+        console.print(
+            _speeds(scores, f"speedup over the STORED baseline {baseline}, not measured here; {MEAN}", _stored)
+        )
 
 
 def _own(score: LevelScore) -> Speed | None:
@@ -55,7 +60,7 @@ def percent(value: float | None) -> str:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     return table
@@ -72,8 +77,8 @@ def _counts(scores: Sequence[LevelScore]) -> Table:
             str(score.problems),
             str(score.answers),
             str(score.counted),
-            f"{score.compiled} ({percent(score.compiled_rate)})",
-            f"{score.correct} ({percent(score.correct_rate)})",
+            str(score.compiled),
+            str(score.correct),
             str(score.missing),
             str(score.invalid),
             str(score.refused),
@@ -96,7 +101,7 @@ def fast_0(score: LevelScore) -> float | None:
 
 
 def _speeds(scores: Sequence[LevelScore], title: str, speed_of: SpeedOf) -> Table:
-    table = _table(title, "level", "n", *(f"fast_{p:g}" for p in FASTER_THAN), "geometric mean", "over")
+    table = _table(title, "level", "n", *(f"fast_{p:g}" for p in FASTER_THAN), "geo. mean", "over")
     for score in scores:
         speed = speed_of(score)
         if speed is None:
@@ -105,7 +110,7 @@ def _speeds(scores: Sequence[LevelScore], title: str, speed_of: SpeedOf) -> Tabl
             continue
         mean = "-" if speed.geometric_mean is None else f"{speed.geometric_mean:.3f}x"
         shares = (percent(share) for share in speed.fast_p.values())
-        table.add_row(level_name(score), str(speed.n), *shares, mean, f"{speed.over} correct")
+        table.add_row(level_name(score), str(speed.n), *shares, mean, str(speed.over))
     return table
 
 
