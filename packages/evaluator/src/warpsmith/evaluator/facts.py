@@ -82,14 +82,15 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
     """
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
-    with machine.lease.alone():
-        ring = timed.make_ring(session, memory, Placed.of([NO_ROOM], machine.config.max_tensor_bytes), rng)
-        session.ring(ring.fds[: len(ring.inputs)])
-        try:
+    no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
+    ring = timed.make_ring(session, memory, no_room, rng, answered=False)
+    session.ring(ring.fds[: len(ring.inputs)])
+    try:
+        with machine.lease.alone():
             side = Side(session.round, len(ring.inputs), rng)
             figures = timing.measure_one(side, machine.config.timed_trials)
-        finally:
-            session.ring([])
+    finally:
+        session.ring([])
     return _share(figures, moved, rate)
 
 

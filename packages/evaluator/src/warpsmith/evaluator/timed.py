@@ -54,7 +54,9 @@ class Ring:
         return [buffer.fileno() for buffer in (*self.inputs, *self.answers)]
 
 
-def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed, rng: random.Random) -> Ring:
+def make_ring(
+    session: ReferenceSession, memory: "DeviceMemory", placed: Placed, rng: random.Random, *, answered: bool = True
+) -> Ring:
     """Make as many sets as the memory allows, at most eight; each answer's room is poisoned.
 
     Args:
@@ -62,6 +64,7 @@ def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed,
         memory: the device.
         placed: the room for one answer.
         rng: draws the seeds.
+        answered: whether the reference is to answer each set.
 
     Raises:
         BadProblemError: the problem gives its inputs another form at nearly every call.
@@ -73,7 +76,8 @@ def make_ring(session: ReferenceSession, memory: "DeviceMemory", placed: Placed,
     ring = Ring(placed, [], [], [], KEPT * memory.handle.free_bytes() / sets)
     for _ in range(sets):
         _make_inputs_like(form, session, rng)
-        ring.expected.append(session.answer(rng.getrandbits(48)) if placed.size <= ring.most_kept else None)
+        keeps = answered and placed.size <= ring.most_kept
+        ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
         inputs = memory.create("ring-inputs", form.size)
         arenas.content(inputs).copy_(arenas.content(session.inputs_buffer))
         answers = memory.create("ring-answers", placed.size)
