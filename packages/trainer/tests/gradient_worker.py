@@ -1,9 +1,10 @@
 """Run by a launcher: one update's gradient under each ZeRO stage and micro-batch budget, written by rank 0.
 
-Usage: gradient_worker.py MODEL OUT.pt [STAGE:BUDGET:LAYOUT ...], LAYOUT packed or padded
+Usage: gradient_worker.py MODEL OUT.pt [STAGE:BUDGET:LAYOUT:PRESET ...], LAYOUT packed or padded
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from warpsmith.trainer.config.sections import OptimizerSection, RunSection, Zero
 from warpsmith.trainer.engine.ranks import Ranks, join, leave
 from warpsmith.trainer.engine.reference import Reference
 from warpsmith.trainer.engine.rows import Row
+from warpsmith.trainer.engine.valuehead import ValueHead, attach
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.turns import TrainingTurns
 from warpsmith.trainer.update import PolicyUpdate
@@ -55,26 +57,46 @@ def turns() -> TrainingTurns:
         counted=np.array([True] * 6 + [False]),
         update=np.zeros(7, np.int64),
         temperature=0.8,
+        value=np.array([0.1, -0.2, 0.4, 0.0, 0.3, 0.2, np.nan]),
+        target=np.array([1.0, 0.3, -0.5, 0.2, 0.0, 0.7, np.nan]),
     )
 
 
+def tilted_head(policy: torch.nn.Module) -> ValueHead:
+    """A value head that says something: one of zeros would send no gradient into the policy."""
+    head = attach(policy, 64, detached=False)
+    with torch.no_grad():
+        head.weight.copy_(torch.linspace(-0.1, 0.1, 64)[None])
+    return head
+
+
 def gradient(
-    model: Path, ranks: Ranks, stage: int, budget: int, kl: float = 0.05, *, packing: bool = False
+    model: Path,
+    ranks: Ranks,
+    stage: int,
+    budget: int,
+    kl: float = 0.05,
+    *,
+    packing: bool = False,
+    preset: str = "dapo",
 ) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
     zero = ZeroSection(stage=stage, micro_batch_tokens=budget, packing=packing)
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")),
         policy={"path": model, "dtype": "float32"},
-        algorithm=AlgorithmSection(preset="dapo", kl_coefficient=kl, entropy_coefficient=0.01 if kl else 0.0),
+        algorithm=AlgorithmSection(preset=preset, kl_coefficient=kl, entropy_coefficient=0.01 if kl else 0.0),
         optimizer=OptimizerSection(lr=1e-3, max_grad_norm=0.0),
         zero=zero,
     )
+    policy = load_policy(model, "float32").model
+    batch = turns() if preset == "ppo" else replace(turns(), value=None, target=None)
     engine = Recording(
-        load_policy(model, "float32").model, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32"
-    )
+        policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32",
+        value_head=tilted_head(policy) if preset == "ppo" else None,
+    )  # fmt: skip
     reference = Reference(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
-    done = PolicyUpdate(engine, reference, ranks, config).run(turns(), 0)
+    done = PolicyUpdate(engine, reference, ranks, config).run(batch, 0)
     assert done.made == 1
     ratios = {
         f"ratio_mean/{row}": float(value) for row, value in enumerate(done.rows["ratio_mean"]) if np.isfinite(value)
@@ -87,8 +109,9 @@ def main() -> None:
     ranks = join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection())
     found = {}
     for case in cases:
-        stage, budget, layout = case.split(":")
-        found[case] = gradient(Path(model), ranks, int(stage), int(budget), packing=layout == "packed")
+        stage, budget, layout, preset = case.split(":")
+        packing = layout == "packed"
+        found[case] = gradient(Path(model), ranks, int(stage), int(budget), packing=packing, preset=preset)
     if ranks.drives:
         torch.save(found, out)
     ranks.barrier()

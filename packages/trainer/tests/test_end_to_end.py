@@ -20,7 +20,7 @@ from warpsmith.policy.loading import load_chat
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
 from warpsmith.trainer.credit import Normalisation, assign
-from warpsmith.trainer.grpo import _as_stream
+from warpsmith.trainer.sampling import as_stream
 from warpsmith.trainer.turns import credit_columns, training_turns
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -223,7 +223,7 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
         assert turn["completion"] == chat.decode(turn["completion_ids"])
     parquet = ds.dataset(compact(run, tmp_path / "parquet", partition_by=()).out / "turns").to_table()
     as_kept = parquet.filter(pc.and_(pc.equal(parquet["after_step"], 0), pc.equal(parquet["role"], "train")))
-    as_sent = pa.ipc.open_stream(_as_stream(first)).read_all()
+    as_sent = pa.ipc.open_stream(as_stream(first)).read_all()
     for kept in (first, as_kept, as_sent):
         rows = training_turns(kept, assign(credit_columns(kept), "turn", Normalisation())).rows
         assert [row.ids.tolist() for row in rows] == [

@@ -45,15 +45,20 @@ def assert_same_ratios(found: dict[str, float], expected: dict[str, float]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_micro_batches_packing_and_stages_do_not_change_the_gradient(alone, tiny: Path, stage: int) -> None:
+@pytest.mark.parametrize("preset", ["dapo", "ppo"])
+def test_micro_batches_packing_and_stages_do_not_change_the_gradient(
+    alone, tiny: Path, stage: int, preset: str
+) -> None:
     gradient = worker().gradient
-    expected, figures = gradient(tiny, alone, 0, 10_000)
+    expected, figures = gradient(tiny, alone, 0, 10_000, preset=preset)
+    assert ("value_head.weight" in expected) == (preset == "ppo")
     for budget, packing in itertools.product((16, 60, 10_000), (False, True)):
-        found, other = gradient(tiny, alone, stage, budget, packing=packing)
+        found, other = gradient(tiny, alone, stage, budget, packing=packing, preset=preset)
         assert_same(found, expected, f"stage {stage}, budget {budget}, packing {packing}")
         assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)
         assert other["grad_norm"] == pytest.approx(figures["grad_norm"], rel=1e-5)
         assert other["entropy"] == pytest.approx(figures["entropy"], rel=1e-5)
+        assert other.get("value_loss", 0.0) == pytest.approx(figures.get("value_loss", 0.0), rel=1e-5)
         assert_same_ratios(other, figures)
 
 
@@ -84,7 +89,8 @@ def test_the_gradient_is_that_of_a_plain_loss(alone, tiny: Path) -> None:
 @pytest.mark.slow
 def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -> None:
     """A budget of 10,000 gives one micro-batch, so that one rank has no turn at all."""
-    cases = [":".join(case) for case in itertools.product("0123", ("40", "10000"), ("padded", "packed"))]
+    layouts = itertools.product("0123", ("40", "10000"), ("padded", "packed"), ("dapo",))
+    cases = [":".join(case) for case in [*layouts, *itertools.product("0123", ("40", "10000"), ("packed",), ("ppo",))]]
     out = tmp_path / "gradients.pt"
     port = str(free_port())
     ranks = [
@@ -102,8 +108,9 @@ def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -
     finally:
         for rank in ranks:
             rank.kill()
-    expected, figures = worker().gradient(tiny, alone, 0, 10_000)
+    whole = {preset: worker().gradient(tiny, alone, 0, 10_000, preset=preset) for preset in ("dapo", "ppo")}
     for case, (found, other) in torch.load(out).items():
+        expected, figures = whole[case.split(":")[-1]]
         assert_same(found, expected, f"two ranks, {case}")
         assert_same_ratios(other, figures)
         assert other["loss"] == pytest.approx(figures["loss"], rel=1e-5, abs=1e-6)

@@ -43,18 +43,18 @@ def test_sequence_ratio_is_the_geometric_mean_over_the_completion() -> None:
 @pytest.mark.parametrize(
     ("ratio", "advantage", "loss", "active"),
     [
-        (1.0, 2.0, -2.0, 0.0),
-        (1.5, 2.0, -2.4, 1.0),  # min(1.5 x 2, 1.2 x 2)
-        (0.5, 2.0, -1.0, 0.0),  # the pessimist keeps the unclipped value
-        (0.5, -2.0, 1.6, 1.0),  # -min(-1, -1.6)
-        (1.5, -2.0, 3.0, 0.0),
-        (1.5, 0.0, 0.0, 0.0),
+        (1.0, 2.0, -2.0, False),
+        (1.5, 2.0, -2.4, True),  # min(1.5 x 2, 1.2 x 2)
+        (0.5, 2.0, -1.0, False),  # the pessimist keeps the unclipped value
+        (0.5, -2.0, 1.6, True),  # -min(-1, -1.6)
+        (1.5, -2.0, 3.0, False),
+        (1.5, 0.0, 0.0, False),
     ],
 )
-def test_ppo_clip_by_hand(ratio: float, advantage: float, loss: float, active: float) -> None:
+def test_ppo_clip_by_hand(ratio: float, advantage: float, loss: float, active: bool) -> None:
     r, a = torch.tensor([[ratio]]), torch.tensor([[advantage]])
     assert clip.ppo(r, a, 0.2, 0.2).item() == pytest.approx(loss)
-    assert clip.outside(r, a, 0.2, 0.2).item() == active
+    assert any(bound.item() for bound in clip.active(ObjectiveSpec(), r, a)) == active
 
 
 def test_clip_higher_lets_the_ratio_rise_further() -> None:
@@ -96,9 +96,9 @@ def test_k1_and_k3_estimate_the_divergence_of_two_distributions() -> None:
 def test_truncated_and_masked_weights() -> None:
     trainer, sampler = torch.tensor([[0.0, -1.0, -2.0]]), torch.tensor([[-2.0, -1.0, 0.0]])
     mask = torch.ones(1, 3)
-    cut = correction.truncated(trainer, sampler, mask, 2.0).tolist()[0]
+    cut = correction.weights(trainer, sampler, mask, ObjectiveSpec(correction="truncated")).tolist()[0]
     assert cut == pytest.approx([2.0, 1.0, math.exp(-2)])
-    kept = correction.masked(trainer, sampler, mask, low=0.5, high=2.0).tolist()[0]
+    kept = correction.weights(trainer, sampler, mask, ObjectiveSpec(correction="masked")).tolist()[0]
     assert kept == pytest.approx([0.0, 1.0, 0.0])
 
 
@@ -256,8 +256,8 @@ def test_the_sampler_figures_by_hand() -> None:
         (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=2.6), 2 / 4),
         (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=9.0), 1 / 4),
         # Geometric means of the rows: (5/4)^(1/3) = 1.08, which all three tokens get, and 3.
-        (ObjectiveSpec(correction="masked", ratio="sequence"), 1 / 4),
-        (ObjectiveSpec(correction="masked", ratio="sequence", correction_high=1.05), 1.0),
+        (ObjectiveSpec(correction="masked", correction_level="geometric"), 1 / 4),
+        (ObjectiveSpec(correction="masked", correction_level="geometric", correction_high=1.05), 1.0),
         (ObjectiveSpec(correction="truncated"), 0.0),
         (ObjectiveSpec(correction="none"), 0.0),
     ],

@@ -36,8 +36,9 @@ def run(tmp_path: Path, turns_table: Table) -> Path:
 
 
 def take(kept: RecordedBatches, step: int, **changes: Any) -> pa.Table | None:
+    label = f"step-{step}"
     wanted = {"weight_version": step - 1, "problems": ["p1", "p0"], "samples": 2}
-    return kept.take(step, **(wanted | changes))
+    return kept.take(label, **(wanted | changes))
 
 
 def test_what_no_checkpoint_covers_is_taken_once(run: Path) -> None:

@@ -16,7 +16,7 @@ from warpsmith.records.reader import RunReader
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.credit import Credit
 from warpsmith.trainer.engine.rows import Row
-from warpsmith.trainer.grpo import _TRAINING_COLUMNS, _as_stream
+from warpsmith.trainer.sampling import TRAINING_COLUMNS, as_stream
 from warpsmith.trainer.turns import training_turns
 
 IDS = st.lists(st.integers(0, 2**31 - 1), max_size=12)
@@ -41,7 +41,7 @@ def as_turns(sampled: Sampled, number: int) -> list[dict[str, Any]]:
 
 def trained(table: pa.Table) -> tuple[list[Row], list[np.ndarray[Any, Any]]]:
     """What an update makes of the table that rank 0 sends to every rank."""
-    received = pa.ipc.open_stream(_as_stream(table.select(_TRAINING_COLUMNS))).read_all()
+    received = pa.ipc.open_stream(as_stream(table.select(TRAINING_COLUMNS))).read_all()
     n = len(received)
     turns = training_turns(received, Credit(np.ones(n), np.ones(n, bool), 1, 0, np.ones(n, np.int64)))
     return list(turns.rows), list(turns.sampler)

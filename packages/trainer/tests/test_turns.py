@@ -90,6 +90,7 @@ def test_figures_by_hand(turns_table) -> None:
     assert found["correct_rate"] == pytest.approx(1 / 3)
     assert found["solved_rate"] == pytest.approx(1 / 2)
     assert found["speedup_mean"] == 2.0
+    assert found["invalid_rate"] == 0.25
     assert found["turn_1/reward_mean"] == pytest.approx(0.05)
     assert found["turn_2/correct_rate"] == 1.0
     assert found["truncated_rate"] == 0.25
@@ -109,7 +110,10 @@ def test_staleness_counts_versions(turns_table) -> None:
 
 def test_credit_figures_count_flat_groups() -> None:
     found = credit_figures(Credit(np.array([0.5, -0.5, 0.0]), np.array([True, True, False]), 4, 3, np.array([2, 2, 0])))
-    assert found == {"groups": 4, "flat_groups": 3, "flat_group_rate": 0.75, "advantage_abs_mean": 0.5}
+    assert found == {
+        "groups": 4, "flat_groups": 3, "flat_group_rate": 0.75,
+        "advantage_abs_mean": 0.5, "advantage_min": -0.5, "advantage_max": 0.5,
+    }  # fmt: skip
 
 
 def test_a_batch_that_was_lost_as_a_whole_is_refused_unless_its_problems_are_to_blame(turns_table) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: N815  the suffix is the tensor's shape
 """Log-probabilities and entropies of given tokens, without ever holding all logits in fp32.
 
 The model's own forward runs, so wrappers (DeepSpeed, DDP, peft) see an ordinary call; only its output projection is
@@ -65,6 +66,48 @@ def token_logprobs(
     Raises:
         UnsupportedModelError: the model changes its logits after the projection, or a packed row cannot be kept apart.
     """
+    found = token_figures(
+        model,
+        input_ids_BT,
+        attention_mask_BT,
+        temperature,
+        position_ids_BT,
+        select_BT=select_BT,
+        logits_at_once=logits_at_once,
+    )
+    return found.logprobs_BT, found.entropy_BT
+
+
+class TokenFigures(NamedTuple):
+    """What one forward pass says of every token; each (B, T) in fp32.
+
+    `value_BT` stands, like the others, where the token is: it is of the state before the token, the hidden state that
+    the token is predicted from. It is None where no value head was asked.
+    """
+
+    logprobs_BT: Tensor
+    entropy_BT: Tensor
+    value_BT: Tensor | None
+
+
+def token_figures(
+    model: nn.Module,
+    input_ids_BT: Tensor,
+    attention_mask_BT: Tensor,
+    temperature: float = 1.0,
+    position_ids_BT: Tensor | None = None,
+    *,
+    select_BT: Tensor | None = None,
+    value_head: nn.Module | None = None,
+    logits_at_once: int = LOGITS_AT_ONCE,
+) -> TokenFigures:
+    """Return the figures of `token_logprobs`, and those of a value head in the same forward pass.
+
+    Args:
+        value_head: maps hidden states (N, C) to values (N, 1) in fp32; it is called inside the model's forward.
+
+    The other arguments and the errors are those of `token_logprobs`.
+    """
     base = unwrap(model)
     _refuse_logit_changers(base)
     starts_BT = sequence_starts(attention_mask_BT, position_ids_BT)
@@ -75,17 +118,17 @@ def token_logprobs(
         _refuse_unpackable(base)
     # Position t predicts token t + 1; the last position predicts nothing.
     sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
-    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes)
+    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head)
     with _asked_for_logprobs(base, head):
-        stats_BT2 = _forward(model, base, input_ids_BT, restarting_positions(starts_BT))
-    if stats_BT2.shape != (*input_ids_BT.shape, 2):
+        stats_BTF = _forward(model, base, input_ids_BT, restarting_positions(starts_BT))
+    if stats_BTF.shape != (*input_ids_BT.shape, head.figures):
         raise UnsupportedModelError(
-            f"{type(base).__name__} returned logits of shape {tuple(stats_BT2.shape)} where two figures a token "
-            "were expected.",
+            f"{type(base).__name__} returned logits of shape {tuple(stats_BTF.shape)} where {head.figures} figures a "
+            "token were expected.",
             "Use a causal language model whose forward ends in its output projection.",
         )
-    shifted_BT2 = nn.functional.pad(stats_BT2[:, :-1], (0, 0, 1, 0))
-    return shifted_BT2[..., 0], shifted_BT2[..., 1]
+    logprobs_BT, entropy_BT, *values = nn.functional.pad(stats_BTF[:, :-1], (0, 0, 1, 0)).unbind(-1)
+    return TokenFigures(logprobs_BT, entropy_BT, values[0] if values else None)
 
 
 # Packed rows -----------------------------------------------------------------------------------------------------
@@ -194,14 +237,27 @@ def _asked_for_logprobs(base: "PreTrainedModel", head: "_Head") -> Iterator[None
 class _Head:
     """The output projection's stand-in for one forward pass."""
 
-    def __init__(self, targets_BS: Tensor, wanted_BS: Tensor, temperature: float, sizes: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        targets_BS: Tensor,
+        wanted_BS: Tensor,
+        temperature: float,
+        sizes: tuple[int, int],
+        value_head: nn.Module | None,
+    ) -> None:
         self.targets_BT = nn.functional.pad(targets_BS, (0, 1))
         self.wanted_BT = nn.functional.pad(wanted_BS, (0, 1))
         self.temperature = temperature
         self.logits_at_once, self.vocabulary = sizes
+        self.value_head = value_head
+
+    @property
+    def figures(self) -> int:
+        """How many figures a token gets."""
+        return 2 if self.value_head is None else 3
 
     def __call__(self, hidden_BTC: Tensor, projection: nn.Module, original: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, T, 2] fp32: log-prob of the next token and entropy, 0 where not wanted."""
+        """Return [B, T, F] fp32: log-prob of the next token, entropy and perhaps value, 0 where not wanted."""
         wanted_N = self.wanted_BT.reshape(-1).nonzero().squeeze(1)
         flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
         hidden_MC = flat_NC[wanted_N]
@@ -211,8 +267,11 @@ class _Head:
             stats_M2 = _linear_stats(hidden_MC, projection.weight, projection.bias, work)
         else:
             stats_M2 = _module_stats(hidden_MC, original, work)
-        stats_N2 = stats_M2.new_zeros(flat_NC.shape[0], 2).index_copy(0, wanted_N, stats_M2)
-        return stats_N2.float().reshape(*hidden_BTC.shape[:2], 2)
+        stats_MF = stats_M2
+        if self.value_head is not None:
+            stats_MF = torch.cat([stats_M2, self.value_head(hidden_MC).to(stats_M2.dtype)], dim=-1)
+        stats_NF = stats_MF.new_zeros(flat_NC.shape[0], self.figures).index_copy(0, wanted_N, stats_MF)
+        return stats_NF.float().reshape(*hidden_BTC.shape[:2], self.figures)
 
 
 class _Work(NamedTuple):

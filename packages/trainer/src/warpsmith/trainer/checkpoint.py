@@ -235,7 +235,8 @@ def read_state(path: Path) -> dict[str, Any]:
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
-    "held_out", "sync", "evaluator", "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
+    "held_out", "health", "sync", "evaluator",
+    "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
     "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
     "zero.micro_batch_tokens", "zero.packing",
     "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",

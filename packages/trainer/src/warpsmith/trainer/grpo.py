@@ -1,43 +1,44 @@
 """Multi-turn GRPO: collect, write the turns, credit, write the credits, train, sync, probe, write the step."""
 
-import io
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from warpsmith.policy.loading import Policy
 from warpsmith.records.schema import credits_batch
-from warpsmith.trainer import heldout
+from warpsmith.trainer import heldout, stepnote
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.control import RunControl
-from warpsmith.trainer.credit import assign
 from warpsmith.trainer.credit.types import Credit
+from warpsmith.trainer.crediting import Crediting
 from warpsmith.trainer.creditrows import CreditedBatch
 from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.valuehead import attach
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
+from warpsmith.trainer.health import Watch
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch.launcher import is_launched
-from warpsmith.trainer.order import taken
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
-from warpsmith.trainer.recorded import RecordedBatches
+from warpsmith.trainer.recorded import RecordedBatches, recorded_figures
+from warpsmith.trainer.sampling import BatchSource, groups_with_spread, trained_part
 from warpsmith.trainer.session import RolloutSession
-from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
+from warpsmith.trainer.stepfigures import batch_figures, credit_figures, phase_figures, spread_figures, staleness
 from warpsmith.trainer.steplog import StepLog
 from warpsmith.trainer.sync import payload_of, trainer_logprobs
-from warpsmith.trainer.turns import credit_columns, training_turns
+from warpsmith.trainer.turns import training_turns
 from warpsmith.trainer.update import PolicyUpdate, Updated
 
-_SEED_STRIDE = 1_000_003
+T = TypeVar("T")
 
 
 def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
@@ -73,13 +74,14 @@ class _Grpo:
     def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
         self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
         self.policy = Policy.from_config(config.policy)
-        self.engine = ZeroEngine(
-            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
-        )
-        self.update = PolicyUpdate(self.engine, self._reference(), ranks, config)
+        self.engine = self._engine()
+        reference = self._reference()
+        self.crediting = Crediting(config, self.engine, reference, ranks)
+        self.update = PolicyUpdate(self.engine, reference, ranks, config)
         self.control = RunControl(config, ranks, self.engine)
         self.log: StepLog | None = None
-        self.recorded: RecordedBatches | None = None
+        self.source: BatchSource | None = None
+        self.watch = Watch(config.health)
 
     def run(self, resume: bool) -> None:
         with ExitStack() as stack:
@@ -91,8 +93,7 @@ class _Grpo:
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
-            if resume and self.ranks.drives:
-                self.recorded = RecordedBatches(self.config.run.dir, progress.step)
+            self._look_back(progress, resume)
             if self._needs_first_evaluation(progress):
                 self._held_out("before", progress)
             while self.control.goes_on(progress, stop):
@@ -105,10 +106,11 @@ class _Grpo:
     def _step(self, progress: Progress) -> Progress:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
-        table = self.ranks.shared(lambda: self._collect(step, progress))
+        sampled = self.ranks.shared(lambda: self._driven(self.source).collect(step, progress))
         collected = time.monotonic()
-        batch = pa.ipc.open_stream(table).read_all()
-        credit = assign(credit_columns(batch), self.config.algorithm.estimator, self.config.algorithm.normalisation)
+        table = sampled.table()
+        batch = self._trained_part(table)
+        credit, taken_off = self.crediting.credit(batch)
         credited = CreditedBatch(batch, credit, self.config.algorithm.estimator, step, progress.weight_version)
         self._write_credits(credited.rows())
         trained = self._train(batch, credit, progress)
@@ -119,8 +121,9 @@ class _Grpo:
         synced_at = time.monotonic()
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
         figures = {
-            **batch_figures(batch), **credit_figures(credit), **staleness(batch, progress.weight_version),
-            **trained.figures, **phases, "probe_gap": gap,
+            **self._batch_figures(table), **credit_figures(credit), **taken_off,
+            **staleness(table, progress.weight_version), **trained.figures, **phases,
+            "probe_gap": gap, "rounds": float(sampled.rounds),
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         self.control.note(figures.get("reward_mean"))
@@ -128,40 +131,22 @@ class _Grpo:
             progress,
             step=step,
             update=progress.update + trained.made,
-            cursor=progress.cursor + self.config.algorithm.prompts_per_step,
+            cursor=progress.cursor + sampled.problems,
             weight_version=version,
             seconds=self.control.seconds,
         )
 
-    def _collect(self, step: int, progress: Progress) -> bytes:
-        """Sample and judge one batch on rank 0; return it as an Arrow stream for the other ranks."""
-        session = self._driving()
-        algorithm, run = self.config.algorithm, self.config.run
-        picked = taken(progress.cursor, algorithm.prompts_per_step, len(session.problems), run.seed)
-        problems = [session.problems[i] for i in picked]
-        kept = self._recorded(step, progress.weight_version, [problem.name for problem in problems])
-        if kept is not None:
-            return _as_stream(kept.select(_TRAINING_COLUMNS))
-        table = session.collect(
-            problems,
-            algorithm.samples_per_prompt,
-            label=f"step-{step}",
-            seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
-            role="train",
-            after_step=step - 1,
-            weight_version=progress.weight_version,
-        )
-        return _as_stream(table.select(_TRAINING_COLUMNS))
+    def _trained_part(self, table: pa.Table) -> pa.Table:
+        """Return the turns that the step trains; the others stay in the records, without credit."""
+        algorithm = self.config.algorithm
+        if not algorithm.dynamic_sampling:
+            return table
+        return trained_part(table, algorithm.estimator, algorithm.prompts_per_step)
 
-    def _recorded(self, step: int, weight_version: int, problems: list[str]) -> pa.Table | None:
-        """Return the step's batch where it was recorded before the run was stopped."""
-        if self.recorded is None:
-            return None
-        samples = self.config.algorithm.samples_per_prompt
-        kept = self.recorded.take(step, weight_version=weight_version, problems=problems, samples=samples)
-        if kept is not None:
-            self.bar.say(f"Step {step} trains the {kept.num_rows} turns that were recorded before the run stopped.")
-        return kept
+    def _batch_figures(self, table: pa.Table) -> dict[str, float]:
+        """Return the figures of all turns that were sampled, so that what is left out does not flatter them."""
+        spread = len(groups_with_spread(table, self.config.algorithm.estimator))
+        return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
 
     def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
         algorithm = self.config.algorithm
@@ -184,6 +169,17 @@ class _Grpo:
 
     def _say_gap(self, version: int, gap: float) -> None:
         self.bar.say(f"The engines have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
+
+    def _look_back(self, progress: Progress, resume: bool) -> None:
+        """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps."""
+        if self.session is None:
+            return
+        recorded = RecordedBatches(self.config.run.dir, progress.step) if resume else None
+        self.source = BatchSource(
+            self.config, self.session.problems, self.session.collect, recorded=recorded, say=self.bar.say
+        )
+        if resume:
+            self.watch = Watch(self.config.health, recorded_figures(self.config.run.dir, progress.step))
 
     # Before and after ------------------------------------------------------------------------------------------------
 
@@ -241,6 +237,17 @@ class _Grpo:
 
     # Small parts -----------------------------------------------------------------------------------------------------
 
+    def _engine(self) -> ZeroEngine:
+        config, model = self.config, self.policy.model
+        head = None
+        if config.algorithm.has_value_head:
+            width = model.config.get_text_config().hidden_size
+            head = attach(model, width, detached=config.algorithm.value_trains == "head")
+        return ZeroEngine(
+            model, zero=config.zero, optimizer=config.optimizer, ranks=self.ranks, dtype=config.policy.dtype,
+            value_head=head, value_lr=config.algorithm.value_lr,
+        )  # fmt: skip
+
     def _reference(self) -> Reference | None:
         algorithm = self.config.algorithm
         if not algorithm.kl_coefficient:
@@ -253,9 +260,12 @@ class _Grpo:
         return self._driving().probe_ids
 
     def _driving(self) -> RolloutSession:
-        if self.session is None:
+        return self._driven(self.session)
+
+    def _driven(self, part: T | None) -> T:
+        if part is None:
             raise AssertionError("only rank 0 samples")
-        return self.session
+        return part
 
     def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self.session is not None and rows:
@@ -268,44 +278,14 @@ class _Grpo:
         figures["clipped_fraction"] = figures.get("clip_fraction", 0.0)
         figures["collect_tokens_per_s"] = figures["tokens"] / figures["collect_s"]
         seconds = (datetime.now(UTC) - started_at).total_seconds()
+        finding = self.watch.look(figures)
+        figures |= finding.flags
         self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)
-        self.bar.advance(_note(figures))
-        self.bar.say(f"[Step {step}] {_note(figures)}")
+        self.bar.advance(stepnote.short(figures))
+        self.bar.say(stepnote.lines(step, figures))
+        for name, text in finding.said:
+            self.bar.say(f"Warning at step {step}, {name}: {text}")
+            self.log.warn(name, f"Step {step}: {text}")
 
-
-_TRAINING_COLUMNS = [
-    "run", "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs", "weight_versions",
-    "finish_reason", "sampling", "verdict", "reward", "return", "valid",
-]  # fmt: skip
 
 _HELD_OUT_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")
-
-
-def _note(figures: Mapping[str, float]) -> str:
-    parts = [
-        f"reward {figures.get('reward_mean', float('nan')):.3f}",
-        f"compiled {figures.get('compiled_rate', 0):.2f}",
-        f"correct {figures.get('correct_rate', 0):.2f}",
-        f"loss {figures['loss']:.4f}",
-        f"flat {figures['flat_groups']:.0f}/{figures['groups']:.0f}",
-        *_sampler_note(figures),
-        f"collect {figures['collect_s']:.1f}s train {figures['train_s']:.1f}s sync {figures['sync_s']:.1f}s",
-    ]
-    return ", ".join(parts)
-
-
-def _sampler_note(figures: Mapping[str, float]) -> list[str]:
-    """Return how sampler and trainer agree; nothing of a step that trained no turn, whose tokens nobody compared."""
-    if "sampler_gap" not in figures:
-        return []
-    agreement = (
-        "sampler gap {sampler_gap:.1e} kl {sampler_kl:.1e} ess {sampler_ess:.3f} rejected {sampler_rejected:.3f}"
-    )
-    return [agreement.format_map(figures)]
-
-
-def _as_stream(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue()

@@ -1,7 +1,7 @@
 """Batches that an earlier start of a run recorded and that no checkpoint covers."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +9,15 @@ import pyarrow.compute as pc
 
 from warpsmith.records.reader import RunReader
 from warpsmith.records.schema import TURNS
+
+
+def recorded_figures(run_dir: Path, step: int) -> list[Mapping[str, float]]:
+    """Return the figures of the steps up to `step` as they were recorded, in their order; none of a run without."""
+    if not (run_dir / "records").is_dir():
+        return []
+    rows = RunReader(run_dir, on_damage="skip").table("steps", latest=True)
+    kept = rows.filter(pc.less_equal(rows["step"], step)).sort_by("step")
+    return [dict(pairs) for pairs in kept["metrics"].to_pylist()]
 
 
 class RecordedBatches:
@@ -23,26 +32,27 @@ class RecordedBatches:
     """
 
     def __init__(self, run_dir: Path, step: int) -> None:
-        self._batches: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._batches: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         if not (run_dir / "records").is_dir():
             return
         # What cannot be read is sampled again.
         for batch in RunReader(run_dir, on_damage="skip").batches("turns", latest=True):
             late = pc.and_(pc.equal(batch["role"], "train"), pc.greater_equal(batch["after_step"], step))
             kept = batch.filter(late)
-            for after in pc.unique(kept["after_step"]).to_pylist():
-                self._batches[after + 1].append(kept.filter(pc.equal(kept["after_step"], after)))
+            labels = pc.replace_substring_regex(kept["group"], "/[^/]*$", "")
+            for label in pc.unique(labels).to_pylist():
+                self._batches[label].append(kept.filter(pc.equal(labels, label)))
 
-    def take(self, step: int, *, weight_version: int, problems: Collection[str], samples: int) -> pa.Table | None:
-        """Return the turns of step `step` in the form of `TURNS`, None unless they are what would be sampled now.
+    def take(self, label: str, *, weight_version: int, problems: Collection[str], samples: int) -> pa.Table | None:
+        """Return the turns of a collection in the form of `TURNS`, None unless they are what would be sampled now.
 
         Args:
-            step: from 1.
+            label: of the collection; the names of its groups begin with it.
             weight_version: what every token must have been sampled with.
-            problems: names of the step's problems, one group each.
+            problems: names of its problems, one group each.
             samples: trajectories of a group.
         """
-        found = self._batches.pop(step, None)
+        found = self._batches.pop(label, None)
         if not found:
             return None
         table = pa.Table.from_batches(found, schema=TURNS)

@@ -19,6 +19,7 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
     lengths = pc.list_value_length(table["completion_ids"])
     figures = {
         "turns": float(table.num_rows),
+        "invalid_rate": 1.0 - valid.num_rows / table.num_rows if table.num_rows else float("nan"),
         "trajectories": float(pc.count_distinct(table["trajectory"]).as_py()),
         "invalid_turns": float(table.num_rows - valid.num_rows),
         "tokens": float(pc.sum(lengths).as_py() or 0),
@@ -29,7 +30,8 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
         **_rates(valid),
     }
     for turn in sorted(pc.unique(valid["turn"]).to_pylist()):
-        rates = _rates(valid.filter(pc.equal(valid["turn"], turn)))
+        own = valid.filter(pc.equal(valid["turn"], turn))
+        rates = {**_rates(own), "completion_length_mean": _mean(pc.list_value_length(own["completion_ids"]))}
         figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
     return {name: value for name, value in figures.items() if np.isfinite(value)}
 
@@ -42,7 +44,30 @@ def credit_figures(credit: Credit) -> dict[str, float]:
         "flat_groups": float(credit.flat_groups),
         "flat_group_rate": credit.flat_groups / credit.groups if credit.groups else 1.0,
         "advantage_abs_mean": float(np.abs(counted).mean()) if len(counted) else 0.0,
+        "advantage_min": float(counted.min(initial=0.0)),
+        "advantage_max": float(counted.max(initial=0.0)),
     }
+
+
+def phase_figures(table: pa.Table) -> dict[str, float]:
+    """Return how long a turn was generated, compiled, waiting for the evaluator and judged, in seconds.
+
+    Mean and 90th percentile over the turns that went through the phase; phases of many turns overlap, so they do not
+    add up to the time of a step.
+    """
+    found: dict[str, float] = {}
+    for name in ("generate_s", "compile_s", "wait_s", "evaluate_s"):
+        known = table[name].combine_chunks().drop_null()
+        if len(known):
+            found[f"turn_{name}_mean"] = _mean(known)
+            found[f"turn_{name}_p90"] = float(pc.quantile(known, q=0.9)[0].as_py())
+    return found
+
+
+def spread_figures(table: pa.Table, spread_groups: int) -> dict[str, float]:
+    """Return how many prompt groups were sampled and what share of them has no spread."""
+    groups = pc.count_distinct(table["group"]).as_py()
+    return {"sampled_groups": float(groups), "no_spread_rate": 1.0 - spread_groups / groups if groups else 1.0}
 
 
 def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
@@ -62,7 +87,17 @@ def _rates(turns: pa.Table) -> dict[str, float]:
         "compiled_rate": _mean(verdict.field("compiled").cast(pa.float64())),
         "correct_rate": _mean(verdict.field("correct").cast(pa.float64())),
         "speedup_mean": _mean(verdict.field("speedup")),
+        **_quantiles("speedup", verdict.field("speedup")),
     }
+
+
+def _quantiles(name: str, values: pa.Array) -> dict[str, float]:
+    """Return the quantiles of values that are known, by linear interpolation."""
+    known = values.drop_null()
+    if not len(known):
+        return {}
+    found = pc.quantile(known, q=[0.1, 0.5, 0.9, 1.0]).to_pylist()
+    return {f"{name}_{key}": float(value) for key, value in zip(("p10", "p50", "p90", "max"), found, strict=True)}
 
 
 def _solved(turns: pa.Table) -> float:

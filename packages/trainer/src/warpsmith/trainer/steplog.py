@@ -73,6 +73,11 @@ class StepLog:
         if self._wandb is not None:
             self._wandb.log({**known, "weight_version": weight_version, "seconds": seconds}, step=step)
 
+    def warn(self, title: str, text: str) -> None:
+        """Hand a warning to W&B, which shows it on the run's page and sends it to whoever asked for alerts."""
+        if self._wandb is not None:
+            self._wandb.alert(title=title, text=text, level="WARN", wait_duration=0)
+
 
 def _start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any]) -> Any:
     if section.mode == "disabled":

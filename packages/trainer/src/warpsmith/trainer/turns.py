@@ -27,6 +27,8 @@ class TrainingTurns:
         counted: turns that take part.
         update: which of the step's updates a turn belongs to.
         temperature: that the completions were sampled at.
+        value: the value head's of each turn's prompt before the update, NaN where it is unknown; None without one.
+        target: what the value head is to say; None without one.
     """
 
     rows: Sequence[Row]
@@ -36,6 +38,8 @@ class TrainingTurns:
     counted: NDArray[np.bool_]
     update: NDArray[np.int64]
     temperature: float
+    value: NDArray[np.float64] | None = None
+    target: NDArray[np.float64] | None = None
 
 
 def credit_columns(table: pa.Table) -> Turns:
@@ -66,17 +70,34 @@ def training_turns(table: pa.Table, credit: Credit, *, updates: int = 1, mask_tr
     counted = credit.counted & (lengths > 0)
     if mask_truncated:
         counted &= ~truncated(table)
-    prompts, completions = _ints(table["prompt_ids"]), _ints(table["completion_ids"])
     groups = codes(table["group"])
     return TrainingTurns(
-        rows=[_row(*ids) for ids in zip(prompts, completions, strict=True)],
-        sampler=[_aligned(*pair) for pair in zip(prompts, _lists(table["logprobs"]), strict=True)],
+        rows=token_rows(table),
+        sampler=sampled_logprobs(table),
         lengths=lengths,
         advantage=credit.advantage,
         counted=counted,
         update=groups * updates // (int(groups.max()) + 1),
-        temperature=_temperature(table),
+        temperature=temperature_of(table),
+        value=credit.value,
+        target=credit.target,
     )
+
+
+def token_rows(table: pa.Table) -> list[Row]:
+    """Return prompt and completion of each turn, the mask on the completion."""
+    return [_row(*ids) for ids in zip(_ints(table["prompt_ids"]), _ints(table["completion_ids"]), strict=True)]
+
+
+def state_rows(table: pa.Table) -> list[Row]:
+    """Return the prompt of each turn and one token after it, whose mask marks the state that the prompt ends in."""
+    end = np.zeros(1, np.int64)
+    return [_row(prompt, end) for prompt in _ints(table["prompt_ids"])]
+
+
+def sampled_logprobs(table: pa.Table) -> list[Floats]:
+    """Return the sampler's log-probabilities, aligned with `token_rows` and 0 on the prompt."""
+    return [_aligned(*pair) for pair in zip(_ints(table["prompt_ids"]), _lists(table["logprobs"]), strict=True)]
 
 
 def truncated(table: pa.Table) -> NDArray[np.bool_]:
@@ -114,7 +135,12 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(pc.fill_null(column, float("nan")).to_numpy(), dtype=np.float64)
 
 
-def _temperature(table: pa.Table) -> float:
+def temperature_of(table: pa.Table) -> float:
+    """Return the temperature that all turns were sampled at.
+
+    Raises:
+        DataError: there are several.
+    """
     temperatures = pc.unique(pc.struct_field(table["sampling"], "temperature")).to_pylist()
     if len(temperatures) != 1:
         raise DataError(

@@ -1,7 +1,7 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
 """One policy update after another over a batch of turns: micro-batches, loss, gradient, figures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,20 +15,41 @@ from warpsmith.trainer.engine.plan import deal, micro_batches
 from warpsmith.trainer.engine.ranks import Ranks
 from warpsmith.trainer.engine.reference import Reference
 from warpsmith.trainer.engine.rows import Floats, PaddedRows, pad, pad_rows
+from warpsmith.trainer.engine.valuehead import at_first
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.objective.aggregate import row_weights
 from warpsmith.trainer.objective.loss import MicroBatch, policy_loss
-from warpsmith.trainer.objective.metrics import ROW_SUMS, SUMS, figures, row_figures, row_sums, token_sums
+from warpsmith.trainer.objective.metrics import (
+    CRITIC_SUMS,
+    ROW_SUMS,
+    SUMS,
+    critic_figures,
+    critic_sums,
+    figures,
+    row_figures,
+    row_sums,
+    token_sums,
+)
 from warpsmith.trainer.objective.spec import ObjectiveSpec
+from warpsmith.trainer.objective.value import ValueBatch
 from warpsmith.trainer.turns import TrainingTurns
+
+_LARGEST = ROW_SUMS.index("ratio_max")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One rank's share of one update: micro-batches as lists of row numbers; an empty one is done without rows."""
+    """One rank's share of one update: micro-batches as lists of row numbers; an empty one is done without rows.
+
+    Attributes:
+        mine: the micro-batches.
+        weights_N: of each completion token of a row.
+        turn_weights_N: of each row in what counts turns, the value's loss.
+    """
 
     mine: Sequence[Sequence[int]]
     weights_N: NDArray[np.float64]
+    turn_weights_N: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,8 @@ class Updated:
 
     Attributes:
         made: how many updates were made; one without a gradient is none.
-        figures: over the whole batch: loss, grad_norm, learning_rate and `objective.metrics.figures`.
+        figures: over the whole batch: loss, grad_norm, learning_rate, `objective.metrics.figures` and, with a value
+            head, `objective.metrics.critic_figures`.
         rows: of each of the N turns, `objective.metrics.row_figures`; NaN for a turn that was not passed through the
             policy, because it did not count or its advantage is 0.
     """
@@ -52,14 +74,23 @@ class _Sums:
 
     def __init__(self, turns: int) -> None:
         self.batch = torch.zeros(len(SUMS) + 1, dtype=torch.float64)
+        self.critic = torch.zeros(len(CRITIC_SUMS), dtype=torch.float64)
         self.rows_NF = torch.zeros((turns, len(ROW_SUMS)), dtype=torch.float64)
 
     def add(self, batch: MicroBatch, spec: ObjectiveSpec, numbers: Sequence[int], loss: Tensor) -> None:
         """Add a micro-batch that holds the turns `numbers`; without turns its one row is padding."""
         self.batch[:-1] += token_sums(batch, spec).cpu()
         self.batch[-1] += float(loss.detach())
+        if batch.critic is not None:
+            self.critic += critic_sums(batch.critic).cpu()
         if numbers:
-            self.rows_NF[list(numbers)] += row_sums(batch, spec).cpu()
+            self._add_rows(list(numbers), row_sums(batch, spec).cpu())
+
+    def _add_rows(self, numbers: list[int], sums_BF: Tensor) -> None:
+        """Add the sums of rows; in a later epoch the largest value is the largest of both."""
+        largest_B = torch.maximum(self.rows_NF[numbers, _LARGEST], sums_BF[:, _LARGEST])
+        self.rows_NF[numbers] += sums_BF
+        self.rows_NF[numbers, _LARGEST] = largest_B
 
 
 class PolicyUpdate:
@@ -74,13 +105,14 @@ class PolicyUpdate:
 
     def __init__(self, engine: ZeroEngine, reference: Reference | None, ranks: Ranks, config: TrainerConfig) -> None:
         self.engine = engine
-        self.reference = reference
+        # In the reward it was asked before.
+        self._reference_in_loss = reference if config.algorithm.kl_in == "loss" else None
         self.ranks = ranks
         self.algorithm = config.algorithm
         self.spec = config.algorithm.objective
         self.optimizer = config.optimizer
         self.zero = config.zero
-        self.total_updates = config.run.steps * config.algorithm.updates_per_step
+        self.total_updates = config.run.steps * config.algorithm.updates_per_step * config.algorithm.epochs_per_step
 
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
@@ -93,20 +125,30 @@ class PolicyUpdate:
         self.engine.train()
         old = self._recomputed(turns) if self.algorithm.old_logprobs == "recompute" else list(turns.sampler)
         sums = _Sums(len(turns.rows))
-        made, norms, rate = 0, [], 0.0
-        for number in range(self.algorithm.updates_per_step):
+        norms: list[float] = []
+        rate = 0.0
+        for number in self._updates():
             plan = self._plan(turns, turns.counted & (turns.update == number))
             if plan is None:
                 continue
-            rate = learning_rate(self.optimizer, done + made, self.total_updates)
+            rate = learning_rate(self.optimizer, done + len(norms), self.total_updates)
             self._accumulate(turns, plan, old, sums, progress)
             norms.append(self.engine.step(rate))
-            made += 1
+        return Updated(len(norms), self._figures(sums, norms, rate), self._row_figures(sums))
+
+    def _updates(self) -> Iterator[int]:
+        """Yield which part of the batch each update takes."""
+        for _ in range(self.algorithm.epochs_per_step):
+            yield from range(self.algorithm.updates_per_step)
+
+    def _figures(self, sums: _Sums, norms: Sequence[float], rate: float) -> dict[str, float]:
         totals = self.ranks.total(sums.batch)
-        rows = row_figures(self.ranks.total(sums.rows_NF), reference=self.reference is not None)
-        found = dict(figures(totals[:-1]))
-        found |= {"loss": float(totals[-1]) / max(made, 1), "learning_rate": rate, "updates": float(made)}
-        return Updated(made, found | ({"grad_norm": float(np.mean(norms))} if norms else {}), rows)
+        found = {**figures(totals[:-1]), **critic_figures(self.ranks.total(sums.critic))}
+        found |= {"loss": float(totals[-1]) / max(len(norms), 1), "learning_rate": rate, "updates": float(len(norms))}
+        return found | ({"grad_norm": float(np.mean(norms)), "grad_norm_max": max(norms)} if norms else {})
+
+    def _row_figures(self, sums: _Sums) -> Mapping[str, NDArray[np.float64]]:
+        return row_figures(self.ranks.total(sums.rows_NF), reference=self._reference_in_loss is not None)
 
     def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
         """Return this rank's share of an update, or None where no row has a gradient."""
@@ -122,7 +164,8 @@ class PolicyUpdate:
         zero, world = self.zero, self.ranks.world
         batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
         named = [[int(rows[i]) for i in batch] for batch in batches]
-        return Plan(deal(named, world)[self.ranks.rank], weights)
+        turn_weights = row_weights(np.ones_like(turns.lengths), counted & (turns.lengths > 0), "token_mean", 1)
+        return Plan(deal(named, world)[self.ranks.rank], weights, turn_weights)
 
     def _accumulate(
         self,
@@ -145,20 +188,39 @@ class PolicyUpdate:
         self, turns: TrainingTurns, plan: Plan, old: Sequence[Floats], numbers: Sequence[int]
     ) -> MicroBatch:
         padded = pad_rows([turns.rows[i] for i in numbers], self.ranks.device)
-        logprobs_BT, entropy_BT = self.engine.logprobs(padded, turns.temperature)
+        found = self.engine.figures(padded, turns.temperature)
         reference_BT = None
-        if self.reference is not None:
-            reference_BT = self.reference.logprobs(padded, turns.temperature)
-        mask_BT = padded.mask_BT.to(logprobs_BT.dtype)
+        if self._reference_in_loss is not None:
+            reference_BT = self._reference_in_loss.logprobs(padded, turns.temperature)
+        mask_BT = padded.mask_BT.to(found.logprobs_BT.dtype)
         return MicroBatch(
-            logprobs_BT=logprobs_BT,
-            entropy_BT=entropy_BT,
+            logprobs_BT=found.logprobs_BT,
+            entropy_BT=found.entropy_BT,
             old_BT=self._aligned(old, numbers, padded),
             sampler_BT=self._aligned(turns.sampler, numbers, padded),
             reference_BT=reference_BT,
             mask_BT=mask_BT,
             advantage_B1=self._column(turns.advantage, numbers),
             weight_B1=self._column(plan.weights_N, numbers),
+            critic=self._critic(turns, plan, numbers, found.value_BT, padded),
+        )
+
+    def _critic(
+        self,
+        turns: TrainingTurns,
+        plan: Plan,
+        numbers: Sequence[int],
+        value_BT: Tensor | None,
+        padded: PaddedRows,
+    ) -> ValueBatch | None:
+        """Return what the value head is trained on; None without one."""
+        if turns.value is None or turns.target is None:
+            return None
+        return ValueBatch(
+            value_B1=at_first(value_BT, padded.mask_BT),
+            old_B1=self._column(turns.value, numbers),
+            target_B1=self._column(turns.target, numbers),
+            weight_B1=self._column(plan.turn_weights_N, numbers),
         )
 
     def _aligned(self, values: Sequence[Floats], numbers: Sequence[int], padded: PaddedRows) -> Tensor:

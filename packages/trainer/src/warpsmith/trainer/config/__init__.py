@@ -1,6 +1,7 @@
 """Configuration of SFT and GRPO runs: TOML files read into pydantic models. Importable without torch."""
 
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, HeldOutSection, SyncSection, TrainerConfig
+from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.load import load_grpo, load_sft, read_toml
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
@@ -16,6 +17,7 @@ __all__ = [
     "AlgorithmSection",
     "CheckpointSection",
     "GrpoRunSection",
+    "HealthSection",
     "HeldOutSection",
     "OptimizerSection",
     "RunSection",

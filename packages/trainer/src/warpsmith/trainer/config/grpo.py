@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
+from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
@@ -19,8 +20,16 @@ from warpsmith.trainer.config.sections import (
 from warpsmith.trainer.config.tables import trainable
 from warpsmith.trainer.credit.normalise import Baseline, Deviation, Normalisation, Scale
 from warpsmith.trainer.objective.presets import PRESETS
-from warpsmith.trainer.objective.presets.preset import Aggregation, Clip, Divergence, Ratio
-from warpsmith.trainer.objective.spec import Correction, ObjectiveSpec
+from warpsmith.trainer.objective.presets.preset import (
+    Aggregation,
+    Clip,
+    Correction,
+    Divergence,
+    Estimator,
+    Level,
+    Ratio,
+)
+from warpsmith.trainer.objective.spec import ObjectiveSpec
 
 
 class GrpoRunSection(RunSection):
@@ -45,17 +54,43 @@ class GrpoRunSection(RunSection):
 class AlgorithmSection(Section):
     """`[algorithm]`: a preset, and what differs from it."""
 
-    preset: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = Field(
-        default="grpo", description="Where the keys from `baseline` to `aggregation` come from unless given."
+    preset: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "ppo"] = Field(
+        default="grpo",
+        description="Where `estimator`, `baseline` to `aggregation` and some others come from unless given.",
     )
     prompts_per_step: int = Field(default=4, ge=1, description="Problems of one training step.")
     samples_per_prompt: int = Field(default=4, ge=1, description="Trajectories of one problem: the group.")
     updates_per_step: int = Field(
         default=1, ge=1, description="Optimizer updates of one batch; the batch is cut along whole groups."
     )
-    estimator: Literal["turn", "trajectory", "final"] = Field(
+    epochs_per_step: int = Field(default=1, ge=1, description="How often a batch is passed through; PPO's epochs.")
+    dynamic_sampling: bool = Field(
+        default=False, description="Leave out groups whose scores are all the same, and sample others in their place."
+    )
+    refill_rounds: int = Field(
+        default=4, ge=0, description="Most rounds of sampling in their place; then the step takes what it has."
+    )
+    overlong_share: float = Field(
+        default=0.0, ge=0, le=1, description="Last share of max_tokens over which a penalty grows; 0 has none."
+    )
+    overlong_penalty: float = Field(
+        default=1.0, ge=0, description="Taken off the score of an answer of max_tokens, in units of the score."
+    )
+    estimator: Estimator = Field(
         default="turn",
-        description="What a turn is judged by: its return R_t, the trajectory's R_0, or the last score.",
+        description="What a turn is judged by: its return R_t, the trajectory's R_0, the last score, or `gae`: a value "
+        "head's advantage.",
+    )
+    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of `gae`; its gamma is rollout.gamma.")
+    value_coefficient: float = Field(default=0.1, ge=0, description="Weight of the value head's loss under `gae`.")
+    value_clip: float | None = Field(
+        default=None, gt=0, description="Most that a value may move in one batch; unset clips nothing."
+    )
+    value_lr: float = Field(
+        default=1e-3, ge=0, description="Learning rate of the value head, with the course of optimizer.lr."
+    )
+    value_trains: Literal["policy", "head"] = Field(
+        default="policy", description="Whether the value's loss reaches the `policy`, or its `head` alone."
     )
     baseline: Baseline = Field(default="mean", description="`mean` of the group or `leave_one_out`.")
     scale: Scale = Field(
@@ -66,12 +101,18 @@ class AlgorithmSection(Section):
     clip: Clip = Field(default="ppo", description="`ppo`, `cispo` or `none`.")
     clip_low: float = Field(default=0.2, ge=0, description="The ratio's lower bound is 1 - clip_low.")
     clip_high: float = Field(default=0.2, ge=0, description="The ratio's upper bound is 1 + clip_high.")
+    clip_dual: float | None = Field(
+        default=None, gt=1, description="Most weight of a token of negative advantage under `ppo`; unset has no bound."
+    )
     aggregation: Aggregation = Field(
         default="sequence_mean", description="Loss per token: `token_mean`, `sequence_mean` or `constant`."
     )
     constant_length: int = Field(default=1024, ge=1, description="Length that `constant` divides by.")
     kl: Divergence = Field(default="k3", description="Estimator of the KL to the reference policy.")
     kl_coefficient: float = Field(default=0.0, ge=0, description="Weight of that KL; 0 loads no reference policy.")
+    kl_in: Literal["loss", "reward"] = Field(
+        default="loss", description="Add it to the `loss` of each token, or take a turn's sum off its `reward`."
+    )
     reference: Path | None = Field(default=None, description="Reference policy; the initial policy when not given.")
     entropy_coefficient: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
     old_logprobs: Literal["sampler", "recompute"] = Field(
@@ -81,8 +122,15 @@ class AlgorithmSection(Section):
     correction: Correction = Field(
         default="none", description="Sampler-trainer gap: `truncated` or `masked` importance weights; needs recompute."
     )
+    correction_level: Level = Field(
+        default="token",
+        description="Weigh by the ratio of each `token`, of the whole turn (`sequence`) or its `geometric` mean.",
+    )
     correction_low: float = Field(default=0.5, ge=0, description="Weights below this are dropped by `masked`.")
     correction_high: float = Field(default=2.0, gt=0, description="Cap of `truncated`, upper bound of `masked`.")
+    correction_veto: float = Field(
+        default=0.0, ge=0, lt=1, description="Drop a turn with a token whose ratio is below this; 0 drops none."
+    )
     mask_truncated: bool = Field(
         default=False, description="Leave completions that hit the length limit out of the loss."
     )
@@ -102,6 +150,12 @@ class AlgorithmSection(Section):
                 'correction needs old_logprobs = "recompute": against the sampler\'s own log-probabilities '
                 "the ratio already holds the gap"
             )
+        if self.correction_veto and self.correction == "none":
+            raise ValueError('correction_veto needs correction = "truncated" or "masked", and is not read without it')
+        if self.correction != "none" and self.correction_low > self.correction_high:
+            raise ValueError(
+                f"correction_low ({self.correction_low}) is above correction_high ({self.correction_high})"
+            )
         if self.updates_per_step > self.prompts_per_step:
             raise ValueError(
                 f"updates_per_step ({self.updates_per_step}) is more than prompts_per_step "
@@ -112,8 +166,17 @@ class AlgorithmSection(Section):
     @property
     def objective(self) -> ObjectiveSpec:
         """The objective these choices make."""
-        names = ObjectiveSpec.__dataclass_fields__
-        return ObjectiveSpec(**{name: getattr(self, name) for name in names})
+        chosen = {name: value for name, value in vars(self).items() if name in ObjectiveSpec.__dataclass_fields__}
+        if self.kl_in == "reward":
+            chosen["kl_coefficient"] = 0.0
+        if not self.has_value_head:
+            chosen["value_coefficient"] = 0.0
+        return ObjectiveSpec(**chosen)
+
+    @property
+    def has_value_head(self) -> bool:
+        """Whether the estimator asks a value head."""
+        return self.estimator == "gae"
 
     @property
     def normalisation(self) -> Normalisation:
@@ -182,6 +245,7 @@ class TrainerConfig(Section):
     zero: ZeroSection = ZeroSection()
     sync: SyncSection = SyncSection()
     held_out: HeldOutSection = HeldOutSection()
+    health: HealthSection = HealthSection()
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
 

@@ -1,5 +1,6 @@
 """The columns that credit reads and writes; N is the number of turns of a batch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,12 @@ class Turns:
     def __len__(self) -> int:
         return len(self.group)
 
+    def trajectories(self) -> Iterator[Keys]:
+        """Yield the rows of each trajectory in the order of its turns."""
+        order = np.lexsort((self.turn, self.trajectory))
+        borders = np.flatnonzero(np.diff(self.trajectory[order])) + 1
+        yield from (rows for rows in np.split(order, borders) if len(rows))
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -59,6 +66,8 @@ class Credit:
         groups: baseline groups with at least one known value.
         flat_groups: those of one member or of no spread; their advantages are 0.
         members: known values behind each turn's baseline, its own among them; 0 where `counted` is false.
+        value: what a value function said of each turn; None without one.
+        target: what it is to say, NaN where `counted` is false; None without one.
     """
 
     advantage: Values
@@ -66,3 +75,5 @@ class Credit:
     groups: int
     flat_groups: int
     members: Keys
+    value: Values | None = None
+    target: Values | None = None

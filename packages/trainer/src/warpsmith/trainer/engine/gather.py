@@ -7,16 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from warpsmith.trainer.engine import valuehead
 from warpsmith.trainer.engine.ranks import Ranks
 
 
 def gathered_weights(module: nn.Module, ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield (name, host copy) of every parameter; other ranks than 0 get empty tensors, but have to iterate.
+    """Yield (name, host copy) of every parameter but a value head's; ranks other than 0 iterate too, over empty ones.
 
     Tied weights come once. Under stage 3 at most `bucket_elements` are gathered at a time (one parameter at least),
     and copied inside the gather: outside of it the memory belongs to somebody else.
     """
-    named = list(module.named_parameters())
+    named = [(name, parameter) for name, parameter in module.named_parameters() if not valuehead.belongs(name)]
     for bucket in _buckets(named, bucket_elements):
         with _whole([parameter for _, parameter in bucket]):
             copies = [(name, _copy(parameter, ranks.drives)) for name, parameter in bucket]

@@ -8,17 +8,33 @@ import torch
 from torch import nn
 
 from warpsmith.trainer.config.sections import OptimizerSection
+from warpsmith.trainer.engine import valuehead
 
 
-def make_optimizer(model: nn.Module, section: OptimizerSection) -> torch.optim.Optimizer:
-    """Return AdamW with weight decay on matrices alone (norms and biases are left as they are)."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": section.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+def make_optimizer(
+    model: nn.Module, section: OptimizerSection, value_lr: float | None = None
+) -> tuple[torch.optim.Optimizer, list[float]]:
+    """Return AdamW with weight decay on matrices alone (norms, biases and a value head are left as they are).
+
+    Args:
+        model: what is trained.
+        section: AdamW's settings.
+        value_lr: peak learning rate of the value head, if the model has one; `section.lr` when not given.
+
+    Returns:
+        The optimizer, and for each of its groups what the policy's learning rate is multiplied with.
+    """
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    policy = [parameter for name, parameter in named if not valuehead.belongs(name)]
+    faster = 1.0 if value_lr is None or not section.lr else value_lr / section.lr
+    groups: list[tuple[dict[str, Any], float]] = [
+        ({"params": [p for p in policy if p.ndim >= 2], "weight_decay": section.weight_decay}, 1.0),
+        ({"params": [p for p in policy if p.ndim < 2], "weight_decay": 0.0}, 1.0),
+        ({"params": [p for name, p in named if valuehead.belongs(name)], "weight_decay": 0.0}, faster),
     ]
+    used = [(group, factor) for group, factor in groups if group["params"]]
     common = {"lr": section.lr, "betas": section.betas, "eps": section.eps}
-    return _adamw([group for group in groups if group["params"]], section.implementation, common)
+    return _adamw([group for group, _ in used], section.implementation, common), [factor for _, factor in used]
 
 
 def _adamw(groups: Iterable[dict[str, Any]], implementation: str, common: dict[str, Any]) -> torch.optim.Optimizer:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from warpsmith.policy.errors import UnsupportedModelError
-from warpsmith.policy.logprobs import token_logprobs
+from warpsmith.policy.logprobs import TokenFigures, token_figures
 from warpsmith.policy.packing import check_packing
 from warpsmith.trainer.engine.rows import PaddedRows
 from warpsmith.trainer.errors import ConfigError
@@ -59,10 +59,12 @@ class Scorer:
     Args:
         model: a transformers causal language model, bare or wrapped by DeepSpeed.
         packing: lay the rows end to end for the forward pass.
+        value_head: of the model; None where it has none.
     """
 
-    def __init__(self, model: nn.Module, *, packing: bool) -> None:
+    def __init__(self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None) -> None:
         self._model = model
+        self._value_head = value_head
         self._packing = packing
         self._checked = False
 
@@ -72,19 +74,33 @@ class Scorer:
         Raises:
             ConfigError: rows are to be packed, and the model would mix them.
         """
+        found = self.figures(rows, temperature)
+        return found.logprobs_BT, found.entropy_BT
+
+    def figures(self, rows: PaddedRows, temperature: float) -> TokenFigures:
+        """Return the same, and with a value head the values of the states before those tokens; collective."""
         if not self._packing:
-            return token_logprobs(self._model, rows.ids_BT, rows.attention_BT, temperature, select_BT=rows.mask_BT)
+            return token_figures(
+                self._model,
+                rows.ids_BT,
+                rows.attention_BT,
+                temperature,
+                select_BT=rows.mask_BT,
+                value_head=self._value_head,
+            )
         self._check(rows.ids_BT.device)
         packed = pack(rows)
-        logprobs_1K, entropy_1K = token_logprobs(
+        found = token_figures(
             self._model,
             packed.ids_1K,
             torch.ones_like(packed.ids_1K),
             temperature,
             packed.positions_1K,
             select_BT=packed.mask_1K,
+            value_head=self._value_head,
         )
-        return unpack(logprobs_1K, packed), unpack(entropy_1K, packed)
+        value_BT = None if found.value_BT is None else unpack(found.value_BT, packed)
+        return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT)
 
     def _check(self, device: torch.device) -> None:
         """See once that the model keeps packed sequences apart, whatever the rows: every rank has to do it."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from warpsmith.policy.logprobs import TokenFigures
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
 from warpsmith.trainer.engine.gather import gathered_weights
 from warpsmith.trainer.engine.optimizer import make_optimizer
 from warpsmith.trainer.engine.packing import Scorer
 from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.engine.valuehead import ValueHead
 from warpsmith.trainer.errors import CheckpointError, DivergenceError
 
 if TYPE_CHECKING:
@@ -28,24 +30,35 @@ class ZeroEngine:
         optimizer: AdamW's settings.
         ranks: the processes.
         dtype: `float32` or `bfloat16`.
+        value_head: of the model, see `warpsmith.trainer.engine.valuehead`; None where it has none.
+        value_lr: peak learning rate of the value head.
     """
 
     def __init__(
-        self, model: nn.Module, *, zero: ZeroSection, optimizer: OptimizerSection, ranks: Ranks, dtype: str
+        self,
+        model: nn.Module,
+        *,
+        zero: ZeroSection,
+        optimizer: OptimizerSection,
+        ranks: Ranks,
+        dtype: str,
+        value_head: ValueHead | None = None,
+        value_lr: float | None = None,
     ) -> None:
         import deepspeed
 
         self.ranks = ranks
         self.zero = zero
+        chosen, self._lr_factors = make_optimizer(model, optimizer, value_lr)
         # A tied weight is stored once; its second name would be a second gradient to some of ZeRO's code.
         self._engine: Any
         self._engine, *_ = deepspeed.initialize(
             model=model,
-            optimizer=make_optimizer(model, optimizer),
+            optimizer=chosen,
             config=deepspeed_config(zero, optimizer, dtype, ranks.world),
             dist_init_required=False,
         )
-        self._scorer = Scorer(self._engine, packing=zero.packing)
+        self._scorer = Scorer(self._engine, packing=zero.packing, value_head=value_head)
 
     @property
     def module(self) -> nn.Module:
@@ -63,6 +76,10 @@ class ZeroEngine:
             ConfigError: `zero.packing` is on and the model would mix the rows.
         """
         return self._scorer.logprobs(rows, temperature)
+
+    def figures(self, rows: "PaddedRows", temperature: float) -> TokenFigures:
+        """Return log-probabilities, entropies and, with a value head, values; (B, T) fp32 each; errors as above."""
+        return self._scorer.figures(rows, temperature)
 
     def accumulate(self, loss: Tensor, *, last: bool) -> None:
         """Add the gradient of this rank's share of the loss; the ranks' shares add up.
@@ -88,8 +105,8 @@ class ZeroEngine:
         Raises:
             DivergenceError: the norm is no finite number.
         """
-        for group in self._engine.optimizer.param_groups:
-            group["lr"] = lr
+        for group, factor in zip(self._engine.optimizer.param_groups, self._lr_factors, strict=True):
+            group["lr"] = lr * factor
         before = self._plain_norm()
         self._engine.step()
         norm = self._engine.get_global_grad_norm() if before is None else before
@@ -109,7 +126,10 @@ class ZeroEngine:
         return float(nn.utils.get_total_norm(gradients))
 
     def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
-        """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0."""
+        """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0.
+
+        A value head's are left out: neither samplers nor Hugging Face directories know them.
+        """
         return gathered_weights(self.module, self.ranks, bucket_elements)
 
     def save(self, directory: Path) -> None:

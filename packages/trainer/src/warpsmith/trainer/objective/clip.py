@@ -3,11 +3,20 @@
 import torch
 from torch import Tensor
 
+from warpsmith.trainer.objective.spec import ObjectiveSpec
 
-def ppo(ratio_BT: Tensor, advantage_B1: Tensor, low: float, high: float) -> Tensor:
-    """Return -min(r A, clip(r, 1 - low, 1 + high) A). Source: PPO, arXiv 1707.06347, equation 7."""
+
+def ppo(ratio_BT: Tensor, advantage_B1: Tensor, low: float, high: float, dual: float | None = None) -> Tensor:
+    """Return -min(r A, clip(r, 1 - low, 1 + high) A), and with `dual` at most -dual A where A < 0.
+
+    Sources: PPO, arXiv 1707.06347, equation 7; `high` above `low`: DAPO, arXiv 2503.14476, equation 10; `dual`:
+    dual-clip PPO, arXiv 1912.09729, equation 5, where a bad token that the policy came to like has a bounded weight.
+    """
     clipped_BT = ratio_BT.clamp(1.0 - low, 1.0 + high)
-    return -torch.minimum(ratio_BT * advantage_B1, clipped_BT * advantage_B1)
+    gain_BT = torch.minimum(ratio_BT * advantage_B1, clipped_BT * advantage_B1)
+    if dual is None:
+        return -gain_BT
+    return -torch.where(advantage_B1 < 0, torch.maximum(gain_BT, dual * advantage_B1), gain_BT)
 
 
 def cispo(ratio_BT: Tensor, logprobs_BT: Tensor, advantage_B1: Tensor, low: float, high: float) -> Tensor:
@@ -20,8 +29,18 @@ def none(ratio_BT: Tensor, advantage_B1: Tensor) -> Tensor:
     return -ratio_BT * advantage_B1
 
 
-def outside(ratio_BT: Tensor, advantage_B1: Tensor, low: float, high: float) -> Tensor:
-    """Return 1.0 where the clip of `ppo` is active, that is where it takes the gradient away."""
-    up = (advantage_B1 > 0) & (ratio_BT > 1.0 + high)
-    down = (advantage_B1 < 0) & (ratio_BT < 1.0 - low)
-    return (up | down).to(ratio_BT.dtype)
+def active(spec: ObjectiveSpec, ratio_BT: Tensor, advantage_B1: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the clip acts at its lower and at its upper bound, (B, T) of bool each.
+
+    For `ppo` that is where it takes the gradient away, `clip_dual` counted as an upper bound; for `cispo`, where it
+    shortens or lengthens the weight of the gradient.
+    """
+    below_BT, above_BT = ratio_BT < 1.0 - spec.clip_low, ratio_BT > 1.0 + spec.clip_high
+    if spec.clip == "none":
+        return torch.zeros_like(below_BT), torch.zeros_like(above_BT)
+    if spec.clip == "cispo":
+        return below_BT & (advantage_B1 != 0), above_BT & (advantage_B1 != 0)
+    above_BT = (advantage_B1 > 0) & above_BT
+    if spec.clip_dual is not None:
+        above_BT |= (advantage_B1 < 0) & (ratio_BT > spec.clip_dual)
+    return (advantage_B1 < 0) & below_BT, above_BT

@@ -1,5 +1,5 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""The loss of one micro-batch: correction x clip(ratio, advantage), plus divergence, minus entropy, weighted."""
+"""The loss of one micro-batch: correction x clip(ratio, advantage) + divergence - entropy + the value's loss."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from warpsmith.trainer.objective import clip, correction
 from warpsmith.trainer.objective.divergence import divergence
 from warpsmith.trainer.objective.ratio import log_ratio
 from warpsmith.trainer.objective.spec import ObjectiveSpec
+from warpsmith.trainer.objective.value import ValueBatch, value_loss
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class MicroBatch:
         mask_BT: 1 on completion tokens.
         advantage_B1: (B, 1).
         weight_B1: (B, 1), see `warpsmith.trainer.objective.aggregate`.
+        critic: what the value head says of the rows; None without one.
     """
 
     logprobs_BT: Tensor
@@ -35,41 +37,32 @@ class MicroBatch:
     mask_BT: Tensor
     advantage_B1: Tensor
     weight_B1: Tensor
+    critic: ValueBatch | None = None
 
 
 def policy_loss(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     """Return the micro-batch's share of the batch's loss, a scalar with gradient; shares add up to the loss.
 
-    L = sum w m (c clip(r, A) + beta k(pi, pi_ref) - eta H), c the correction, r the ratio, H the entropy.
+    L = sum w m (c clip(r, A) + beta k(pi, pi_ref) - eta H) + c_v L_value, c the correction, r the ratio, H the entropy.
     """
     token_BT = _surrogate(batch, spec)
     if spec.correction != "none":
-        token_BT = token_BT * _correction(batch, spec)
+        token_BT = token_BT * correction.weights(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec)
     if spec.kl_coefficient and batch.reference_BT is not None:
         token_BT = token_BT + spec.kl_coefficient * divergence(batch.logprobs_BT, batch.reference_BT, spec.kl)
     if spec.entropy_coefficient:
         token_BT = token_BT - spec.entropy_coefficient * batch.entropy_BT
     # `where`, not a product: a padded position may hold inf or NaN, and 0 x inf is NaN.
-    return torch.where(batch.mask_BT > 0, token_BT * batch.weight_B1, torch.zeros_like(token_BT)).sum()
+    policy = torch.where(batch.mask_BT > 0, token_BT * batch.weight_B1, torch.zeros_like(token_BT)).sum()
+    if batch.critic is None:
+        return policy
+    return policy + spec.value_coefficient * value_loss(batch.critic, spec.value_clip)
 
 
 def _surrogate(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
     if spec.clip == "ppo":
-        return clip.ppo(ratio_BT, batch.advantage_B1, spec.clip_low, spec.clip_high)
+        return clip.ppo(ratio_BT, batch.advantage_B1, spec.clip_low, spec.clip_high, spec.clip_dual)
     if spec.clip == "cispo":
         return clip.cispo(ratio_BT, batch.logprobs_BT, batch.advantage_B1, spec.clip_low, spec.clip_high)
     return clip.none(ratio_BT, batch.advantage_B1)
-
-
-def _correction(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
-    if spec.correction == "truncated":
-        return correction.truncated(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction_high, spec.ratio)
-    return correction.masked(
-        batch.old_BT,
-        batch.sampler_BT,
-        batch.mask_BT,
-        low=spec.correction_low,
-        high=spec.correction_high,
-        kind=spec.ratio,
-    )

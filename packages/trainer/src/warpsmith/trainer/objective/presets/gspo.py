@@ -13,4 +13,5 @@ GSPO = Preset(
     clip_low=3e-4,
     clip_high=4e-4,
     aggregation="sequence_mean",
+    correction_level="geometric",
 )

@@ -5,10 +5,13 @@ from typing import Literal
 
 from warpsmith.trainer.credit.normalise import Baseline, Scale
 
+Estimator = Literal["turn", "trajectory", "final", "gae"]
 Ratio = Literal["token", "sequence"]
 Clip = Literal["ppo", "cispo", "none"]
 Aggregation = Literal["token_mean", "sequence_mean", "constant"]
 Divergence = Literal["k1", "k2", "k3"]
+Correction = Literal["none", "truncated", "masked"]
+Level = Literal["token", "sequence", "geometric"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,10 @@ class Preset:
         baseline, scale: see `warpsmith.trainer.credit.Normalisation`.
         ratio, clip, aggregation: see `warpsmith.trainer.objective.loss`.
         clip_low, clip_high: the ratio is kept within [1 - clip_low, 1 + clip_high].
+        estimator: see `warpsmith.trainer.credit`; `gae` trains a value head.
+        correction_level: see `warpsmith.trainer.objective.correction`.
+        dynamic_sampling: see `warpsmith.trainer.sampling`.
+        overlong_share: see `warpsmith.trainer.credit.shaping.overlong`.
     """
 
     baseline: Baseline
@@ -28,3 +35,7 @@ class Preset:
     clip_low: float
     clip_high: float
     aggregation: Aggregation
+    estimator: Estimator = "turn"
+    correction_level: Level = "token"
+    dynamic_sampling: bool = False
+    overlong_share: float = 0.0

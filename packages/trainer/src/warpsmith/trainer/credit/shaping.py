@@ -1,0 +1,36 @@
+"""What is taken off the scores of turns before their credit: too long answers, and the divergence of the policy."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsmith.trainer.credit.types import Turns, Values
+
+
+def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float) -> Values:
+    """Return the penalty of each answer, from 0 to 1.
+
+    0 up to L_max - L_cache tokens, (|y| - (L_max - L_cache)) / L_cache beyond, 1 at L_max. Source: soft overlong
+    punishment, DAPO, arXiv 2503.14476, equation 13, whose reward is the negative of this.
+
+    Args:
+        lengths: |y|, completion tokens.
+        limits: L_max, the tokens that were permitted.
+        share: L_cache / L_max, in (0, 1].
+    """
+    cache = share * limits
+    return np.clip((lengths - (limits - cache)) / cache, 0.0, 1.0)
+
+
+def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
+    """Return the turns with s_t - penalty_t as their scores, and the returns that follow from those.
+
+    R_t = s_t + gamma R_(t+1); NaN from the last turn without a score down.
+    """
+    score = np.where(turns.valid, turns.score - penalty, np.nan)
+    returns = np.full(len(turns), np.nan)
+    for rows in turns.trajectories():
+        following = 0.0
+        for row in reversed(rows):
+            following = score[row] + gamma * following
+            returns[row] = following
+    return Turns(turns.group, turns.trajectory, turns.turn, score, returns, turns.valid)

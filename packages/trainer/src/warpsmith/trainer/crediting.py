@@ -1,0 +1,81 @@
+"""From a batch of turns to its credit: what is taken off the scores, the value head, the estimator; collective."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.credit import Critic, assign
+from warpsmith.trainer.credit.shaping import overlong, shaped
+from warpsmith.trainer.credit.types import Credit
+from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.passes import reference_divergence, state_values
+from warpsmith.trainer.turns import credit_columns, sampled_logprobs, state_rows, temperature_of, token_rows
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Crediting:
+    """What judges the turns of a run.
+
+    Attributes:
+        config: `[algorithm]`, `[zero]` and `rollout.gamma` are read.
+        engine: the policy.
+        reference: the frozen reference policy; None where there is no divergence.
+        ranks: the processes.
+    """
+
+    config: TrainerConfig
+    engine: ZeroEngine
+    reference: Reference | None
+    ranks: Ranks
+
+    def credit(self, batch: pa.Table) -> tuple[Credit, Figures]:
+        """Return the credit of a table of TURNS, and the means of what was taken off its scores."""
+        algorithm, gamma = self.config.algorithm, self.config.rollout.gamma
+        turns = credit_columns(batch)
+        figures: Figures = {}
+        penalties = {"overlong_penalty": self._overlong(batch), "kl_penalty": self._divergence(batch)}
+        for name, penalty in penalties.items():
+            if penalty is not None:
+                turns = shaped(turns, penalty, gamma)
+                figures[f"{name}_mean"] = _mean(penalty[turns.valid])
+        critic = self._critic(batch) if algorithm.has_value_head else None
+        return assign(turns, algorithm.estimator, algorithm.normalisation, critic), figures
+
+    def _overlong(self, batch: pa.Table) -> NDArray[np.float64] | None:
+        algorithm = self.config.algorithm
+        if not algorithm.overlong_share:
+            return None
+        lengths, limits = (
+            np.asarray(column.to_numpy(), np.int64)
+            for column in (
+                pc.list_value_length(batch["completion_ids"]), pc.struct_field(batch["sampling"], "max_tokens"),
+            )
+        )  # fmt: skip
+        return algorithm.overlong_penalty * overlong(lengths, limits, algorithm.overlong_share)
+
+    def _divergence(self, batch: pa.Table) -> NDArray[np.float64] | None:
+        """Return beta times the divergence of each turn from the reference policy where it is a part of the reward."""
+        algorithm = self.config.algorithm
+        if self.reference is None or algorithm.kl_in != "reward":
+            return None
+        found = reference_divergence(
+            self.reference, token_rows(batch), sampled_logprobs(batch), algorithm.kl,
+            temperature=temperature_of(batch), ranks=self.ranks, zero=self.config.zero,
+        )  # fmt: skip
+        return algorithm.kl_coefficient * np.nan_to_num(found, nan=0.0)
+
+    def _critic(self, batch: pa.Table) -> Critic:
+        values = state_values(self.engine, state_rows(batch), self.ranks, self.config.zero)
+        return Critic(values, self.config.rollout.gamma, self.config.algorithm.gae_lambda)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else 0.0

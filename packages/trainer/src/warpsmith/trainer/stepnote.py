@@ -1,0 +1,83 @@
+"""A step in words, for the console: the same figures that W&B and the `steps` table get."""
+
+from collections.abc import Mapping
+
+Figures = Mapping[str, float]
+
+_NAN = float("nan")
+
+
+def short(figures: Figures) -> str:
+    """Return the few figures that stand beside a progress bar."""
+    return (
+        f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, "
+        f"loss {figures['loss']:.4f}"
+    )
+
+
+def lines(step: int, figures: Figures) -> str:
+    """Return a step's lines: what was earned, what was trained, how sampler and trainer agree, where the time went."""
+    parts = (_earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures))
+    return f"[Step {step}] " + "\n         ".join(part for part in parts if part)
+
+
+def _earned(figures: Figures) -> str:
+    by_turn = " ".join(f"{value:.3f}" for value in _by_turn(figures, "reward_mean"))
+    parts = [
+        f"reward {figures.get('reward_mean', _NAN):.3f}" + (f" (by turn {by_turn})" if by_turn else ""),
+        f"compiled {figures.get('compiled_rate', 0):.2f}",
+        f"correct {figures.get('correct_rate', 0):.2f}",
+        f"solved {figures.get('solved_rate', 0):.2f}",
+    ]
+    if "speedup_p50" in figures:
+        parts.append("speedup p10 {speedup_p10:.2f} p50 {speedup_p50:.2f} p90 {speedup_p90:.2f}".format_map(figures))
+    return ", ".join(parts)
+
+
+def _by_turn(figures: Figures, name: str) -> list[float]:
+    turns = sorted(int(key.split("/")[0].removeprefix("turn_")) for key in figures if key.endswith(f"/{name}"))
+    return [figures[f"turn_{turn}/{name}"] for turn in turns]
+
+
+def _sampled(figures: Figures) -> str:
+    parts = [
+        f"turns {figures['turns']:.0f}",
+        f"invalid {figures['invalid_turns']:.0f}",
+        f"groups {figures['sampled_groups']:.0f}",
+        f"without spread {figures['no_spread_rate']:.2f}",
+        f"length {figures.get('completion_length_mean', 0):.0f} (most {figures['completion_length_max']:.0f})",
+        f"truncated {figures.get('truncated_rate', 0):.2f}",
+        f"staleness {figures.get('staleness_mean', 0):.1f}",
+    ]
+    if figures["rounds"] > 1:
+        parts.append(f"rounds {figures['rounds']:.0f}")
+    return ", ".join(parts)
+
+
+def _trained(figures: Figures) -> str:
+    """Return what the update came to; of a step that trained no turn, that."""
+    if "entropy" not in figures:
+        return "no update: no turn has a gradient"
+    parts = [
+        "loss {loss:.4f}, gradient norm {grad_norm:.3g}, entropy {entropy:.3f}, kl {kl_reference:.1e}",
+        "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",
+    ]
+    if "value_loss" in figures:
+        parts.append("value loss {value_loss:.3g} explained " + f"{figures.get('value_explained', _NAN):.2f}")
+    return ", ".join(parts).format_map(figures)
+
+
+def _agreement(figures: Figures) -> str:
+    """Return how sampler and trainer agree; nothing of a step that trained no turn, whose tokens nobody compared."""
+    if "sampler_gap" not in figures:
+        return ""
+    return (
+        "sampler gap {sampler_gap:.1e} kl {sampler_kl:.1e} ess {sampler_ess:.3f} rejected {sampler_rejected:.3f}"
+    ).format_map(figures)
+
+
+def _time(figures: Figures) -> str:
+    return (
+        "collect {collect_s:.1f}s ({collect_tokens_per_s:.0f} tokens/s), train {train_s:.1f}s "
+        "({train_tokens_per_s:.0f} tokens/s), sync {sync_s:.1f}s"
+    ).format_map(figures)
