@@ -246,6 +246,54 @@ def test_two_ranks_under_stage_3_train_and_sync(tiny: Path, grpo_text: str, tmp_
     assert RunReader(tmp_path / "run").table("steps").to_pylist()[-1]["weight_version"] == 1
 
 
+def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
+    tiny: Path, grpo_text: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "ppo"
+    config = write(tmp_path / "grpo.toml", grpo_text, run=run, policy=tiny, wandb="offline")
+    values = ["algorithm.preset=ppo", "algorithm.value_lr=0.01", "held_out.problems=0", "health.sampler_kl_max=1e-30"]
+    changes = [part for value in values for part in ("--set", value)]
+    said = trainer("grpo", config, *changes)
+    assert "value loss" in said
+    assert "Warning at step 1, sampler_mismatch: Sampler and trainer are" in said
+    trainer("grpo", config, *changes, "--resume", "--steps", 3)
+    steps = [dict(row["metrics"]) for row in RunReader(run).table("steps").to_pylist()]
+    assert [row["updates"] for row in steps] == [1, 1, 1]
+    assert all(row["value_loss"] >= 0 and row["health/sampler_mismatch"] == 1 for row in steps)
+    # The head says 0 before the first update, and something else in every later one.
+    assert steps[0]["value_mean"] == 0
+    assert all(row["value_mean"] != 0 for row in steps[1:])
+    trainer("export", run, tmp_path / "out")
+    assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
+    assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
+
+
+def test_dapo_refills_under_two_ranks(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
+    """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
+    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny, stage=3)
+    values = [
+        "algorithm.preset=dapo",
+        "algorithm.refill_rounds=1",
+        "held_out.problems=0",
+        "rollout.sampling.max_tokens=8",
+    ]
+    changes = [part for value in values for part in ("--set", value)]
+    trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 2)
+    reader = RunReader(tmp_path / "run")
+    steps = [dict(row["metrics"]) for row in reader.table("steps").to_pylist()]
+    assert [(row["rounds"], row["sampled_groups"], row["no_spread_rate"]) for row in steps] == [(2, 4, 1), (2, 4, 1)]
+    assert all(0 < row["overlong_penalty_mean"] <= 1 for row in steps)
+    turns = reader.table("turns")
+    groups = sorted(set(turns["group"].to_pylist()))
+    assert groups == [
+        f"step-{step}{part}/{i}" for step in (1, 2) for part in ("", "/refill-1") for i in (0, 1)
+    ]  # fmt: skip
+    first = {row["problem"] for row in turns.to_pylist() if row["group"].startswith("step-1/")}
+    assert len(first) == 4
+    trained = {row["trajectory"].rsplit("/", 1)[0] for row in reader.table("credits").to_pylist()}
+    assert trained == {"step-1/0", "step-1/1", "step-2/0", "step-2/1"}
+
+
 @pytest.fixture
 def endless(tiny: Path, grpo_text: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny)
