@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.errors import UnsupportedModelError
 from warpsmith.policy.loading import load_policy
-from warpsmith.policy.logprobs import restarting_positions, sequence_starts, token_logprobs, unwrap
+from warpsmith.policy.logprobs import restarting_positions, sequence_starts, token_figures, token_logprobs, unwrap
 
 
 def random_ids(policy, *shape: int, seed: int = 0) -> torch.Tensor:
@@ -176,6 +176,25 @@ def test_function_passes_gradcheck(policy):
     operands = [torch.randn(*s, generator=generator, dtype=torch.float64).requires_grad_() for s in shapes]
     work = _Work(torch.tensor([0, 6, 3, 3, 1]), 0.6, 2)
     assert torch.autograd.gradcheck(lambda *t: _linear_stats(*t, work), operands)
+
+
+def test_a_value_is_of_the_state_before_its_token(shared_policy):
+    model, sequences = shared_policy.model, [random_ids(shared_policy, n, seed=n) for n in (7, 4)]
+    head = torch.nn.Linear(model.config.hidden_size, 1)
+    ids, mask, positions = packed(sequences, 12)
+    with torch.no_grad():
+        rows = token_figures(model, *padded(sequences, "right"), value_head=head)
+        row = token_figures(model, ids, mask, 0.7, positions, value_head=head)
+        assert rows.value_BT is not None and row.value_BT is not None
+        for number, sequence in enumerate(sequences):
+            states = model(sequence[None], output_hidden_states=True).hidden_states[-1]
+            expected = torch.cat([torch.zeros(1), head(states)[0, :-1, 0]])
+            assert torch.allclose(rows.value_BT[number, : len(sequence)], expected, atol=1e-5)
+        assert torch.allclose(row.value_BT[0, 8:11], rows.value_BT[1, 1:4], atol=1e-5)
+        plain_row = token_logprobs(model, ids, mask, 0.7, positions)
+    assert torch.equal(plain_row[0], row.logprobs_BT)
+    assert torch.equal(plain_row[1], row.entropy_BT)
+    assert token_figures(model, ids, mask).value_BT is None
 
 
 def test_nothing_selected_still_has_a_backward(policy):

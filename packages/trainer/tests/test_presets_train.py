@@ -196,7 +196,9 @@ def test_the_divergence_in_the_reward_is_summed_over_a_turns_tokens(
     trained = Trained(tiny, alone, turns_table, preset="grpo", kl_coefficient=0.5, kl_in="reward", kl="k1")
     rows = trained.table.to_pylist()
     shifted = turns_table([{**row, "logprobs": [value + 0.1 for value in row["logprobs"]]} for row in rows])
-    penalty = trained.crediting._divergence(shifted)
-    assert penalty == pytest.approx([0.5 * 0.1 * len(row["completion_ids"]) for row in rows], abs=1e-4)
+    assert trained.crediting.reference is not None
+    found = trained.crediting._divergence(trained.crediting.reference, shifted)
+    assert found == pytest.approx([0.1 * len(row["completion_ids"]) for row in rows], abs=1e-4)
     _, figures = trained.crediting.credit(shifted)
     assert figures["kl_penalty_mean"] == pytest.approx(0.5 * 0.1 * 4.5, abs=1e-4)
+    assert figures["kl_reference"] == pytest.approx(0.1, abs=1e-4)

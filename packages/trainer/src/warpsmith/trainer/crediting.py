@@ -41,18 +41,19 @@ class Crediting:
         algorithm, gamma = self.config.algorithm, self.config.rollout.gamma
         turns = credit_columns(batch)
         figures: Figures = {}
-        penalties = {"overlong_penalty": self._overlong(batch), "kl_penalty": self._divergence(batch)}
-        for name, penalty in penalties.items():
-            if penalty is not None:
-                turns = shaped(turns, penalty, gamma)
-                figures[f"{name}_mean"] = _mean(penalty[turns.valid])
+        if algorithm.overlong_share:
+            penalty = self._overlong(batch)
+            turns = shaped(turns, penalty, gamma)
+            figures["overlong_penalty_mean"] = _mean(penalty[turns.valid])
+        if self.reference is not None and algorithm.kl_in == "reward":
+            divergence = self._divergence(self.reference, batch)
+            turns = shaped(turns, algorithm.kl_coefficient * divergence, gamma)
+            figures |= _divergence_figures(divergence, batch, algorithm.kl_coefficient)
         critic = self._critic(batch) if algorithm.has_value_head else None
         return assign(turns, algorithm.estimator, algorithm.normalisation, critic), figures
 
-    def _overlong(self, batch: pa.Table) -> NDArray[np.float64] | None:
+    def _overlong(self, batch: pa.Table) -> NDArray[np.float64]:
         algorithm = self.config.algorithm
-        if not algorithm.overlong_share:
-            return None
         lengths, limits = (
             np.asarray(column.to_numpy(), np.int64)
             for column in (
@@ -61,20 +62,22 @@ class Crediting:
         )  # fmt: skip
         return algorithm.overlong_penalty * overlong(lengths, limits, algorithm.overlong_share)
 
-    def _divergence(self, batch: pa.Table) -> NDArray[np.float64] | None:
-        """Return beta times the divergence of each turn from the reference policy where it is a part of the reward."""
-        algorithm = self.config.algorithm
-        if self.reference is None or algorithm.kl_in != "reward":
-            return None
+    def _divergence(self, reference: Reference, batch: pa.Table) -> NDArray[np.float64]:
+        """Return the divergence of each turn from the reference policy, summed over its tokens, (N,); 0 without any."""
         found = reference_divergence(
-            self.reference, token_rows(batch), sampled_logprobs(batch), algorithm.kl,
+            reference, token_rows(batch), sampled_logprobs(batch), self.config.algorithm.kl,
             temperature=temperature_of(batch), ranks=self.ranks, zero=self.config.zero,
         )  # fmt: skip
-        return algorithm.kl_coefficient * np.nan_to_num(found, nan=0.0)
+        return np.nan_to_num(found, nan=0.0)
 
     def _critic(self, batch: pa.Table) -> Critic:
         values = state_values(self.engine, state_rows(batch), self.ranks, self.config.zero)
         return Critic(values, self.config.rollout.gamma, self.config.algorithm.gae_lambda)
+
+
+def _divergence_figures(divergence: NDArray[np.float64], batch: pa.Table, coefficient: float) -> Figures:
+    tokens = pc.sum(pc.list_value_length(batch["completion_ids"])).as_py() or 1
+    return {"kl_penalty_mean": coefficient * _mean(divergence), "kl_reference": float(divergence.sum()) / tokens}
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -121,8 +121,8 @@ class _Grpo:
         synced_at = time.monotonic()
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
         figures = {
-            **self._batch_figures(table), **credit_figures(credit), **taken_off,
-            **staleness(table, progress.weight_version), **trained.figures, **phases,
+            **self._batch_figures(table), **staleness(table, progress.weight_version),
+            **credit_figures(credit), **trained.figures, **taken_off, **phases,
             "probe_gap": gap, "rounds": float(sampled.rounds),
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
