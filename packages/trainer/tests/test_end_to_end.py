@@ -251,7 +251,11 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
 ) -> None:
     run = tmp_path / "ppo"
     config = write(tmp_path / "grpo.toml", grpo_text, run=run, policy=tiny, wandb="offline")
-    values = ["algorithm.preset=ppo", "algorithm.value_lr=0.01", "held_out.problems=0", "health.sampler_kl_max=1e-30"]
+    # An untrained policy earns nothing; the penalty of long answers gives the head something to say.
+    values = [
+        "algorithm.preset=ppo", "algorithm.value_lr=0.01", "algorithm.overlong_share=1.0", "held_out.problems=0",
+        "health.sampler_kl_max=1e-30",
+    ]  # fmt: skip
     changes = [part for value in values for part in ("--set", value)]
     said = trainer("grpo", config, *changes)
     assert "value loss" in said
