@@ -4,12 +4,17 @@ import asyncio
 
 import pytest
 
-from warpsmith.evaluator.server.admission import Admission
+from warpsmith.evaluator.server.admission import Admission, Lane
 from warpsmith.evaluator.server.errors import RefusalError
 
 
+def one(slots, queue):
+    """An admission in front of one device."""
+    return Admission([Lane(0, slots)], queue)
+
+
 def test_who_finds_no_place_is_told_when_to_come_again():
-    admission = Admission(slots=2, queue=1)
+    admission = one(2, 1)
     admission.admit(3)
     with pytest.raises(RefusalError) as refused:
         admission.admit()
@@ -18,7 +23,7 @@ def test_who_finds_no_place_is_told_when_to_come_again():
 
 
 def test_the_longer_evaluations_take_the_later_one_is_to_come_again():
-    quick, slow = Admission(1, 0), Admission(1, 0)
+    quick, slow = one(1, 0), one(1, 0)
     quick.admit()
     slow.admit()
     for _ in range(100):
@@ -29,7 +34,7 @@ def test_the_longer_evaluations_take_the_later_one_is_to_come_again():
 
 
 def test_a_batch_gets_all_its_places_or_none():
-    admission = Admission(slots=2, queue=2)
+    admission = one(2, 2)
     (first,) = admission.admit()
     with pytest.raises(RefusalError, match="1 wait") as refused:
         admission.admit(4)
@@ -43,7 +48,7 @@ def test_a_batch_gets_all_its_places_or_none():
 
 def test_places_are_left_once_and_slots_go_to_whoever_waits_longest():
     async def go():
-        admission = Admission(slots=1, queue=3)
+        admission = one(1, 3)
         places = admission.admit(3)
         order = []
 
@@ -60,10 +65,96 @@ def test_places_are_left_once_and_slots_go_to_whoever_waits_longest():
         places[1].leave()
         assert (admission.running, admission.waiting) == (1, 1)
         places[0].leave()
-        places[0].leave()
+        assert (admission.running, admission.admitted) == (1, 2), "what runs holds its place until it ends"
+        places[0].step_back()
+        places[0].step_back()
         await tasks[2]
         assert (admission.running, admission.waiting, order) == (1, 0, [0, 2])
+        places[2].step_back()
+        assert (admission.running, admission.waiting) == (0, 1), "it may run again elsewhere"
         places[2].leave()
         assert (admission.admitted, admission.running) == (0, 0)
+
+    asyncio.run(go())
+
+
+def test_each_goes_to_the_least_busy_device_or_to_the_one_it_prefers():
+    async def go():
+        admission = Admission([Lane(3, 2), Lane(5, 2)], queue=4)
+        places = admission.admit(6)
+        assert [(await place.turn()).number for place in places[:2]] == [3, 5]
+        assert [(await place.turn(preferred=5)).number for place in places[2:3]] == [5]
+        prefers_the_full_one = asyncio.ensure_future(places[3].turn(preferred=5))
+        assert (await places[4].turn()).number == 3, "who does not mind passes who waits for one device"
+        await asyncio.sleep(0)
+        assert not prefers_the_full_one.done()
+        places[2].step_back()
+        assert (await prefers_the_full_one).number == 5
+
+    asyncio.run(go())
+
+
+def test_a_device_in_trouble_is_taken_last():
+    async def go():
+        troubled, well = Lane(0, 2, troubles=1), Lane(1, 2)
+        places = Admission([troubled, well], queue=0).admit(3)
+        assert [(await place.turn()).number for place in places] == [1, 1, 0]
+
+    asyncio.run(go())
+
+
+def test_who_waits_for_a_device_that_goes_out_moves_to_another_and_is_refused_where_none_is_left():
+    async def go():
+        first, second = Lane(0, 1), Lane(1, 1)
+        admission = Admission([first, second], queue=4)
+        places = admission.admit(4)
+        assert [(await place.turn()).number for place in places[:2]] == [0, 1]
+        waiting = [asyncio.ensure_future(place.turn(preferred=0)) for place in places[2:]]
+        await asyncio.sleep(0)
+        admission.set_state(first, "restarting")
+        places[1].step_back()
+        assert (await waiting[0]).number == 1
+        admission.set_state(first, "out")
+        assert admission.size == 1
+        admission.set_state(second, "out")
+        with pytest.raises(RefusalError) as refused:
+            await waiting[1]
+        assert (refused.value.status, refused.value.kind) == (503, "no_device")
+        with pytest.raises(RefusalError, match="quarantined"):
+            admission.admit()
+
+    asyncio.run(go())
+
+
+def test_who_lost_a_device_is_first_in_line_for_another():
+    async def go():
+        admission = Admission([Lane(0, 1), Lane(1, 1)], queue=4)
+        lost, other, late = admission.admit(3)
+        assert ((await lost.turn()).number, (await other.turn()).number) == (0, 1)
+        waiting = asyncio.ensure_future(late.turn(preferred=1))
+        await asyncio.sleep(0)
+        lost.step_back()
+        again = asyncio.ensure_future(lost.turn(avoided={0}))
+        await asyncio.sleep(0)
+        other.step_back()
+        assert (await again).number == 1
+        assert not waiting.done()
+        lost.step_back()
+        await waiting
+
+    asyncio.run(go())
+
+
+def test_a_lane_given_to_somebody_who_just_left_goes_to_the_next():
+    async def go():
+        admission = one(1, 2)
+        places = admission.admit(3)
+        await places[0].turn()
+        gone, stays = (asyncio.ensure_future(place.turn()) for place in places[1:])
+        await asyncio.sleep(0)
+        places[0].step_back()
+        gone.cancel()
+        await asyncio.wait_for(stays, 5)
+        assert (gone.cancelled(), admission.running) == (True, 1)
 
     asyncio.run(go())

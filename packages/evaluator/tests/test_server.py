@@ -8,11 +8,14 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 
 import httpx
 import pytest
 
+from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.server.child import COMMAND, ServerProcess
+from warpsmith.evaluator.verdict import Seconds
 
 ADD_PROBLEM = """
 import torch
@@ -96,8 +99,8 @@ def types_of(told):
 
 
 def load(server):
-    (device,) = httpx.get(f"{server.url}/gpu_status").json()["devices"]
-    return device["running"], device["waiting"]
+    told = httpx.get(f"{server.url}/gpu_status").json()
+    return sum(device["running"] for device in told["devices"]), told["waiting"]
 
 
 def until(condition, timeout_s=20.0):
@@ -163,7 +166,7 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
     assert (verdict["status"], verdict["trials"], verdict["seconds"].keys()) == (
         "correct",
         1,
-        {"compile", "wait", "evaluate"},
+        asdict(Seconds()).keys(),
     )
     sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 2}
     quick = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
@@ -281,6 +284,39 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it():
     assert done.returncode == 2
     assert "lacks" in done.stderr
     assert "warpsmith-evaluator[serve]" in done.stderr.replace("\n", "")
+
+
+@pytest.mark.slow
+def test_two_judges_are_two_devices_and_a_request_may_prefer_one():
+    with ServerProcess("--judges", "2", "--slots", "1") as server, ThreadPoolExecutor(3) as threads:
+        health = httpx.get(f"{server.url}/health").json()
+        assert (health["total_gpu_devices"], health["available_device_ids"]) == (2, [0, 1])
+        slow = threads.submit(evaluate, server, SLEEPER, timeout_s=2, preferred_device=1)
+        until(lambda: httpx.get(f"{server.url}/health").json()["available_device_ids"] == [0])
+        assert evaluate(server, ADD_CANDIDATE).json()["verdict"]["correct"]
+        assert slow.result().json()["verdict"]["status"] == "timeout"
+        assert evaluate(server, ADD_CANDIDATE, preferred_device=2).json()["error"]["type"] == "no_such_device"
+        assert eval_(server, ADD_CANDIDATE, preferred_device=2).status_code == 400
+        assert eval_(server, FAULT, preferred_device=1).json()["compiled"] is False
+        assert httpx.get(f"{server.url}/fault_statistics").json()["per_device_faults"] == {"0": 0, "1": 1}
+        figures = httpx.get(f"{server.url}/metrics").text
+        assert 'warpsmith_evaluator_device_in_service{device="1"} 1.0' in figures
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--gpu", "0"], "--device is cpu"),
+        (["--device", "cuda", "--judges", "2"], "--device is cuda"),
+        (["--device", "cuda", "--gpu", "1", "--gpu", "1"], "a GPU twice: 1, 1"),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused(options, says, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["warpsmith-evaluator", "serve", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert says in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.slow

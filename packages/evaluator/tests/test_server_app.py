@@ -27,7 +27,7 @@ POSTS = ("/eval", "/v1/evaluate", "/v1/evaluate/batch")
 
 
 def app_with(**settings_):
-    service = Service(Evaluator(EvaluatorConfig(slots=1)), ServerSettings(**settings_), "landlock")
+    service = Service([Evaluator(EvaluatorConfig(slots=1))], ServerSettings(**settings_), "landlock")
     return build_app(service)
 
 

@@ -16,13 +16,12 @@ from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem, read_source
-from warpsmith.evaluator.server.command import serve
+from warpsmith.evaluator.server.command import LEAST_TIMED, serve
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
 from warpsmith.records.errors import UsageError
 
 INVALID_EXIT_CODE: Final = 3
-LEAST_TIMED: Final = 10
 
 app = new_app(
     "warpsmith-evaluator",

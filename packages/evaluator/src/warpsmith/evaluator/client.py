@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from warpsmith.evaluator import _native, errors, folders, protocol, wire
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -34,6 +34,13 @@ OnRunning = Callable[[bool], None]
 """Hears True when the work on a request begins or goes on, and False when it waits for others to end."""
 
 
+class DeviceFacts(NamedTuple):
+    """What a judge runs candidates on: the device's name, and the chip that kernels are compiled for (90 is sm_90)."""
+
+    name: str
+    arch: int
+
+
 @dataclass
 class _Owed:
     """What one request is still to get: its answer (a verdict, or facts), and meanwhile how it stands."""
@@ -52,6 +59,7 @@ class _Judge:
     lock: threading.Lock
     dead: bool = False
     listener: threading.Thread | None = None
+    facts: DeviceFacts | None = None
 
     @staticmethod
     def start(config: EvaluatorConfig) -> "_Judge":
@@ -66,7 +74,7 @@ class _Judge:
         judge.listener = threading.Thread(target=judge._listen, name="judge", daemon=True)
         try:
             protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
-            _check_ready(protocol.receive(channel, config.start_timeout_s))
+            judge.facts = _facts(protocol.receive(channel, config.start_timeout_s))
         except _native.NativeError as error:
             judge.stop()
             raise JudgeUnavailableError(
@@ -145,9 +153,10 @@ class _Judge:
         folders.sweep()
 
 
-def _check_ready(message: Message) -> None:
-    if message.kind is not Kind.READY:
-        raise _refusal(message.fields)
+def _facts(ready: Message) -> DeviceFacts:
+    if ready.kind is not Kind.READY:
+        raise _refusal(ready.fields)
+    return DeviceFacts(ready.fields.text("device"), ready.fields.integer("arch"))
 
 
 def _refusal(fields: wire.Fields) -> EvaluatorError:
@@ -208,6 +217,13 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What candidates run on; starts the judge where none runs yet."""
+        facts = self._living().facts
+        assert facts is not None  # a judge that runs has told them
+        return facts
 
     def close(self) -> None:
         """Stop the judge and everything that it started; evaluations under way end as `invalid`."""

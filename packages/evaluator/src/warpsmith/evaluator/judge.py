@@ -452,7 +452,8 @@ def main(arguments: list[str]) -> None:
         os.environ.update(gpu_environment(config.gpu))
     try:
         with _running(config) as judge:
-            protocol.send(channel, Kind.READY, {})
+            facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
+            protocol.send(channel, Kind.READY, facts)
             Service(channel, judge).serve()
     except EvaluatorError as error:
         protocol.send(channel, Kind.REFUSED, _refusal(0, error))

@@ -53,6 +53,7 @@ class Seconds:
     compile: float = 0.0
     wait: float = 0.0
     evaluate: float = 0.0
+    age: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

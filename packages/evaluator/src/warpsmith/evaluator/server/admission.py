@@ -1,8 +1,10 @@
-"""A bounded queue in front of the slots: who waits has a place, and who finds none is told when to come again."""
+"""A bounded queue in front of the devices: who waits has a place, and who finds none is told when to come again."""
 
 import asyncio
 import math
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from warpsmith.evaluator.server.errors import RefusalError
 
@@ -10,54 +12,118 @@ _LONGEST_RETRY_S: Final = 60
 _MEMORY: Final = 0.9
 """Weight of the past in the running mean of seconds an evaluation."""
 
+LaneState = Literal["open", "restarting", "out"]
+
+
+@dataclass(eq=False)
+class Lane:
+    """What one device takes at once.
+
+    Attributes:
+        number: the device's.
+        slots: evaluations at once.
+        running: those that run.
+        state: `open` takes some, `restarting` will again, `out` does not until it is reset.
+        troubles: failures of the device's own in a row; one without any is chosen first.
+    """
+
+    number: int
+    slots: int
+    running: int = 0
+    state: LaneState = "open"
+    troubles: int = 0
+
+    @property
+    def free(self) -> bool:
+        """Whether an evaluation could begin now."""
+        return self.state == "open" and self.running < self.slots
+
 
 class Place:
-    """One evaluation's place: first in the queue, then in a slot. It is left once, however often `leave` is called."""
+    """One evaluation's place: first in the queue, then on a device, perhaps in the queue again. Left once."""
 
     def __init__(self, admission: "Admission") -> None:
         self._admission = admission
-        self._runs = False
-        self._left = False
+        self._lane: Lane | None = None
+        self._leaves = False
 
-    async def turn(self) -> None:
-        """Wait for a slot; first come, first served."""
-        await self._admission.slots.acquire()
-        self._runs = True
-        self._admission.running += 1
+    async def turn(self, preferred: int | None = None, avoided: Collection[int] = ()) -> Lane:
+        """Wait for a device and return its lane; first come, first served.
+
+        Args:
+            preferred: the number of the device to wait for; another one is taken where that one is not open.
+            avoided: numbers of devices that this evaluation was lost on.
+
+        Raises:
+            RefusalError: 503, no device is left for it.
+        """
+        self._lane = await self._admission.lane_for(_Waiter(preferred, frozenset(avoided)), again=bool(avoided))
+        return self._lane
+
+    def step_back(self) -> None:
+        """Give the device to whoever waits next, and keep the place unless it was to be left."""
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            self._admission.release(lane)
+            if self._leaves:
+                self._admission.admitted -= 1
 
     def leave(self) -> None:
-        """Give the place back to whoever waits next."""
-        if self._left:
-            return
-        self._left = True
-        self._admission.admitted -= 1
-        if self._runs:
-            self._admission.running -= 1
-            self._admission.slots.release()
+        """Give the place back; one that is on a device is given back when the device is."""
+        if not self._leaves:
+            self._leaves = True
+            if self._lane is None:
+                self._admission.admitted -= 1
+
+
+class _Waiter:
+    """Somebody in the queue, and the future that brings a lane."""
+
+    def __init__(self, preferred: int | None, avoided: frozenset[int]) -> None:
+        self.preferred = preferred
+        self.avoided = avoided
+        self.lane: asyncio.Future[Lane] = asyncio.get_running_loop().create_future()
+
+    def among(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """Return the lanes that would do, open or about to be."""
+        usable = [lane for lane in lanes if lane.state != "out" and lane.number not in self.avoided]
+        preferred = [lane for lane in usable if lane.number == self.preferred and lane.state == "open"]
+        return preferred or usable
 
 
 class Admission:
     """Counts who is in, and refuses whoever would wait behind more than `queue` others. For one event loop."""
 
-    def __init__(self, slots: int, queue: int) -> None:
-        self.slots = asyncio.Semaphore(slots)
-        self.size = slots
+    def __init__(self, lanes: Sequence[Lane], queue: int) -> None:
+        self.lanes = list(lanes)
         self.queue = queue
         self.admitted = 0
-        self.running = 0
+        self._waiters: list[_Waiter] = []
         self._mean_s = 5.0
 
     @property
+    def size(self) -> int:
+        """Evaluations that the devices take at once, those that are out left aside."""
+        return sum(lane.slots for lane in self.lanes if lane.state != "out")
+
+    @property
+    def running(self) -> int:
+        """Evaluations on a device."""
+        return sum(lane.running for lane in self.lanes)
+
+    @property
     def waiting(self) -> int:
-        """Evaluations that have no slot yet."""
+        """Evaluations that have no device yet."""
         return self.admitted - self.running
 
     def admit(self, count: int = 1) -> list[Place]:
         """Return places for `count` evaluations, all or none.
 
         Raises:
-            RefusalError: 429 with a time to come again; 413 where so many never fit.
+            RefusalError: 429 with a time to come again; 413 where so many never fit; 503 where no device is left.
         """
+        if not self.size:
+            raise no_device()
         room = self.size + self.queue
         if count > room:
             raise RefusalError(
@@ -78,6 +144,30 @@ class Admission:
         self.admitted += count
         return [Place(self) for _ in range(count)]
 
+    async def lane_for(self, waiter: _Waiter, *, again: bool) -> Lane:
+        """Wait for a lane; whoever was in front once and comes `again` goes there."""
+        self._waiters.insert(0 if again else len(self._waiters), waiter)
+        self._hand_out()
+        try:
+            return await waiter.lane
+        except asyncio.CancelledError:
+            self._withdraw(waiter)
+            raise
+
+    def release(self, lane: Lane) -> None:
+        """Take one evaluation off a lane."""
+        lane.running -= 1
+        self._hand_out()
+
+    def set_state(self, lane: Lane, state: LaneState) -> None:
+        """Open or close a lane; whoever waits moves on, or is refused where none is left."""
+        lane.state = state
+        self._hand_out()
+
+    def serves_other_than(self, avoided: Collection[int]) -> bool:
+        """Whether a device is open or about to be that is none of these."""
+        return any(lane.state != "out" and lane.number not in avoided for lane in self.lanes)
+
     def took(self, seconds: float) -> None:
         """Learn how long an evaluation held its slot."""
         self._mean_s = _MEMORY * self._mean_s + (1 - _MEMORY) * seconds
@@ -85,4 +175,44 @@ class Admission:
     def retry_after_s(self, count: int) -> int:
         """Return about when `count` places will be free, in whole seconds from one to a minute."""
         excess = self.admitted + count - self.size - self.queue
-        return max(1, min(_LONGEST_RETRY_S, math.ceil(excess * self._mean_s / self.size)))
+        return max(1, min(_LONGEST_RETRY_S, math.ceil(excess * self._mean_s / max(self.size, 1))))
+
+    def _hand_out(self) -> None:
+        for waiter in list(self._waiters):
+            lanes = waiter.among(self.lanes)
+            free = [lane for lane in lanes if lane.free]
+            if waiter.lane.cancelled() or free or not lanes:
+                self._waiters.remove(waiter)
+            if waiter.lane.cancelled():
+                continue
+            if free:
+                _take(waiter, min(free, key=_burden))
+            elif not lanes:
+                waiter.lane.set_exception(no_device())
+
+    def _withdraw(self, waiter: _Waiter) -> None:
+        """Forget who waits no more; a lane that came in the same moment goes to the next."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        elif not waiter.lane.cancelled() and waiter.lane.exception() is None:
+            self.release(waiter.lane.result())
+
+
+def _take(waiter: _Waiter, lane: Lane) -> None:
+    lane.running += 1
+    waiter.lane.set_result(lane)
+
+
+def _burden(lane: Lane) -> tuple[int, float, int]:
+    return lane.troubles, lane.running / lane.slots, lane.number
+
+
+def no_device() -> RefusalError:
+    """Return the refusal of a server whose devices are all out of service."""
+    return RefusalError(
+        503,
+        "no_device",
+        "Every device of this server is quarantined.",
+        "Ask another server; /gpu_status names each cause, and POST /reset_gpu/{id} brings a device back.",
+        retry_after_s=30,
+    )

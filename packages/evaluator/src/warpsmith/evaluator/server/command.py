@@ -11,6 +11,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records.errors import UsageError
 
+LEAST_TIMED: Final = 10
 NEEDED: Final = ("fastapi", "uvicorn", "prometheus_client")
 
 NO_ISOLATION: Final = (
@@ -25,21 +26,43 @@ def serve(
     token_env: Annotated[
         str, typer.Option(help="Environment variable with the token that clients must show; may be unset on loopback.")
     ] = DEFAULT_TOKEN_ENV,
-    slots: Annotated[int, typer.Option(min=0, max=256, help="Evaluations at once; 0 takes the machine's cores.")] = 0,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Interpret kernels on the cpu, or run and time them on GPUs.")
+    ] = "cpu",
+    gpu: Annotated[
+        list[int] | None, typer.Option(min=0, help="A GPU to serve, with --device cuda; give it once for each.")
+    ] = None,
+    judges: Annotated[
+        int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a device of its own.")
+    ] = 1,
+    slots: Annotated[
+        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0 shares the machine's cores out.")
+    ] = 0,
     queue: Annotated[int, typer.Option(min=0, help="Evaluations that may wait; more are told to come again.")] = 64,
     trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials where a client names none.")] = 5,
+    timed_trials: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+    ] = 100,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of a candidate's run where none are named.")] = 30.0,
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
     drain: Annotated[float, typer.Option(min=0, help="Seconds that evaluations under way get after SIGTERM.")] = 30.0,
+    max_failures: Annotated[
+        int, typer.Option(min=1, max=1000, help="Failures of a device's own in a row before it is quarantined.")
+    ] = 10,
+    cache: Annotated[
+        bool, typer.Option(help="Answer requests that do not say from verdicts that were reached before.")
+    ] = False,
+    cache_entries: Annotated[int, typer.Option(min=0, help="Verdicts kept for that; 0 keeps none.")] = 4096,
     legacy_errors: Annotated[
         bool, typer.Option(help="Answer kernels that fail on /eval with HTTP 400, 500 and 504, as TritonForge's does.")
     ] = False,
 ) -> None:
     """Serve evaluations over HTTP: TritonForge's routes and /v1. Needs the extra `serve`.
 
-    Example: `warpsmith-evaluator serve --slots 8`, then `curl http://127.0.0.1:18188/health`
+    Example: `warpsmith-evaluator serve --slots 8`, then `curl http://127.0.0.1:18188/health`. Two GPUs:
+    `warpsmith-evaluator serve --device cuda --gpu 0 --gpu 1`.
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -52,13 +75,42 @@ def serve(
     from warpsmith.evaluator.server import serving
 
     settings = ServerSettings(
-        token=os.environ.get(token_env) or None, queue=queue, drain_s=drain, legacy_errors=legacy_errors
+        token=os.environ.get(token_env) or None,
+        queue=queue,
+        drain_s=drain,
+        max_failures=max_failures,
+        cache=cache,
+        cache_entries=cache_entries,
+        legacy_errors=legacy_errors,
     )
-    config = EvaluatorConfig(
+    numbers = _device_numbers(device, gpu or [], judges)
+    common = EvaluatorConfig(
+        device=device,
         trials=trials,
+        timing=timed_trials > 0,
+        timed_trials=max(timed_trials, LEAST_TIMED),
         timeout_s=timeout,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
-        **({"slots": slots} if slots else {}),
+        slots=slots or max(1, len(os.sched_getaffinity(0)) // len(numbers)),
     )
-    serving.serve(config, settings, host, port)
+    configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]
+    serving.serve(configs, settings, host, port)
+
+
+def _device_numbers(device: str, gpus: list[int], judges: int) -> list[int]:
+    """Return the numbers of the devices to serve; UsageError where the options contradict one another."""
+    if device == "cpu":
+        if gpus:
+            raise UsageError("--gpu names a GPU, and --device is cpu.", "Add --device cuda, or leave --gpu out.")
+        return list(range(judges))
+    if judges > 1:
+        raise UsageError(
+            "--judges puts several judges on the cpu, and --device is cuda.",
+            "Give --gpu once for each GPU: each has one judge.",
+        )
+    if len(set(gpus)) < len(gpus):
+        raise UsageError(
+            f"--gpu names a GPU twice: {', '.join(map(str, gpus))}.", "Two judges on one GPU would disturb its times."
+        )
+    return gpus or [0]

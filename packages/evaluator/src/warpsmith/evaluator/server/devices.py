@@ -1,15 +1,17 @@
-"""What evaluates: one evaluator a device, its faults counted, replaced by a fresh one when it is reset."""
+"""What evaluates: one evaluator a device, its faults and failures counted, replaced by a fresh one when it is reset."""
 
 import asyncio
-from collections import Counter
 from typing import Final
 
-from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.client import DeviceFacts, Evaluator
+from warpsmith.evaluator.errors import DeviceQuarantinedError, EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.server.admission import Admission, Lane
+from warpsmith.evaluator.server.logs import log
+from warpsmith.evaluator.server.probe import probe
 from warpsmith.evaluator.verdict import Verdict
 
 MEMORY_FAULTS: Final = frozenset({"memory_fault", "segmentation_fault", "illegal_memory_access"})
-MAX_FAULTS: Final = 10
 NEAR_LIMIT: Final = 0.8
 _LOST_IN_A_ROW: Final = 3
 
@@ -17,49 +19,87 @@ _LOST_IN_A_ROW: Final = 3
 class Device:
     """One evaluator with its judge process. For one event loop.
 
-    A memory fault of a candidate ends a worker that would have ended anyway, so faults are counted and told, and take
-    nothing out of service. An evaluator whose last verdicts were all `invalid` is told as `error`.
+    A memory fault of a candidate ends a worker that would have ended anyway: it is counted, and takes nothing out of
+    service. What does is the device's own failure: the evaluator says that the device is out of use, or `max_failures`
+    evaluations in a row end as `invalid` or find no judge. Then nothing is asked of it until `reset`.
+
+    Attributes:
+        lane: its number, its slots, and whether it is in service.
+        faults: memory faults of candidates since the last reset.
+        cause: why it is quarantined; empty where it is not.
+        facts: what it is, as its judge said at the last start.
     """
 
-    def __init__(self, number: int, evaluator: Evaluator) -> None:
-        self.number = number
+    def __init__(self, lane: Lane, evaluator: Evaluator, admission: Admission, max_failures: int) -> None:
+        self.lane = lane
         self.faults = 0
+        self.cause = ""
+        self.facts = DeviceFacts(evaluator.config.device, evaluator.config.target_arch)
         self._evaluator = evaluator
-        self._lost = 0
-        self._users: Counter[Evaluator] = Counter()
+        self._admission = admission
+        self._max_failures = max_failures
+        self._running = 0
+        self._idle = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
 
     @property
+    def number(self) -> int:
+        """How requests and answers name it: the GPU as the driver counts it, or from 0 on a CPU."""
+        return self.lane.number
+
+    @property
     def status(self) -> str:
-        """`healthy`, `restarting` or `error`."""
-        if self._renewal is not None:
-            return "restarting"
-        return "error" if self._lost >= _LOST_IN_A_ROW else "healthy"
+        """`healthy`, `error` (its last evaluations failed), `restarting` or `quarantined`."""
+        if self.lane.state != "open":
+            return "restarting" if self.lane.state == "restarting" else "quarantined"
+        return "error" if self.lane.troubles >= _LOST_IN_A_ROW else "healthy"
 
     async def evaluate(
         self, problem: Problem, candidate: str, *, trials: int | None, seed: int | None, timeout_s: float | None
     ) -> Verdict:
-        """Return the verdict; see `Evaluator.evaluate_async`."""
+        """Return the verdict; see `Evaluator.evaluate_async`. What it says of the device is counted."""
         evaluator = self._evaluator
-        self._users[evaluator] += 1
+        self._running += 1
+        self._idle.clear()
         try:
             verdict = await evaluator.evaluate_async(problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s)
+        except DeviceQuarantinedError as error:
+            if evaluator is self._evaluator:
+                self._quarantine(error.message)
+            raise
+        except JudgeUnavailableError as error:
+            self._count(evaluator, error.message)
+            raise
         finally:
-            self._users[evaluator] -= 1
-            await self._close_if_left(evaluator)
-        self._lost = self._lost + 1 if verdict.status == "invalid" else 0
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
         self.faults += verdict.error_category in MEMORY_FAULTS
+        self._count(evaluator, str(verdict.error_message) if verdict.status == "invalid" else None)
         return verdict
 
-    async def reset(self) -> int:
-        """Put a fresh evaluator in place of the old one, which ends what it has begun; return the old fault count.
+    async def open(self) -> None:
+        """Probe the device for the first time; one that fails is quarantined, not an error."""
+        try:
+            await self._probed(self._evaluator)
+        except EvaluatorError as error:
+            self._quarantine(error.message)
+
+    async def reset(self, drain_s: float) -> int:
+        """Put a fresh evaluator in place of the old one, and the device in service once it passed its probe.
+
+        Meanwhile nothing new is begun on the device: two judges would disturb one another's times. What runs gets
+        `drain_s` to end, then it ends as `invalid`.
+
+        Returns:
+            The old fault count.
 
         Raises:
-            EvaluatorError: a fresh one cannot start; the old one stays.
+            EvaluatorError: a fresh one cannot start or fails its probe; the device is quarantined.
         """
         faults = self.faults
         if self._renewal is None:
-            self._renewal = asyncio.ensure_future(self._renew())
+            self._renewal = asyncio.ensure_future(self._renew(drain_s))
         await asyncio.shield(self._renewal)
         return faults
 
@@ -67,18 +107,48 @@ class Device:
         """End the evaluator; evaluations under way end as `invalid`."""
         await asyncio.to_thread(self._evaluator.close)
 
-    async def _renew(self) -> None:
+    async def _renew(self, drain_s: float) -> None:
+        self._admission.set_state(self.lane, "restarting")
         try:
-            old, fresh = self._evaluator, Evaluator(self._evaluator.config)
-            await asyncio.to_thread(fresh.__enter__)
-            self._evaluator = fresh
-            self.faults = self._lost = 0
-            await self._close_if_left(old)
+            await self._drained(drain_s)
+            await self.close()
+            self._evaluator = fresh = Evaluator(self._evaluator.config)
+            await self._probed(fresh)
+        except EvaluatorError as error:
+            self._quarantine(error.message)
+            raise
         finally:
             self._renewal = None
+        self.faults = self.lane.troubles = 0
+        self.cause = ""
+        self._admission.set_state(self.lane, "open")
+        log("device in service", device=self.number)
 
-    async def _close_if_left(self, evaluator: Evaluator) -> None:
-        if evaluator is self._evaluator or self._users[evaluator]:
+    async def _probed(self, evaluator: Evaluator) -> None:
+        """Start an evaluator where it does not run yet, and have it judge a right kernel."""
+        self.facts = await asyncio.to_thread(_facts_of, evaluator)
+        await probe(evaluator, evaluator.config.start_timeout_s)
+
+    async def _drained(self, drain_s: float) -> None:
+        if self._running:
+            try:
+                await asyncio.wait_for(self._idle.wait(), drain_s)
+            except TimeoutError:
+                log("device reset under evaluations", device=self.number, running=self._running)
+
+    def _count(self, evaluator: Evaluator, failure: str | None) -> None:
+        """Count a failure of the device, or that there was none. What a replaced evaluator says counts no more."""
+        if evaluator is not self._evaluator or self.lane.state != "open":
             return
-        del self._users[evaluator]
-        await asyncio.to_thread(evaluator.close)
+        self.lane.troubles = 0 if failure is None else self.lane.troubles + 1
+        if self.lane.troubles >= self._max_failures:
+            self._quarantine(f"{self.lane.troubles} evaluations in a row failed; the last: {failure}")
+
+    def _quarantine(self, cause: str) -> None:
+        self.cause = cause
+        self._admission.set_state(self.lane, "out")
+        log("device quarantined", device=self.number, cause=cause)
+
+
+def _facts_of(evaluator: Evaluator) -> DeviceFacts:
+    return evaluator.facts

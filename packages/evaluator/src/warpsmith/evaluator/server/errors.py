@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator.errors import (
     BadProblemError,
+    DeviceQuarantinedError,
     EvaluatorError,
     IsolationUnavailableError,
     JudgeUnavailableError,
@@ -13,6 +14,7 @@ from warpsmith.records.errors import WarpsmithError
 _OF_EVALUATOR: Final[tuple[tuple[type[WarpsmithError], int, str], ...]] = (
     (BadProblemError, 422, "bad_problem"),
     (IsolationUnavailableError, 503, "isolation_unavailable"),
+    (DeviceQuarantinedError, 503, "device_quarantined"),
     (JudgeUnavailableError, 503, "judge_unavailable"),
     (EvaluatorError, 422, "bad_request"),
 )

@@ -4,6 +4,7 @@ A failed kernel is an answer (200, `compiled` or `correctness` false), unless th
 failure of the evaluator is never an answer: 503, so that no client takes it for a score.
 """
 
+import contextlib
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -11,9 +12,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
-from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.execresult import result_of
-from warpsmith.evaluator.server.devices import MAX_FAULTS, NEAR_LIMIT, Device
+from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
 from warpsmith.evaluator.server.routes_v1 import within_bounds
@@ -38,10 +39,11 @@ class EvalBody(BaseModel):
     seed_num: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="42 where neither is given.")
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="The same by its other name.")
     num_correct_trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials.")
-    num_perf_trials: int = Field(default=100, ge=0, description="Nothing is timed on a CPU.")
+    num_perf_trials: int = Field(default=100, ge=0, description="Taken; the server's own --timed-trials counts.")
     verbose: bool = Field(default=False, description="Taken and not needed.")
-    measure_performance: bool = Field(default=True, description="Nothing is timed on a CPU.")
-    preferred_device: int | None = Field(default=None, description="There is one device.")
+    measure_performance: bool = Field(default=True, description="Taken; the server's own --timed-trials counts.")
+    preferred_device: int | None = Field(default=None, description="Wait for this device, unless it is out of service.")
+    cache: bool | None = Field(default=None, description="Not TritonForge's: whether a kept verdict will do.")
     backend: str = Field(default="triton", description="`triton`; others are refused.")
 
     @property
@@ -63,7 +65,17 @@ async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONRes
             extra={"supported_backends": list(BACKENDS)},
         )
     within_bounds(service, body.original_model_src, body.custom_model_src)
-    ask = Ask("problem", body.original_model_src, body.custom_model_src, body.num_correct_trials, body.chosen_seed)
+    if body.preferred_device is not None:
+        service.device(body.preferred_device)
+    ask = Ask(
+        "problem",
+        body.original_model_src,
+        body.custom_model_src,
+        body.num_correct_trials,
+        body.chosen_seed,
+        preferred_device=body.preferred_device,
+        cache=body.cache,
+    )
     try:
         verdict = await judged(request, service, ask)
     except BadProblemError as error:
@@ -92,8 +104,8 @@ async def root(service: Shared) -> dict[str, Any]:
     return {
         "service": f"warpsmith-evaluator {__version__}",
         "status": "shutting_down" if service.draining else "running",
-        "gpu_platform": "CPU",
-        "cuda_available": False,
+        "gpu_platform": _platform(service),
+        "cuda_available": _on_gpus(service),
         "num_gpus": len(service.devices),
         "backends": list(BACKENDS),
         "features": ["sandboxed workers", "secret seeds", "launches replayed on unseen inputs", "/v1/evaluate"],
@@ -103,17 +115,18 @@ async def root(service: Shared) -> dict[str, Any]:
 @router.get("/health")
 async def health(service: Shared) -> dict[str, Any]:
     """Answer at once from what is known: nothing is asked of a device."""
-    free = [device.number for device in service.devices if _is_free(service, device)]
+    devices = service.devices.values()
+    free = [device.number for device in devices if _is_free(device)]
     return {
         "status": _status(service),
-        "gpu_platform": "CPU",
-        "cuda_available": False,
+        "gpu_platform": _platform(service),
+        "cuda_available": _on_gpus(service),
         "supported_backends": list(BACKENDS),
         "total_gpu_devices": len(service.devices),
         "available_gpu_devices": len(free),
         "busy_gpu_devices": len(service.devices) - len(free),
         "available_device_ids": free,
-        "gpu_arch": f"sm_{service.config.target_arch}",
+        "gpu_arch": _arch(service),
         "devices": [
             {
                 "device_id": device.number,
@@ -121,34 +134,36 @@ async def health(service: Shared) -> dict[str, Any]:
                 "status": device.status,
                 "fault_count": device.faults,
             }
-            for device in service.devices
+            for device in devices
         ],
         "isolation": service.tier,
         "total_memory_faults": _total_faults(service),
-        "max_faults_per_device": MAX_FAULTS,
+        "max_faults_per_device": service.settings.max_failures,
         "gpu_settings": {"rocm_home": None, "hip_platform": None, "cuda_dsa": None, "core_dumps": "disabled"},
     }
 
 
 @router.get("/gpu_status")
 async def gpu_status(service: Shared) -> dict[str, Any]:
-    """Return each device and its load; a CPU's slots are the permits."""
+    """Return each device with its load and why it is quarantined, if it is; free slots are the permits."""
     return {
         "total_devices": len(service.devices),
         "devices": [
             {
                 "device_id": device.number,
-                "name": "cpu",
-                "available": _is_free(service, device),
+                "name": device.facts.name,
+                "available": _is_free(device),
                 "status": device.status,
                 "fault_count": device.faults,
-                "running": service.admission.running,
-                "waiting": service.admission.waiting,
-                "slots": service.admission.size,
+                "failures_in_a_row": device.lane.troubles,
+                "cause": device.cause,
+                "running": device.lane.running,
+                "slots": device.lane.slots,
             }
-            for device in service.devices
+            for device in service.devices.values()
         ],
-        "semaphore_permits": service.admission.size - service.admission.running,
+        "waiting": service.admission.waiting,
+        "semaphore_permits": sum(lane.slots - lane.running for lane in service.admission.lanes if lane.state == "open"),
         "total_faults": _total_faults(service),
     }
 
@@ -161,37 +176,36 @@ async def backend_info(service: Shared) -> dict[str, Any]:
         "default_backend": BACKENDS[0],
         "gpu_platform": "CPU",
         "backend_descriptions": {
-            "triton": "Triton kernels, run by Triton's interpreter and compiled for gpu_architecture"
+            "triton": "Triton kernels, run on the GPU and timed"
+            if _on_gpus(service)
+            else "Triton kernels, run by Triton's interpreter and compiled for gpu_architecture"
         },
         "cuda_available": False,
         "triton_available": True,
         "process_isolation": service.tier,
         "memory_fault_handling": True,
-        "gpu_architecture": f"sm_{service.config.target_arch}",
+        "gpu_architecture": _arch(service),
         "cuda_dsa_enabled": False,
     }
 
 
 @router.get("/fault_statistics")
 async def fault_statistics(service: Shared) -> dict[str, Any]:
-    """Return the memory faults of candidates since the last reset."""
+    """Return the memory faults of candidates since the last reset, and which devices fail themselves."""
+    limit = service.settings.max_failures
     return {
         "per_device_faults": _faults(service),
         "total_faults": _total_faults(service),
-        "max_faults_threshold": MAX_FAULTS,
-        "devices_near_limit": [device.number for device in service.devices if device.faults >= MAX_FAULTS * NEAR_LIMIT],
+        "max_faults_threshold": limit,
+        "devices_near_limit": [lane.number for lane in service.admission.lanes if lane.troubles >= limit * NEAR_LIMIT],
     }
 
 
 @router.post("/reset_gpu/{device_id}")
 async def reset_gpu(device_id: int, service: Shared) -> dict[str, Any]:
-    """Replace a device's evaluator, with its judge and all workers, by a fresh one."""
-    found = next((device for device in service.devices if device.number == device_id), None)
-    if found is None:
-        raise RefusalError(
-            400, "no_such_device", f"Invalid device ID: {device_id}.", f"There are {len(service.devices)}, from 0."
-        )
-    before = await found.reset()
+    """Replace a device's evaluator, with its judge and all workers, by a fresh one that must pass a probe."""
+    found = service.device(device_id)
+    before = await found.reset(service.settings.drain_s)
     return {
         "status": "evaluator replaced",
         "device_id": device_id,
@@ -202,9 +216,9 @@ async def reset_gpu(device_id: int, service: Shared) -> dict[str, Any]:
 
 @router.post("/cleanup")
 async def cleanup(service: Shared) -> dict[str, Any]:
-    """Set the fault counters back; workers leave nothing else behind."""
+    """Set the fault counters back; workers leave nothing else behind. No device comes back by this."""
     before = _faults(service)
-    for device in service.devices:
+    for device in service.devices.values():
         device.faults = 0
     return {
         "status": "fault counters reset",
@@ -215,29 +229,50 @@ async def cleanup(service: Shared) -> dict[str, Any]:
 
 @router.post("/reset_devices")
 async def reset_devices(service: Shared) -> dict[str, Any]:
-    """Replace every device's evaluator by a fresh one."""
-    for device in service.devices:
-        await device.reset()
+    """Replace every device's evaluator by a fresh one, one after the other; the others serve meanwhile.
+
+    A device that does not come back is quarantined and missing in `available_devices`.
+    """
+    for device in service.devices.values():
+        with contextlib.suppress(EvaluatorError):  # its cause stands in /gpu_status
+            await device.reset(service.settings.drain_s)
     return {
         "status": "evaluators replaced and fault counters reset",
-        "available_devices": [device.number for device in service.devices if _is_free(service, device)],
+        "available_devices": [device.number for device in service.devices.values() if _is_free(device)],
         "fault_counts": _faults(service),
     }
 
 
 def _status(service: Service) -> str:
+    """Return `healthy` where each device is, `degraded` where some are, `unhealthy` where none is in service."""
     if service.draining:
         return "shutting_down"
-    return "healthy" if any(device.status == "healthy" for device in service.devices) else "degraded"
+    found = [device.status for device in service.devices.values()]
+    if all(status == "healthy" for status in found):
+        return "healthy"
+    return "unhealthy" if all(status == "quarantined" for status in found) else "degraded"
 
 
-def _is_free(service: Service, device: Device) -> bool:
-    return device.status == "healthy" and service.admission.running < service.admission.size
+def _is_free(device: Device) -> bool:
+    return device.status == "healthy" and device.lane.free
+
+
+def _on_gpus(service: Service) -> bool:
+    return service.config.device == "cuda"
+
+
+def _platform(service: Service) -> str:
+    return "CUDA" if _on_gpus(service) else "CPU"
+
+
+def _arch(service: Service) -> str:
+    """Return the chips of the devices, each once: `sm_90`."""
+    return ", ".join(sorted({f"sm_{device.facts.arch}" for device in service.devices.values()}))
 
 
 def _faults(service: Service) -> dict[str, int]:
-    return {str(device.number): device.faults for device in service.devices}
+    return {str(device.number): device.faults for device in service.devices.values()}
 
 
 def _total_faults(service: Service) -> int:
-    return sum(device.faults for device in service.devices)
+    return sum(device.faults for device in service.devices.values())

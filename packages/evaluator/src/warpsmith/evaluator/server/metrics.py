@@ -6,15 +6,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from warpsmith.evaluator.server.admission import Admission
+from warpsmith.evaluator.server.cache import VerdictCache
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
 class Metrics:
-    """Counts requests and verdicts; the gauges read the admission when they are asked."""
+    """Counts requests and verdicts; the gauges read the admission and the cache when they are asked."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, cache: VerdictCache) -> None:
+        self._admission = admission
         self.registry = CollectorRegistry()
         prefix = "warpsmith_evaluator"
         self.requests = Counter(
@@ -34,12 +36,31 @@ class Metrics:
         )  # fmt: skip
         self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
         self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
+        self.moved = Counter(f"{prefix}_moved", "Evaluations begun again on another device.", registry=self.registry)
+        self.cache = Counter(
+            f"{prefix}_cache_lookups", "Requests that take kept verdicts.", ["result"], registry=self.registry
+        )
+        kept = Gauge(f"{prefix}_cache_entries", "Verdicts kept.", registry=self.registry)
+        kept.set_function(lambda: len(cache))
+        self._of_device = {
+            name: Gauge(f"{prefix}_device_{name}", text, ["device"], registry=self.registry)
+            for name, text in {
+                "in_service": "1 where a device takes evaluations, 0 where it restarts or is quarantined.",
+                "running": "Evaluations on a device.",
+                "failures_in_a_row": "Failures of a device's own since its last verdict.",
+            }.items()
+        }
         running = Gauge(f"{prefix}_running", "Evaluations in a slot.", registry=self.registry)
         running.set_function(lambda: admission.running)
         waiting = Gauge(f"{prefix}_waiting", "Evaluations that wait for a slot.", registry=self.registry)
         waiting.set_function(lambda: admission.waiting)
-        Gauge(f"{prefix}_slots", "Evaluations that run at once.", registry=self.registry).set(admission.size)
+        slots = Gauge(f"{prefix}_slots", "Evaluations that run at once.", registry=self.registry)
+        slots.set_function(lambda: admission.size)
 
     def exposition(self) -> bytes:
         """Return all figures in Prometheus' text format."""
+        for lane in self._admission.lanes:
+            told = {"in_service": lane.state == "open", "running": lane.running, "failures_in_a_row": lane.troubles}
+            for name, value in told.items():
+                self._of_device[name].labels(str(lane.number)).set(value)
         return generate_latest(self.registry)

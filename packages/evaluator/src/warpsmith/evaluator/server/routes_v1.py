@@ -43,6 +43,12 @@ class EvaluateBody(_Body):
     timeout_s: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, strict=False, description="Deadline of the candidate's run."
     )
+    preferred_device: int | None = Field(
+        default=None, description="Wait for this device, unless it is out of service; any by default."
+    )
+    cache: bool | None = Field(
+        default=None, description="Whether a verdict that was reached before will do; the server's choice by default."
+    )
 
 
 class BatchBody(_Body):
@@ -99,7 +105,18 @@ async def _lines(request: Request, service: Service, tasks: set["asyncio.Task[st
 def ask_of(body: EvaluateBody, service: Service) -> Ask:
     """Return the evaluation that a body asks for; RefusalError beyond the server's bounds."""
     within_bounds(service, body.problem.source, body.candidate, body.timeout_s)
-    return Ask(body.problem.name, body.problem.source, body.candidate, body.trials, body.seed, body.timeout_s)
+    if body.preferred_device is not None:
+        service.device(body.preferred_device)
+    return Ask(
+        body.problem.name,
+        body.problem.source,
+        body.candidate,
+        body.trials,
+        body.seed,
+        body.timeout_s,
+        body.preferred_device,
+        body.cache,
+    )
 
 
 def within_bounds(service: Service, problem: str, candidate: str, timeout_s: float | None = None) -> None:

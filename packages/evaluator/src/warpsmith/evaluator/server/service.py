@@ -1,17 +1,19 @@
-"""What the routes share: admission, the device, and the way from a request to a verdict."""
+"""What the routes share: admission, the devices, and the way from a request to a verdict."""
 
 import asyncio
 import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.server.admission import Admission, Place
+from warpsmith.evaluator.server.admission import Admission, Lane, Place
+from warpsmith.evaluator.server.cache import Asked, VerdictCache
 from warpsmith.evaluator.server.devices import MEMORY_FAULTS, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.metrics import Metrics
@@ -29,7 +31,7 @@ class _ShutDownError(Exception):
 
 @dataclass(frozen=True)
 class Ask:
-    """One evaluation as asked for."""
+    """One evaluation as asked for. `cache` None leaves it to the server whether a kept verdict will do."""
 
     name: str
     problem: str
@@ -37,28 +39,65 @@ class Ask:
     trials: int | None = None
     seed: int | None = None
     timeout_s: float | None = None
+    preferred_device: int | None = None
+    cache: bool | None = None
 
 
 class Service:
-    """Evaluates what is asked, at most as many at once as the evaluator has slots. For one event loop.
+    """Evaluates what is asked, at most as many at once as the devices have slots. For one event loop.
 
     Args:
-        evaluator: running.
+        evaluators: one a device, all with the same settings but the device.
         settings: bounds.
         tier: the containment that workers get here, as `/health` tells it.
     """
 
-    def __init__(self, evaluator: Evaluator, settings: ServerSettings, tier: str) -> None:
+    def __init__(self, evaluators: Sequence[Evaluator], settings: ServerSettings, tier: str) -> None:
         self.settings = settings
-        self.config = evaluator.config
+        self.config = evaluators[0].config
         self.tier = tier
-        self.admission = Admission(evaluator.config.slots, settings.queue)
-        self.metrics = Metrics(self.admission)
-        self.devices = [Device(0, evaluator)]
+        on_gpus = self.config.device == "cuda"
+        lanes = [
+            Lane(evaluator.config.gpu if on_gpus else number, evaluator.config.slots)
+            for number, evaluator in enumerate(evaluators)
+        ]
+        self.admission = Admission(lanes, settings.queue)
+        self.devices = {
+            lane.number: Device(lane, evaluator, self.admission, settings.max_failures)
+            for lane, evaluator in zip(lanes, evaluators, strict=True)
+        }
+        self.cache = VerdictCache(settings.cache_entries, self.config)
+        self.metrics = Metrics(self.admission, self.cache)
         self.draining = False
         self._secret = secrets.token_bytes(32)
         self._over = asyncio.Event()
         self._running: set[asyncio.Task[Verdict]] = set()
+
+    async def open(self) -> None:
+        """Probe every device.
+
+        Raises:
+            JudgeUnavailableError: none passed.
+        """
+        await asyncio.gather(*(device.open() for device in self.devices.values()))
+        if not self.admission.size:
+            causes = " ".join(f"Device {device.number}: {device.cause}" for device in self.devices.values())
+            raise JudgeUnavailableError(
+                f"No device can be served. {causes}",
+                "Look at the driver (nvidia-smi, dmesg), and try `warpsmith-evaluator check` on one device.",
+            )
+
+    async def close(self) -> None:
+        """End every evaluator."""
+        await asyncio.gather(*(device.close() for device in self.devices.values()))
+
+    def device(self, number: int) -> Device:
+        """Return a device by its number; RefusalError 400 where there is no such device."""
+        found = self.devices.get(number)
+        if found is None:
+            there = ", ".join(map(str, self.devices))
+            raise RefusalError(400, "no_such_device", f"Invalid device ID: {number}.", f"The devices are: {there}.")
+        return found
 
     def admit(self, count: int = 1) -> list[Place]:
         """Return places in the queue; RefusalError 429 when it is full, 503 while the server shuts down."""
@@ -70,29 +109,18 @@ class Service:
         """Return the verdict. Cancelled while it waits, it gives its place up at once.
 
         An evaluation that runs holds its slot until it ends, also when nobody waits for it any more: the slot is truly
-        taken until then.
+        taken until then. One that a device loses is begun again on another, where there is one.
 
         Raises:
-            EvaluatorError: the problem is bad, or the judge cannot run.
+            EvaluatorError: the problem is bad, or no judge can run.
         """
         try:
             problem = await asyncio.to_thread(Problem.from_source, ask.problem, ask.name)
-            waited = await self._unless_over(self._waited(place))
-            task = asyncio.ensure_future(self._evaluated(problem, ask, place))
-        except _ShutDownError:
-            place.leave()
-            return self._counted(invalid(SHUT_DOWN))
-        except BaseException:
-            place.leave()
-            raise
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            verdict = await self._unless_over(asyncio.shield(task))
-            seconds = replace(verdict.seconds, wait=verdict.seconds.wait + waited)
-            return self._counted(replace(verdict, seconds=seconds))
+            return self._counted(self._known(ask) or await self._judged(problem, ask, place))
         except _ShutDownError:
             return self._counted(invalid(SHUT_DOWN))
+        finally:
+            place.leave()
 
     def end_soon(self) -> None:
         """Take nothing new; what is under way gets `drain_s`, then ends as `invalid`."""
@@ -103,31 +131,83 @@ class Service:
         """End what is under way as `invalid`."""
         self._over.set()
 
-    async def _waited(self, place: Place) -> float:
-        """Wait for a slot; return the seconds that took."""
+    async def _judged(self, problem: Problem, ask: Ask, place: Place) -> Verdict:
+        """Return the first verdict that a device gives, from each of them once at most."""
+        waited = 0.0
+        avoided: set[int] = set()
+        while True:
+            lane, seconds = await self._turn(ask, place, avoided)
+            waited += seconds
+            avoided.add(lane.number)
+            try:
+                verdict = await self._shielded(problem, ask, place, lane)
+            except JudgeUnavailableError:
+                if not self.admission.serves_other_than(avoided):
+                    raise
+            else:
+                if verdict.status != "invalid" or not self.admission.serves_other_than(avoided):
+                    return replace(verdict, seconds=replace(verdict.seconds, wait=verdict.seconds.wait + waited))
+            self.metrics.moved.inc()
+
+    async def _turn(self, ask: Ask, place: Place, avoided: set[int]) -> tuple[Lane, float]:
+        """Wait for a device; return its lane and the seconds that took."""
         began = time.monotonic()
-        await place.turn()
+        try:
+            lane = await self._unless_over(place.turn(ask.preferred_device, avoided))
+        except BaseException:
+            place.step_back()  # a lane that came in the same moment
+            raise
         waited = time.monotonic() - began
         self.metrics.wait_seconds.observe(waited)
-        return waited
+        return lane, waited
 
-    async def _evaluated(self, problem: Problem, ask: Ask, place: Place) -> Verdict:
+    async def _shielded(self, problem: Problem, ask: Ask, place: Place, lane: Lane) -> Verdict:
+        """Return what the evaluation gives, which goes on to its end whoever stops waiting."""
+        task = asyncio.ensure_future(self._evaluated(problem, ask, place, self.devices[lane.number]))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return await self._unless_over(asyncio.shield(task))
+
+    async def _evaluated(self, problem: Problem, ask: Ask, place: Place, device: Device) -> Verdict:
         began = time.monotonic()
         seed = None if ask.seed is None else self._secret_seed(ask.seed)
         try:
-            return await self.devices[0].evaluate(
+            verdict = await device.evaluate(
                 problem, ask.candidate, trials=ask.trials, seed=seed, timeout_s=ask.timeout_s
             )
         finally:
-            place.leave()
+            place.step_back()
             self.admission.took(time.monotonic() - began)
             self.metrics.slot_seconds.observe(time.monotonic() - began)
+        if verdict.error_category in MEMORY_FAULTS:
+            self.metrics.faults.inc()
+        self.cache.put(self._asked(ask), device.facts, verdict)
+        return verdict
 
     def _ended(self, task: "asyncio.Task[Verdict]") -> None:
         self._running.discard(task)
         if not task.cancelled():
             # Looked at, also where nobody waits any more.
             task.exception()
+
+    def _known(self, ask: Ask) -> Verdict | None:
+        """Return a kept verdict for a request that takes one."""
+        if not (self.settings.cache if ask.cache is None else ask.cache):
+            return None
+        preferred = self.devices.get(-1 if ask.preferred_device is None else ask.preferred_device)
+        asked_of = [preferred] if preferred else self.devices.values()
+        found = self.cache.get(self._asked(ask), list(dict.fromkeys(device.facts for device in asked_of)))
+        self.metrics.cache.labels("miss" if found is None else "hit").inc()
+        return found
+
+    def _asked(self, ask: Ask) -> Asked:
+        return Asked(
+            ask.problem,
+            ask.candidate,
+            self.config.trials if ask.trials is None else ask.trials,
+            ask.seed,
+            self.config.timeout_s if ask.timeout_s is None else ask.timeout_s,
+        )
 
     def _secret_seed(self, seed: int) -> int:
         """Return what the judge draws from: the same for the same seed, and known to nobody outside this process.
@@ -139,8 +219,6 @@ class Service:
 
     def _counted(self, verdict: Verdict) -> Verdict:
         self.metrics.verdicts.labels(verdict.status).inc()
-        if verdict.error_category in MEMORY_FAULTS:
-            self.metrics.faults.inc()
         return verdict
 
     async def _unless_over(self, awaitable: Awaitable[T]) -> T:

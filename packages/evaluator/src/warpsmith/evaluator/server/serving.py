@@ -7,7 +7,8 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import uvicorn
@@ -27,8 +28,14 @@ _LAST_ANSWERS_S: Final = 10
 """What answers get to leave the server after the evaluations behind them were ended."""
 
 
-def serve(config: EvaluatorConfig, settings: ServerSettings, host: str, port: int) -> None:
+def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is under way, for `drain_s` at most.
+
+    Args:
+        configs: one a device.
+        settings: bounds.
+        host: address to listen on.
+        port: port to listen on; 0 takes a free one.
 
     Raises:
         UsageError: the port is taken, the address is not this machine's, or an address that others reach has no token.
@@ -37,8 +44,14 @@ def serve(config: EvaluatorConfig, settings: ServerSettings, host: str, port: in
     with bound_socket(host, port) as listener:
         _check_token(listener, settings.token)
         log_to_stderr()
-        with Evaluator(config) as evaluator:
-            asyncio.run(_serve(evaluator, settings, listener))
+        with contextlib.ExitStack() as stack:
+            evaluators = [Evaluator(config) for config in configs]
+            for evaluator in evaluators:
+                stack.callback(evaluator.close)
+            # Each start is seconds of imports in processes of its own.
+            with ThreadPoolExecutor(len(evaluators)) as threads:
+                list(threads.map(Evaluator.__enter__, evaluators))
+            asyncio.run(_serve(evaluators, settings, listener))
 
 
 @contextlib.contextmanager
@@ -91,10 +104,11 @@ def _check_token(listener: socket.socket, token: str | None) -> None:
         )
 
 
-async def _serve(evaluator: Evaluator, settings: ServerSettings, listener: socket.socket) -> None:
-    config = evaluator.config
+async def _serve(evaluators: Sequence[Evaluator], settings: ServerSettings, listener: socket.socket) -> None:
+    config = evaluators[0].config
     tier = min(_native.achievable_tier(), config.strongest_isolation, key=TIER_STRENGTH.__getitem__)
-    service = Service(evaluator, settings, tier)
+    service = Service(evaluators, settings, tier)
+    await service.open()
     server = _Server(
         uvicorn.Config(
             build_app(service),
@@ -110,10 +124,17 @@ async def _serve(evaluator: Evaluator, settings: ServerSettings, listener: socke
     )
     host, port, *_ = listener.getsockname()
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    log("listening", url=url, pid=os.getpid(), slots=config.slots, isolation=tier, token=settings.token is not None)
+    log(
+        "listening",
+        url=url,
+        pid=os.getpid(),
+        devices={device.number: device.facts.name for device in service.devices.values()},
+        slots=config.slots,
+        isolation=tier,
+        token=settings.token is not None,
+    )
     await server.serve(sockets=[listener])
-    for device in service.devices:
-        await device.close()
+    await service.close()
     log("stopped")
 
 

@@ -21,4 +21,9 @@ class ServerSettings(BaseModel):
     max_source_chars: int = Field(default=256 << 10, ge=1024, description="Longest problem or candidate.")
     max_timeout_s: float = Field(default=300.0, gt=0, description="Longest run of a candidate that may be asked for.")
     drain_s: float = Field(default=30.0, ge=0, description="What evaluations under way get after SIGTERM.")
+    max_failures: int = Field(
+        default=10, ge=1, le=1000, description="Failures of a device's own in a row after which it is quarantined."
+    )
+    cache: bool = Field(default=False, description="Whether a kept verdict will do for a request that does not say.")
+    cache_entries: int = Field(default=4096, ge=0, le=1_000_000, description="Verdicts kept; 0 keeps none.")
     legacy_errors: bool = Field(default=False, description="Kernel failures on /eval as HTTP 400, 500 and 504.")

@@ -1,0 +1,132 @@
+"""Several devices behind one service: real evaluators, one of them broken by taking its interpreter away."""
+
+import asyncio
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from warpsmith.evaluator import DeviceQuarantinedError, Evaluator, EvaluatorConfig, JudgeUnavailableError
+from warpsmith.evaluator.client import _refusal
+from warpsmith.evaluator.server.errors import RefusalError, refusal_of
+from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.evaluator.wire import Fields
+
+
+@pytest.fixture
+def broken(config):
+    """An evaluator whose judge cannot start while the test takes Python away, and can afterwards."""
+    evaluator = Evaluator(config.model_copy(update={"slots": 1}))
+    yield evaluator
+    evaluator.close()
+
+
+@contextmanager
+def no_python():
+    """While it lasts no judge can be started."""
+    real, sys.executable = sys.executable, "/bin/false"
+    try:
+        yield
+    finally:
+        sys.executable = real
+
+
+def service_of(*evaluators, **settings):
+    return Service(evaluators, ServerSettings(**settings), "landlock")
+
+
+async def judged(service, ask):
+    (place,) = service.admit()
+    return await service.judge(ask, place)
+
+
+def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarantined(
+    evaluator, broken, add_problem, add_candidate
+):
+    async def go():
+        service = service_of(evaluator, broken, max_failures=2)
+        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=1)
+        with no_python():
+            for _ in range(2):
+                assert service.device(1).status == "healthy"
+                assert (await judged(service, ask)).correct
+        assert service.device(1).status == "quarantined"
+        assert "2 evaluations in a row failed" in service.device(1).cause
+        assert (await judged(service, ask)).correct
+        assert service.metrics.moved._value.get() == 2
+        assert (service.admission.running, service.admission.admitted) == (0, 0)
+
+    asyncio.run(go())
+
+
+def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_problem, add_candidate):
+    async def go():
+        service = service_of(broken, max_failures=1)
+        ask = Ask("add", add_problem.source, add_candidate, trials=1)
+        with no_python():
+            with pytest.raises(JudgeUnavailableError):
+                await judged(service, ask)
+            with pytest.raises(RefusalError, match="quarantined") as refused:
+                await judged(service, ask)
+            assert (refused.value.status, refused.value.kind) == (503, "no_device")
+            with pytest.raises(JudgeUnavailableError, match="did not start"):
+                await service.device(0).reset(0)
+            assert service.device(0).status == "quarantined"
+        await service.device(0).reset(0)
+        assert (service.device(0).status, service.device(0).cause) == ("healthy", "")
+        assert service.device(0).facts == ("cpu", 90)
+        assert (await judged(service, ask)).correct
+        await service.close()
+
+    asyncio.run(go())
+
+
+def test_a_server_without_one_device_that_passes_its_probe_does_not_open(broken):
+    async def go():
+        with no_python(), pytest.raises(JudgeUnavailableError, match="Device 0: The judge did not start"):
+            await service_of(broken).open()
+
+    asyncio.run(go())
+
+
+class Worn(Evaluator):
+    """An evaluator whose device is out of use, as its judge would say."""
+
+    async def evaluate_async(self, *_, **__):
+        raise _refusal(Fields({"type": "DeviceQuarantinedError", "message": "5 probes failed", "remedy": "Reset it."}))
+
+
+def test_a_device_that_its_evaluator_calls_out_of_use_is_quarantined_at_once(evaluator, add_problem, add_candidate):
+    async def go():
+        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=0)
+        service = service_of(Worn(EvaluatorConfig(slots=1)), evaluator)
+        assert (await judged(service, ask)).correct
+        assert (service.device(0).status, service.device(0).cause) == ("quarantined", "5 probes failed")
+        alone = service_of(Worn(EvaluatorConfig(slots=1)))
+        with pytest.raises(DeviceQuarantinedError) as raised:
+            await judged(alone, ask)
+        assert (refusal_of(raised.value).status, refusal_of(raised.value).kind) == (503, "device_quarantined")
+
+    asyncio.run(go())
+
+
+def test_memory_faults_of_candidates_take_no_device_out_of_service(evaluator, add_problem, add_candidate):
+    fault = add_candidate.replace("        out =", "        import ctypes; ctypes.string_at(0)\n        out =")
+
+    async def go():
+        service = service_of(evaluator, max_failures=1)
+        for number in range(3):
+            verdict = await judged(service, Ask("add", add_problem.source, f"{fault}# {number}", trials=1))
+            assert verdict.error_category == "segmentation_fault"
+        assert (service.device(0).status, service.device(0).faults) == ("healthy", 3)
+
+    asyncio.run(go())
+
+
+def test_devices_are_gpus_by_the_drivers_numbers_and_an_unknown_one_is_refused():
+    evaluators = [Evaluator(EvaluatorConfig(device="cuda", gpu=gpu, slots=1)) for gpu in (2, 5)]
+    service = service_of(*evaluators)
+    assert list(service.devices) == [2, 5]
+    with pytest.raises(RefusalError, match="The devices are: 2, 5"):
+        service.device(0)
