@@ -74,6 +74,11 @@ class CompileService:
         job.future.add_done_callback(lambda done: self._forget_failure(job, done))
         return job
 
+    def wait(self, job: Job) -> Compilation:
+        """Wait for a compilation, on the clock of the evaluation that stands still for it."""
+        with self._machine.clock.phase("stall"):
+            return job.future.result()
+
     def give_up(self, job: Job) -> None:
         """Want a compilation no longer; one that nobody else waits for ends at once, and its worker with it."""
         with self._lock:
@@ -187,7 +192,7 @@ class CompileRun:
 
     def result(self) -> Compilation:
         """Wait for the compilation; what did not launch anything does not compile."""
-        return self._job.future.result() if self._job is not None else Compilation(ok=False)
+        return self._service.wait(self._job) if self._job is not None else Compilation(ok=False)
 
     def close(self) -> None:
         """Give up what nobody is going to wait for."""
@@ -217,7 +222,7 @@ class LaunchByLaunch:
             self._counted.add(key)
         if key not in self._jobs:
             self._jobs[key] = self._service.start(self._source, [launch])
-        return self._jobs[key].future.result()
+        return self._service.wait(self._jobs[key])
 
     def start(self, launches: list[dict[str, Any]]) -> None:
         """Begin nothing: what is launched has been asked for."""

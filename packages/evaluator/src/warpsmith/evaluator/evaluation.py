@@ -21,6 +21,7 @@ from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.operators import COUNTER
+from warpsmith.evaluator.phases import in_phase
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession
@@ -205,10 +206,12 @@ class CandidateRun:
         message = f"The device's memory ran out while the candidate held some of it: {error}"
         return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 
+    @in_phase("correctness")
     def _learned(self) -> trials.Learned:
         with self.machine.lease.shared():
             return trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
 
+    @in_phase("correctness")
     def _one_trial(
         self, wanted: Trial, learned: trials.Learned, previous: torch.Tensor | None, rng: random.Random, *, traced: bool
     ) -> torch.Tensor | None:
@@ -224,6 +227,7 @@ class CandidateRun:
         self.memory.release_if_large()
         return previous
 
+    @in_phase("correctness")
     @_claims()
     def _load(self) -> None:
         session = self.session
@@ -421,6 +425,7 @@ class CandidateRun:
     def _copy(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
+    @in_phase("correctness")
     def _replay_without_kernels(self, rng: random.Random) -> None:
         """Run once more with every kernel a no-op: an output that is right even so does not come from the kernels.
 
@@ -442,6 +447,7 @@ class CandidateRun:
                 "The output is the same when the kernels do nothing: they compute no part of it.",
             )
 
+    @in_phase("correctness")
     def _replay_without_host_code(self, rng: random.Random) -> None:
         """Replay the last trial's trace on what the candidate never saw, where none of its host code runs.
 
@@ -499,6 +505,7 @@ class CandidateRun:
         self.evidence.flags.add("not_replayed")
         return False
 
+    @in_phase("timing")
     @_claims()
     def _time(self, worker: Worker, answer: Answer, memory: DeviceMemory, rng: random.Random) -> None:
         """Time the replay against the reference, and compare what the timed calls left behind."""

@@ -170,6 +170,7 @@ class Judge:
 
     def _verdict(self, request: Request, on_running: Callable[[bool], None]) -> Verdict:
         problem, started = request.problem, time.monotonic()
+        self.machine.clock.take()  # what an evaluation before left, if it ended in an error
         try:
             evidence = _Run(self, request, on_running).in_company()
         except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
@@ -181,7 +182,8 @@ class Judge:
             raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
         except LayoutError as error:
             raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
-        return verdict_of(evidence, time.monotonic() - started, self.device)
+        seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
+        return verdict_of(evidence, seconds, self.device)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
         """Return what can be told of a problem without a candidate: see `facts.facts_of`.
@@ -336,7 +338,7 @@ def _times(evidence: Evidence, status: str) -> dict[str, Any]:
     }
 
 
-def verdict_of(evidence: Evidence, seconds: float, device: str = "cpu") -> Verdict:
+def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Verdict:
     """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
@@ -364,7 +366,7 @@ def verdict_of(evidence: Evidence, seconds: float, device: str = "cpu") -> Verdi
         cached=compilation.cached,
         device=device,
         **_times(evidence, status),
-        seconds=Seconds(compile=compilation.seconds, evaluate=seconds),
+        seconds=replace(seconds, compile=compilation.seconds),
     )
 
 

@@ -19,6 +19,7 @@ from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
+from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role, gpu_environment
 from warpsmith.evaluator.zygote import ROLES, ZygoteKind
@@ -461,7 +462,8 @@ class Lease:
     A thread that holds it, in either way, may ask for it again to share.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: PhaseClock | None = None) -> None:
+        self._clock = clock or PhaseClock()
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
@@ -474,7 +476,7 @@ class Lease:
         if getattr(self._own, "holds", False):
             yield
             return
-        with self._state:
+        with self._clock.phase("lease"), self._state:
             self._state.wait_for(lambda: not self._alone and not self._wanted)
             self._sharing += 1
         with self._held():
@@ -490,7 +492,7 @@ class Lease:
         """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
         if getattr(self._own, "holds", False):
             raise RuntimeError("this thread shares the device already")
-        with self._state:
+        with self._clock.phase("lease"), self._state:
             self._wanted += 1
             try:
                 self._state.wait_for(lambda: not self._alone and not self._sharing)
@@ -523,7 +525,8 @@ class Machine:
         if isinstance(self.memory, DeviceMemory):
             config = config.model_copy(update={"target_arch": self.memory.handle.arch})
         self.config = config
-        self.lease = Lease()
+        self.clock = PhaseClock()
+        self.lease = Lease(self.clock)
         self._bandwidth: Bandwidth | None = None
         self._roles = ROLES[config.device]
         self._lock = threading.Lock()
@@ -558,12 +561,13 @@ class Machine:
 
     def take(self, role: Role, timeout_s: float) -> Worker:
         """Return a ready worker of `role`, forking anew where a zygote died meanwhile."""
-        for _ in range(MAX_START_FAILURES - 1):
-            try:
-                return self.pools[role].take(timeout_s)
-            except WorkerDiedError:
-                continue
-        return self.pools[role].take(timeout_s)
+        with self.clock.phase("workers"):
+            for _ in range(MAX_START_FAILURES - 1):
+                try:
+                    return self.pools[role].take(timeout_s)
+                except WorkerDiedError:
+                    continue
+            return self.pools[role].take(timeout_s)
 
     def _fork(self, role: Role) -> Worker:
         with self._lock:

@@ -48,11 +48,28 @@ FLAGS: Final[tuple[str, ...]] = get_args(Flag)
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where an evaluation's time went, in seconds: compiling kernels, waiting for a free slot, everything else."""
+    """Where an evaluation's time went, in seconds.
+
+    Attributes:
+        compile: compiling its kernels, which goes on beside the trials where no GPU is there to launch them.
+        wait: waiting for a free slot, before the evaluation began.
+        evaluate: the evaluation, from its beginning to its verdict.
+        workers: of `evaluate`, waiting for workers that are ready, contexts on a device included.
+        lease: of `evaluate`, waiting for others to leave the device.
+        stall: of `evaluate`, standing still until kernels were compiled.
+        correctness: of `evaluate`, trials and replays.
+        timing: of `evaluate`, timing candidate and reference.
+        age: since a verdict that was kept was reached; 0 for a new one.
+    """
 
     compile: float = 0.0
     wait: float = 0.0
     evaluate: float = 0.0
+    workers: float = 0.0
+    lease: float = 0.0
+    stall: float = 0.0
+    correctness: float = 0.0
+    timing: float = 0.0
     age: float = 0.0
 
 

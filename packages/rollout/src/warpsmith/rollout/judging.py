@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.verdict import Verdict
+from warpsmith.evaluator.verdict import Seconds, Verdict
 from warpsmith.rollout.datasets import ProblemRow
 
 OnRunning = Callable[[bool], None]
@@ -97,7 +97,7 @@ class CachedJudge:
 
     def _hit(self, verdict: Verdict) -> Verdict:
         self.hits += 1
-        return replace(verdict, cached=True, seconds=replace(verdict.seconds, compile=0.0, wait=0.0, evaluate=0.0))
+        return replace(verdict, cached=True, seconds=Seconds())
 
     def _begun(
         self, key: str, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None

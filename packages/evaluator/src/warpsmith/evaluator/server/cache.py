@@ -75,7 +75,9 @@ class VerdictCache:
         """Keep a verdict, if it is one to be kept."""
         if not self.capacity or not is_lasting(verdict):
             return
-        self._kept[self._key(asked, device)] = _Kept(verdict, time.monotonic())
+        key = self._key(asked, device)
+        self._kept[key] = _Kept(verdict, time.monotonic())
+        self._kept.move_to_end(key)
         while len(self._kept) > self.capacity:
             self._kept.popitem(last=False)
 

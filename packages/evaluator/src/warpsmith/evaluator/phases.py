@@ -1,0 +1,82 @@
+"""Where the time of an evaluation goes: each second counts for the innermost phase that its thread is in."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
+
+Phase = Literal["workers", "lease", "stall", "correctness", "timing"]
+PHASES: Final[tuple[Phase, ...]] = ("workers", "lease", "stall", "correctness", "timing")
+
+
+class _Own(threading.local):
+    """What one thread has spent, and the phases that it is in, each with the moment up to which it was counted."""
+
+    def __init__(self) -> None:
+        self.spent: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+        self.entered: list[Phase] = []
+        self.counted_to = 0.0
+
+
+class PhaseClock:
+    """Counts seconds by phase, for each thread by itself: an evaluation is conducted by one."""
+
+    def __init__(self) -> None:
+        self._own = _Own()
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Count what happens in here for `name`, less the phases entered meanwhile."""
+        self._count()
+        self._own.entered.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._own.entered.pop()
+
+    def take(self) -> dict[Phase, float]:
+        """Return the seconds of this thread by phase since the last call; a phase that it is in goes on from now."""
+        self._count()
+        spent, self._own.spent = self._own.spent, dict.fromkeys(PHASES, 0.0)
+        return spent
+
+    def _count(self) -> None:
+        now = time.monotonic()
+        if self._own.entered:
+            self._own.spent[self._own.entered[-1]] += now - self._own.counted_to
+        self._own.counted_to = now
+
+
+class Clocked(Protocol):
+    """Something with a clock: the machine of a judge."""
+
+    clock: PhaseClock
+
+
+class OnMachine(Protocol):
+    """Something that works on a machine."""
+
+    @property
+    def machine(self) -> Clocked: ...
+
+
+S = TypeVar("S", bound=OnMachine)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_phase(name: Phase) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Count a method of an object with a `machine` for a phase."""
+
+    def of(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        @wraps(method)
+        def counted(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
+            with self.machine.clock.phase(name):
+                return method(self, *arguments, **named)
+
+        return counted
+
+    return of
