@@ -61,6 +61,9 @@ class EvaluatorConfig(BaseModel):
         default=60.0, gt=0, le=3600, description="Deadline of one step of the reference."
     )
     start_timeout_s: float = Field(default=120.0, gt=0, le=3600, description="Deadline of starting judge and zygotes.")
+    nice: int = Field(
+        default=0, ge=0, le=19, description="How far judge and workers step back where others want the processors too."
+    )
     memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory that one worker may take.")
     scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
     processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")

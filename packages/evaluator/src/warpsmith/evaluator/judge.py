@@ -449,6 +449,7 @@ def main(arguments: list[str]) -> None:
     channel = _native.Channel(int(arguments[0]))
     config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
     hide_memory()
+    os.nice(config.nice)
     torch.set_num_threads(1)
     if config.device == "cuda":
         os.environ.update(gpu_environment(config.gpu))

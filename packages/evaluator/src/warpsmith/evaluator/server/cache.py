@@ -17,7 +17,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.verdict import Verdict
 
 DRIVER: Final = Path("/proc/driver/nvidia/version")
-SIZING: Final = frozenset({"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "trials"})
+SIZING: Final = frozenset({"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice", "trials"})
 """Settings that change no verdict. Every other one counts, also one that is added later; `trials` is the request's."""
 
 _NEVER: Final = frozenset({"invalid", "timeout"})

@@ -12,6 +12,9 @@ from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV,
 from warpsmith.records.errors import UsageError
 
 LEAST_TIMED: Final = 10
+NICE: Final = 10
+"""What evaluations step back for the server itself, so that /health answers however busy the processors are."""
+
 NEEDED: Final = ("fastapi", "uvicorn", "prometheus_client")
 
 NO_ISOLATION: Final = (
@@ -86,6 +89,7 @@ def serve(
     numbers = _device_numbers(device, gpu or [], judges)
     common = EvaluatorConfig(
         device=device,
+        nice=NICE,
         trials=trials,
         timing=timed_trials > 0,
         timed_trials=max(timed_trials, LEAST_TIMED),
