@@ -1,7 +1,7 @@
-"""A scatter plot over a logarithmic axis, as an SVG that needs nothing to be looked at."""
+"""Plots as SVG that needs nothing to be looked at: a scatter over a logarithmic axis, and bars of shares."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -54,6 +54,51 @@ def scatter(path: Path, points: Sequence[tuple[float, float, str]], *, title: st
         f'<text transform="translate(14 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>'
     )
     path.write_text("\n".join([*parts, "</svg>", ""]), encoding="utf-8")
+
+
+BAR, GAP, KEY = 34, 20, 24
+COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#7b55a3", "#8c8c8c", "#d9d9d9")
+
+
+def bars(path: Path, rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str) -> None:
+    """Write one bar a row, from 0 to 100 %, divided by the shares of its parts.
+
+    Args:
+        path: the file to write.
+        rows: a name and the parts, not negative, all rows with the same parts in the same order; at most seven.
+        title: above the bars.
+    """
+    names = list(rows[0][1])
+    height = TOP + len(rows) * (BAR + GAP) + KEY + GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
+        'font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="{WIDTH / 2}" y="22" text-anchor="middle" font-size="15">{escape(title)}</text>',
+    ]
+    for number, (name, shares) in enumerate(rows):
+        parts += _bar(TOP + number * (BAR + GAP), name, shares)
+    step = (WIDTH - 2 * RIGHT) / len(names)
+    for number, name in enumerate(names):
+        x, y = RIGHT + number * step, height - KEY
+        parts.append(f'<rect x="{x:.1f}" y="{y - 10}" width="12" height="12" fill="{COLOURS[number]}"/>')
+        parts.append(_text(x + 17, y, escape(name), "start"))
+    path.write_text("\n".join([*parts, "</svg>", ""]), encoding="utf-8")
+
+
+def _bar(y: float, name: str, shares: Mapping[str, float]) -> list[str]:
+    total, x = sum(shares.values()) or 1.0, float(RIGHT)
+    parts = [_text(RIGHT, y + 11, escape(name), "start")]
+    for colour, (part, value) in zip(COLOURS, shares.items(), strict=False):
+        width = value / total * (WIDTH - 2 * RIGHT)
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y + 16}" width="{width:.1f}" height="{BAR - 12}" fill="{colour}">'
+            f"<title>{escape(part)}: {value:.3g} s, {value / total:.1%}</title></rect>"
+        )
+        if value / total > 0.05:
+            parts.append(_text(x + width / 2, y + 31, f"{value / total:.0%}", "middle"))
+        x += width
+    return parts
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:

@@ -50,9 +50,14 @@ def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(probl
             for n in range(4)
         ]
         await until_running(judge, 4)
+        assert [member.running for member in judge._members] == [2, 2]
         await asyncio.to_thread(cluster.remove_node, nodes[1])
-        assert {v.status for v in await asyncio.gather(*asked)} == {"correct"}
+        assert [v.status for v in await asyncio.gather(*asked)] == ["correct"] * 4
         assert judge.lost >= 1
+        after = asyncio.gather(
+            *(judge.evaluate_async(as_problem(problem), f"{problem.solution}\n# {n}", trials=1) for n in range(4, 8))
+        )
+        assert [v.status for v in await after] == ["correct"] * 4
 
     with cluster_of(3, 1) as (cluster, nodes), ray_session(cluster.address), open_judge(CONFIG, EVALUATOR) as judge:
         asyncio.run(go(judge, cluster, nodes))

@@ -12,7 +12,7 @@ from warpsmith.rollout.engines.cluster import ray_session
 from warpsmith.rollout.errors import DeadlinePassedError
 from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.judging import as_problem
-from warpsmith.rollout.ray_judge import RayJudge
+from warpsmith.rollout.ray_judge import RayJudge, on_assigned_gpu
 
 pytestmark = pytest.mark.slow
 
@@ -112,3 +112,37 @@ def test_more_cores_than_the_cluster_has_are_refused_at_once(ray):
         open_judge(config(actors=100, cores=2), EVALUATOR),
     ):
         pass
+
+
+def test_gpus_that_the_cluster_lacks_are_refused_at_once(ray):
+    with (
+        pytest.raises(UsageError, match="ask for a GPU each; the Ray cluster has 0"),
+        open_judge(config(), EvaluatorConfig(device="cuda")),
+    ):
+        pass
+
+
+def test_each_actor_judges_on_the_gpu_that_ray_gave_it():
+    on_gpu = EvaluatorConfig(device="cuda")
+    assert on_assigned_gpu(EVALUATOR, []) is EVALUATOR
+    assert [on_assigned_gpu(on_gpu, given).gpu for given in ([3], ["5"])] == [3, 5]
+    for given in ([], [0, 1], ["GPU-8f6e"]):
+        with pytest.raises(JudgeUnavailableError, match="one, by its number, was expected"):
+            on_assigned_gpu(on_gpu, given)
+
+
+def lose_the_judge(actor):
+    """End the judge inside an actor, and see to it that this actor starts none any more."""
+    import sys
+
+    actor._evaluator._judge.process.kill()
+    actor._evaluator._judge.process.wait()
+    sys.executable = "/bin/false"
+
+
+def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
+    with open_judge(config(actors=1), EVALUATOR) as judge:
+        broken = judge._members[0].actor
+        ray.get(broken.__ray_call__.remote(lose_the_judge))
+        assert asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1)).correct
+        assert (judge._members[0].actor is broken, judge._members[0].restarts, judge.lost) == (False, 1, 1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -27,12 +28,14 @@ _CALLS_AT_ONCE = 4096
 
 
 class EvaluatorActor:
-    """The class that runs inside an actor: one evaluator with its judge."""
+    """The class that runs inside an actor: one evaluator with its judge, on the GPU that Ray gave the actor, if any."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        import ray
+
         from warpsmith.evaluator import Evaluator
 
-        self._evaluator = Evaluator(EvaluatorConfig(**config))
+        self._evaluator = Evaluator(on_assigned_gpu(EvaluatorConfig(**config), ray.get_gpu_ids()))
 
     async def start(self) -> str:
         """Start the judge and return the id of the node; errors as for `Evaluator`."""
@@ -62,6 +65,23 @@ class EvaluatorActor:
         return (await within_phases(wait_s, work_s, progress, request, what)).to_record()
 
 
+def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> EvaluatorConfig:
+    """Return the settings for the GPU that Ray gave an actor.
+
+    Raises:
+        JudgeUnavailableError: it gave none, or named it in another way than by its number.
+    """
+    if config.device == "cpu":
+        return config
+    number = str(gpu_ids[0]) if len(gpu_ids) == 1 else ""
+    if not number.isdecimal():
+        raise JudgeUnavailableError(
+            f"Ray gave this evaluator actor the GPUs {list(gpu_ids)}; one, by its number, was expected.",
+            "Start Ray on that node with CUDA_VISIBLE_DEVICES unset or with numbers in it.",
+        )
+    return config.model_copy(update={"gpu": int(number)})
+
+
 @dataclass(eq=False)
 class _Member:
     """One actor's place: whoever holds it, and what became of those before."""
@@ -86,9 +106,10 @@ class _Member:
 class RayJudge:
     """Judges in `actors` Ray actors. A context manager; then use it within one event loop.
 
-    The least loaded actor takes the next request. An actor that dies is replaced, at most `max_restarts` times, and
-    what it was asked is asked again elsewhere, as is what ended as `invalid`. A request that is lost more often than
-    `retries` times ends as `invalid`: never as a score.
+    Each actor has one judge with one device: a GPU of its own where the evaluator's device is `cuda`. The least loaded
+    actor takes the next request. An actor that dies, or whose device is out of use, is replaced, at most `max_restarts`
+    times, and what it was asked is asked again elsewhere, as is what ended as `invalid`. A request that is lost more
+    often than `retries` times ends as `invalid`: never as a score.
 
     Args:
         config: number, size and deadlines of the actors.
@@ -98,6 +119,7 @@ class RayJudge:
     def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self.lost = 0
+        self._gpus = int(evaluator.device == "cuda")
         slots = evaluator.slots if "slots" in evaluator.model_fields_set else config.cores
         self._settings = evaluator.model_copy(update={"slots": slots}).model_dump()
         self._members: list[_Member] = []
@@ -109,7 +131,7 @@ class RayJudge:
             UsageError: the cluster has too few cores.
             EvaluatorError: an evaluator cannot start on its node, or was not placed in time.
         """
-        _check_room(self.config)
+        _check_room(self.config, self._gpus)
         for number in range(self.config.actors):
             self._members.append(_Member(number, self._new_actor()))
         try:
@@ -165,7 +187,7 @@ class RayJudge:
             member.running += 1
             try:
                 verdict = await self._asked(member, problem, candidate, trials, timeout_s)
-            except ActorLostError as error:
+            except (ActorLostError, JudgeUnavailableError) as error:
                 self.lost += 1
                 causes.append(error.message)
                 self._replace(member, actor, error.message)
@@ -228,6 +250,7 @@ class RayJudge:
 
         options = {
             "num_cpus": self.config.cores,
+            "num_gpus": self._gpus,
             "max_concurrency": _CALLS_AT_ONCE,
             "scheduling_strategy": "SPREAD",
             # The restarts are ours: bounded, and only once the new judge has started is it asked anything.
@@ -271,7 +294,7 @@ class RayJudge:
         self._members.clear()
 
 
-def _check_room(config: EvaluationConfig) -> None:
+def _check_room(config: EvaluationConfig, gpus: int) -> None:
     import ray
 
     wanted, there = config.actors * config.cores, ray.cluster_resources().get("CPU", 0)
@@ -280,6 +303,12 @@ def _check_room(config: EvaluationConfig) -> None:
             f"{config.actors} evaluator actors of {config.cores} cores each ask for {wanted} cores; the Ray cluster "
             f"has {there:g}.",
             "Lower evaluation.actors or evaluation.cores, or add nodes.",
+        )
+    if config.actors * gpus > ray.cluster_resources().get("GPU", 0):
+        raise UsageError(
+            f"{config.actors} evaluator actors ask for a GPU each; the Ray cluster has "
+            f"{ray.cluster_resources().get('GPU', 0):g}.",
+            "Lower evaluation.actors, set the evaluator's device to cpu, or add nodes with GPUs.",
         )
 
 

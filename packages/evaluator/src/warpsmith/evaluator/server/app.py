@@ -2,12 +2,13 @@
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.server import kernelbench, requests, routes_v1
+from warpsmith.evaluator.server.errors import DOCUMENTED
 from warpsmith.evaluator.server.gate import Gate
 from warpsmith.evaluator.server.metrics import CONTENT_TYPE
 from warpsmith.evaluator.server.service import Service
@@ -18,9 +19,9 @@ def build_app(service: Service) -> ASGIApp:
     """Return the application around a service."""
     app = FastAPI(title="warpsmith-evaluator", version=__version__, docs_url=None, redoc_url=None)
     app.state.service = service
-    app.include_router(kernelbench.router)
-    app.include_router(routes_v1.router)
-    app.add_api_route("/metrics", metrics, methods=["GET"], response_class=Response)
+    app.include_router(kernelbench.router, responses=DOCUMENTED)
+    app.include_router(routes_v1.router, responses=DOCUMENTED)
+    app.add_api_route("/metrics", metrics, methods=["GET"], response_class=PlainTextResponse, responses=DOCUMENTED)
     app.add_exception_handler(WarpsmithError, requests.on_refusal)
     app.add_exception_handler(RequestValidationError, requests.on_bad_fields)
     app.add_exception_handler(HTTPException, requests.on_http_error)

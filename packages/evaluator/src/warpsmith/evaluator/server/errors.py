@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict
+
 from warpsmith.evaluator.errors import (
     BadProblemError,
     DeviceQuarantinedError,
@@ -18,6 +20,41 @@ _OF_EVALUATOR: Final[tuple[tuple[type[WarpsmithError], int, str], ...]] = (
     (JudgeUnavailableError, 503, "judge_unavailable"),
     (EvaluatorError, 422, "bad_request"),
 )
+
+
+class Told(BaseModel):
+    """What went wrong: a type to go by, and a message and a remedy to read."""
+
+    type: str
+    message: str
+    remedy: str
+
+
+class RefusalBody(BaseModel):
+    """The body of every answer that is no verdict."""
+
+    model_config = ConfigDict(extra="allow")
+
+    detail: str
+    error: Told
+
+
+DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": RefusalBody, "description": description}
+    for status, description in {
+        400: "An unknown backend, device or, on /eval, a problem that cannot be judged.",
+        401: "The token is missing or wrong.",
+        403: "Web pages are refused.",
+        404: "There is no such route.",
+        405: "The route has no such method.",
+        413: "The body, a source or the batch is too large.",
+        422: "The body is not of the form, or the problem cannot be judged.",
+        429: "The queue is full; Retry-After says when to come again.",
+        500: "The server failed; its log has the cause.",
+        503: "No device is in service, the evaluator failed, or the server shuts down.",
+    }.items()
+}
+"""The refusals that every route may answer with, for /openapi.json."""
 
 
 class RefusalError(EvaluatorError):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
@@ -14,6 +14,8 @@ from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
 from warpsmith.evaluator.server.requests import disconnected, judged, service_of, tell
 from warpsmith.evaluator.server.service import Ask, Service
 from warpsmith.records.errors import WarpsmithError
+
+LINES: Final = "application/x-ndjson"
 
 router = APIRouter(prefix="/v1")
 
@@ -64,7 +66,7 @@ async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dic
     return {"verdict": verdict.to_record()}
 
 
-@router.post("/evaluate/batch")
+@router.post("/evaluate/batch", response_class=StreamingResponse, responses={200: {"content": {LINES: {}}}})
 async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
     """Stream one JSON line an item as soon as it is known: `{"index", "verdict"}` or `{"index", "error"}`."""
     asks = [ask_of(item, service) for item in body.items]
@@ -74,7 +76,7 @@ async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> 
         for index, (ask, place) in enumerate(zip(asks, places, strict=True))
     }
     tell(request, items=len(asks))
-    return StreamingResponse(_lines(request, service, tasks), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(request, service, tasks), media_type=LINES)
 
 
 async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:

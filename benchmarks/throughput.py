@@ -1,0 +1,164 @@
+"""How many evaluations a minute one judge reaches with small shapes, and where the time of its slots goes.
+
+Candidates are plain elementwise Triton kernels for eight activations of 64 x 1,024 elements. Each is another text with
+another block or number of warps, so that every kernel is compiled anew; none is judged twice. All guards are on: 5
+trials and, on a GPU, 100 timed calls. Each problem was judged once before, so that it is audited and its reference
+warm. A slot's time is `workers` (waiting for a ready worker, contexts included), `lease` (waiting for others to leave
+the device), `stall` (standing still until kernels were compiled), `correctness`, `timing`, `other` (the judge's own
+work) and `idle` (nothing to do, for want of requests).
+
+    python benchmarks/throughput.py                   # on a CPU: interpreted, compiled, not timed
+    python benchmarks/throughput.py --device cuda
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from _machine import describe, write_result
+from _plot import bars
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
+from warpsmith.evaluator.phases import PHASES
+
+HERE = Path(__file__).parent
+TRIALS: Final = 5
+TIMED: Final = 100
+GOAL_A_MINUTE: Final = 600
+"""On one H200 with 16 cores."""
+
+ACTIVATIONS: Final = {
+    "relu": ("torch.relu(x)", "tl.maximum(x, 0.0)"),
+    "sigmoid": ("torch.sigmoid(x)", "1.0 / (1.0 + tl.exp(-x))"),
+    "silu": ("x * torch.sigmoid(x)", "x / (1.0 + tl.exp(-x))"),
+    "softsign": ("x / (1 + torch.abs(x))", "x / (1.0 + tl.abs(x))"),
+    "hardtanh": ("torch.clamp(x, -1, 1)", "tl.minimum(tl.maximum(x, -1.0), 1.0)"),
+    "square": ("x * x + 1", "x * x + 1.0"),
+    "leaky_relu": ("torch.where(x > 0, x, 0.01 * x)", "tl.where(x > 0, x, 0.01 * x)"),
+    "scale": ("3 * x - 0.5", "3.0 * x - 0.5"),
+}
+PROBLEM: Final = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {reference}
+
+
+def get_inputs():
+    return [torch.randn(64, 1024)]
+"""
+CANDIDATE: Final = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def {name}_kernel_{number}(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, {expression}, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        grid = (triton.cdiv(x.numel(), {block}),)
+        {name}_kernel_{number}[grid](x, out, x.numel(), BLOCK={block}, num_warps={warps})
+        return out
+"""
+BLOCKS: Final = (1024, 2048, 4096)
+WARPS: Final = (2, 4, 8)
+
+
+def problems() -> dict[str, Problem]:
+    return {name: Problem.from_source(PROBLEM.format(reference=told), name) for name, (told, _) in ACTIVATIONS.items()}
+
+
+def candidates(count: int, first: int) -> list[tuple[str, str]]:
+    """Return `count` candidates, each with its problem's name; no two are the same text."""
+    ways = itertools.cycle(itertools.product(BLOCKS, WARPS, ACTIVATIONS))
+    made = []
+    for number, (block, warps, name) in zip(range(first, first + count), ways, strict=False):
+        source = CANDIDATE.format(name=name, number=number, expression=ACTIVATIONS[name][1], block=block, warps=warps)
+        made.append((name, source))
+    return made
+
+
+def judged(evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int) -> tuple[list[Verdict], float]:
+    """Judge all, `at_once` under way at any time; return the verdicts and the seconds that took."""
+    known = problems()
+    with ThreadPoolExecutor(at_once) as threads:
+        began = time.perf_counter()
+        verdicts = list(threads.map(lambda one: evaluator.evaluate(known[one[0]], one[1]), asked))
+        took = time.perf_counter() - began
+    wrong = [verdict for verdict in verdicts if not verdict.correct]
+    if wrong:
+        raise SystemExit(f"{len(wrong)} of {len(verdicts)} honest candidates were refused: {wrong[0]}")
+    return verdicts, took
+
+
+def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[str, float]:
+    """Return the seconds of all slots together, by what they were spent on."""
+    spent = {name: sum(getattr(verdict.seconds, name) for verdict in verdicts) for name in PHASES}
+    busy = sum(verdict.seconds.evaluate for verdict in verdicts)
+    return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
+
+
+def measure(config: EvaluatorConfig, count: int) -> dict[str, Any]:
+    with Evaluator(config) as evaluator:
+        judged(evaluator, candidates(len(ACTIVATIONS), first=0), at_once=config.slots)
+        verdicts, took = judged(evaluator, candidates(count, first=len(ACTIVATIONS)), at_once=2 * config.slots)
+    lasted = sorted(verdict.seconds.evaluate for verdict in verdicts)
+    spent = seconds_of_slots(verdicts, config.slots, took)
+    return {
+        "device": verdicts[0].device,
+        "slots": config.slots,
+        "evaluations": count,
+        "trials": TRIALS,
+        "timed_trials": TIMED if verdicts[0].timing_tier != "none" else 0,
+        "seconds": round(took, 2),
+        "a_minute": round(60 * count / took, 1),
+        "evaluation_p50_s": round(statistics.median(lasted), 4),
+        "evaluation_p90_s": round(lasted[int(0.9 * (len(lasted) - 1))], 4),
+        "compile_mean_s": round(statistics.mean(verdict.seconds.compile for verdict in verdicts), 4),
+        "slot_seconds": {name: round(value, 3) for name, value in spent.items()},
+        "flags": sorted({flag for verdict in verdicts for flag in verdict.flags}),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--gpu", type=int, default=0, help="which GPU, with --device cuda")
+    parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
+    parser.add_argument("--count", type=int, default=200, help="evaluations a row (default 200)")
+    parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture beside it")
+    arguments = parser.parse_args()
+    out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
+    result = describe(["torch", "triton", "numpy"]) | {"rows": []}
+    for slots in arguments.slots or [len(os.sched_getaffinity(0))]:
+        config = EvaluatorConfig(
+            device=arguments.device, gpu=arguments.gpu, slots=slots, trials=TRIALS, timed_trials=TIMED
+        )
+        result["rows"].append(measure(config, arguments.count))
+        print(result["rows"][-1], flush=True)
+    result["goal_a_minute_on_an_h200_with_16_cores"] = GOAL_A_MINUTE
+    result["load_1min_at_end"] = os.getloadavg()[0]
+    write_result(out, result)
+    rows = [(f"{row['slots']} slots: {row['a_minute']:g} a minute", row["slot_seconds"]) for row in result["rows"]]
+    bars(out.with_suffix(".svg"), rows, title=f"Where the time of a slot goes ({result['rows'][0]['device']})")
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    main()
