@@ -370,3 +370,9 @@ def test_slow_and_broken_clients_do_not_hold_up_others(server):
     for half_open in sockets:
         half_open.close()
     until(lambda: load(server) == (0, 0))
+
+
+def test_a_log_that_nobody_asks_for_holds_the_server_up_no_more_than_one_that_is_read(server):
+    with httpx.Client(base_url=server.url) as client:
+        for _ in range(600):  # of 150 bytes and more a line: beyond the 64 KiB that a pipe holds
+            assert client.get("/health", timeout=10).status_code == 200

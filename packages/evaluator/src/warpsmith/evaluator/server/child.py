@@ -2,22 +2,24 @@
 
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
-import time
+import threading
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from warpsmith.evaluator.errors import EvaluatorError
 
 COMMAND: Final = (sys.executable, "-m", "warpsmith.evaluator", "serve")
 _END_S: Final = 120.0
+_LAST_WORDS_BYTES: Final = 8000
 
 
 class ServerProcess:
     """`warpsmith-evaluator serve` as a child. A context manager that ends it.
+
+    A thread reads its log all the while: a full pipe would hold the server up.
 
     Attributes:
         url: where it listens.
@@ -38,9 +40,12 @@ class ServerProcess:
             [*COMMAND, "--port", str(port), *options], stderr=subprocess.PIPE, env={**os.environ, **environment}
         )
         assert self.process.stderr is not None
-        self._log = self.process.stderr
-        self._rest = b""
         self.events: list[dict[str, Any]] = []
+        self._last_words = b""
+        self._ended = False
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), name="server log", daemon=True)
+        self._reader.start()
         self.url = str(self.await_event("listening")["url"])
         self.port = int(self.url.rpartition(":")[2])
 
@@ -58,43 +63,49 @@ class ServerProcess:
         Raises:
             EvaluatorError: it did not come in time, or the server ended.
         """
-        seen, deadline = 0, time.monotonic() + timeout_s
-        while True:
-            for event in self.events[seen:]:
-                if event["event"] == name and fields.items() <= event.items():
-                    return event
-            seen = len(self.events)
-            self._read(deadline, name)
+        found: list[dict[str, Any]] = []
+
+        def came() -> bool:
+            found[:] = [event for event in self.events if event["event"] == name and fields.items() <= event.items()]
+            return bool(found) or self._ended
+
+        with self._news:
+            if not self._news.wait_for(came, timeout_s):
+                raise EvaluatorError(f"The server logged no {name!r} in {timeout_s:g} s.", "See `events`.")
+        if not found:
+            said = self._last_words.decode(errors="replace")
+            raise EvaluatorError(f"The server ended without {name!r}: {said}", "Its log has the cause.")
+        return found[0]
 
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code; the last log lines are in `events` then."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self._ended()
+        return self._exit_code()
 
     def kill(self) -> int:
         """Send SIGKILL, as a crash would end it, and return the exit code."""
         self.process.kill()
-        return self._ended()
+        return self._exit_code()
 
-    def _read(self, deadline: float, name: str) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._log, selectors.EVENT_READ)
-            if not selector.select(deadline - time.monotonic()):
-                raise EvaluatorError(f"The server logged no {name!r} in time.", "See `events`.")
-        chunk = os.read(self._log.fileno(), 1 << 16)
-        if not chunk:
-            raise EvaluatorError(f"The server ended without {name!r}: {self._rest.decode(errors='replace')}", "")
-        self._take(chunk)
+    def _read(self, log: IO[bytes]) -> None:
+        with log:
+            for line in log:
+                self._take(line)
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
 
-    def _take(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self.events += [json.loads(line) for line in lines if line.startswith(b"{")]
+    def _take(self, line: bytes) -> None:
+        with self._news:
+            if line.startswith(b"{"):
+                self.events.append(json.loads(line))
+                self._news.notify_all()
+            else:
+                self._last_words = (self._last_words + line)[-_LAST_WORDS_BYTES:]
 
-    def _ended(self) -> int:
-        # Read to the end: a full pipe would hold the server up.
-        if not self._log.closed:
-            while chunk := os.read(self._log.fileno(), 1 << 16):
-                self._take(chunk)
-            self._log.close()
-        return self.process.wait(timeout=_END_S)
+    def _exit_code(self) -> int:
+        # Its last lines may come after its end: `events` is whole once the pipe is closed.
+        code = self.process.wait(timeout=_END_S)
+        self._reader.join(timeout=_END_S)
+        return code
