@@ -90,6 +90,15 @@ def test_verdicts_come_for_threads_and_for_asyncio(server, add_problem, add_cand
             client.evaluate(bad, add_candidate)
 
 
+def test_a_kept_verdict_comes_to_who_asks_for_it(server, add_problem, add_candidate):
+    source = f"{add_candidate}\n# kept\n"
+    with Client([server.url], cache=True) as taking, Client([server.url]) as fresh:
+        assert taking.evaluate(add_problem, source, trials=1).seconds.age == 0.0
+        kept = taking.evaluate(add_problem, source, trials=1)
+        assert (kept.correct, kept.cached, kept.seconds.age > 0, kept.seconds.evaluate) == (True, True, True, 0.0)
+        assert fresh.evaluate(add_problem, source, trials=1).seconds.age == 0.0
+
+
 def test_a_dead_server_is_left_alone_for_one_that_lives(server, add_problem, add_candidate):
     with Client([closed_port(), server.url], deadline_s=30) as client:
         for _ in range(3):

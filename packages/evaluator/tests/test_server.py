@@ -126,6 +126,28 @@ def test_eval_answers_as_tritonforge_does(server):
     assert (bad_problem.status_code, bad_problem.json()["error"]["type"]) == (400, "bad_problem")
 
 
+def test_the_very_json_of_tritonforges_client_is_answered_with_its_very_fields(server):
+    """As its client sends it: `seed` for `seed_num`, no backend, every option said."""
+    content = json.dumps(
+        {
+            "original_model_src": ADD_PROBLEM,
+            "custom_model_src": ADD_CANDIDATE,
+            "seed": 42,
+            "num_correct_trials": 5,
+            "num_perf_trials": 100,
+            "verbose": False,
+            "measure_performance": True,
+            "preferred_device": None,
+        }
+    )
+    answer = httpx.post(f"{server.url}/eval", content=content, headers={"Content-Type": "application/json"}, timeout=60)
+    told = answer.json()
+    assert (answer.status_code, list(told)) == (200, list(KERNEL_EXEC_RESULT))
+    assert (told["compiled"], told["correctness"], told["runtime"], told["ref_runtime"]) == (True, True, -1.0, -1.0)
+    assert (told["runtime_stats"], told["ref_runtime_stats"]) == ({}, {})
+    assert told["metadata"]["hardware"] == "cpu"
+
+
 def test_both_names_of_the_seed_repeat_the_trials(server):
     element = {
         name: eval_(server, WRONG, **seed).json()["metadata"]["correctness_issue"]

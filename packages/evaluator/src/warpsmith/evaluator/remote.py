@@ -100,6 +100,7 @@ class Client:
         token_env: name of that variable.
         deadline_s: longest that one verdict may take, waiting and retries included.
         retries: times that a lost or `invalid` evaluation is asked again.
+        cache: whether a verdict that a server kept will do; None leaves it to each server.
 
     Raises:
         UsageError: there is no server, or httpx is missing.
@@ -117,6 +118,7 @@ class Client:
         token_env: str = DEFAULT_TOKEN_ENV,
         deadline_s: float = 120.0,
         retries: int = 2,
+        cache: bool | None = None,
     ) -> None:
         if isinstance(servers, str) or not servers:
             raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
@@ -127,6 +129,7 @@ class Client:
             raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
         self.deadline_s = deadline_s
         self.retries = retries
+        self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = token or os.environ.get(token_env) or None
         self._servers = [_Server(url.rstrip("/")) for url in servers]
@@ -165,7 +168,7 @@ class Client:
             ServerUnreachableError: no server could be reached until the deadline.
             ServerRefusedError: a server refused the request.
         """
-        return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s)))
+        return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s) | self._given))
 
     async def evaluate_async(
         self,
@@ -177,7 +180,8 @@ class Client:
         timeout_s: float | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio: cancelling it frees the place on the server."""
-        return await self._loop.awaited(self._evaluated(_body(problem, candidate, trials, seed, timeout_s)))
+        body = _body(problem, candidate, trials, seed, timeout_s) | self._given
+        return await self._loop.awaited(self._evaluated(body))
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:
         """Return what each server says of itself, by address, or why it does not."""
