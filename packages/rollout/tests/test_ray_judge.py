@@ -131,16 +131,15 @@ def test_each_actor_judges_on_the_gpu_that_ray_gave_it():
             on_assigned_gpu(on_gpu, given)
 
 
-def lose_the_judge(actor):
-    """End the judge inside an actor, and see to it that this actor starts none any more."""
-    import sys
-
-    actor._evaluator._judge.process.kill()
-    actor._evaluator._judge.process.wait()
-    sys.executable = "/bin/false"
-
-
 def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
+    def lose_the_judge(actor):
+        """End the judge inside an actor, and see to it that this actor starts none any more."""
+        import sys
+
+        actor._evaluator._judge.process.kill()
+        actor._evaluator._judge.process.wait()
+        sys.executable = "/bin/false"
+
     with open_judge(config(actors=1), EVALUATOR) as judge:
         broken = judge._members[0].actor
         ray.get(broken.__ray_call__.remote(lose_the_judge))
