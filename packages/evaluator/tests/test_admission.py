@@ -89,7 +89,7 @@ def test_each_goes_to_the_least_busy_device_or_to_the_one_it_prefers():
         await asyncio.sleep(0)
         assert not prefers_the_full_one.done()
         places[2].step_back()
-        assert (await prefers_the_full_one).number == 5
+        assert (await asyncio.wait_for(prefers_the_full_one, 5)).number == 5
 
     asyncio.run(go())
 
@@ -113,12 +113,12 @@ def test_who_waits_for_a_device_that_goes_out_moves_to_another_and_is_refused_wh
         await asyncio.sleep(0)
         admission.set_state(first, "restarting")
         places[1].step_back()
-        assert (await waiting[0]).number == 1
+        assert (await asyncio.wait_for(waiting[0], 5)).number == 1
         admission.set_state(first, "out")
         assert admission.size == 1
         admission.set_state(second, "out")
         with pytest.raises(RefusalError) as refused:
-            await waiting[1]
+            await asyncio.wait_for(waiting[1], 5)
         assert (refused.value.status, refused.value.kind) == (503, "no_device")
         with pytest.raises(RefusalError, match="quarantined"):
             admission.admit()
@@ -137,7 +137,7 @@ def test_who_lost_a_device_is_first_in_line_for_another():
         again = asyncio.ensure_future(lost.turn(avoided={0}))
         await asyncio.sleep(0)
         other.step_back()
-        assert (await again).number == 1
+        assert (await asyncio.wait_for(again, 5)).number == 1
         assert not waiting.done()
         lost.step_back()
         await waiting

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.client import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.server.cache import SIZING, Asked, VerdictCache, driver_version
+from warpsmith.evaluator.server.cache import Asked, VerdictCache, driver_version
 from warpsmith.evaluator.server.service import Ask, Service
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
@@ -47,6 +47,8 @@ def test_another_device_is_another_verdict(device):
     assert cache_with().get(ASKED, [device]) is None
 
 
+SIZES = {"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice", "trials"}
+"""What decides no verdict; the trials are the request's."""
 OTHER = {
     "minimum_isolation": "none",
     "strongest_isolation": "landlock",
@@ -56,7 +58,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(EvaluatorConfig.model_fields.keys() - SIZING))
+@pytest.mark.parametrize("name", sorted(EvaluatorConfig.model_fields.keys() - SIZES))
 def test_every_setting_counts_but_for_sizes(name):
     value = CONFIG.model_dump()[name]
     other = OTHER.get(name, not value if isinstance(value, bool) else value)
