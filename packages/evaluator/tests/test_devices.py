@@ -82,6 +82,31 @@ def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_probl
     asyncio.run(go())
 
 
+@pytest.mark.slow
+def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_afterwards(
+    broken, add_problem, add_candidate
+):
+    sleeper = add_candidate.replace("        out =", "        import time; time.sleep(60)\n        out =")
+
+    async def go():
+        service = service_of(broken)
+        await service.open()
+        for drain_s, status in ((30, "timeout"), (0, "invalid")):
+            slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
+            while not service.admission.running:
+                await asyncio.sleep(0.01)
+            reset = asyncio.ensure_future(service.device(0).reset(drain_s))
+            waiting = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, add_candidate)))
+            assert (await slow).status == status
+            assert service.device(0).status == "restarting"
+            await reset
+            assert (await waiting).correct
+            assert (service.admission.running, service.admission.admitted) == (0, 0)
+        await service.close()
+
+    asyncio.run(go())
+
+
 def test_a_server_without_one_device_that_passes_its_probe_does_not_open(broken):
     async def go():
         with no_python(), pytest.raises(JudgeUnavailableError, match="Device 0: The judge did not start"):

@@ -114,8 +114,9 @@ class Device:
             await self.close()
             self._evaluator = fresh = Evaluator(self._evaluator.config)
             await self._probed(fresh)
-        except EvaluatorError as error:
-            self._quarantine(error.message)
+        except BaseException as error:
+            # Whatever it was, the device must not be left as one that restarts.
+            self._quarantine(str(error))
             raise
         finally:
             self._renewal = None
