@@ -36,6 +36,8 @@ def _metadata(verdict: Verdict) -> dict[str, Any]:
         "correctness_trials": f"({verdict.trials if verdict.correct else 0} / {verdict.trials})",
         "isolation": verdict.isolation_tier,
         "timing_tier": verdict.timing_tier,
+        "cached": verdict.cached,
+        "cached_age_s": verdict.seconds.age,
     }
     if verdict.error_category is not None:
         found["error_category"] = verdict.error_category

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.config import GPU_SLOTS, EvaluatorConfig
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records.errors import UsageError
 
@@ -39,7 +39,7 @@ def serve(
         int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a device of its own.")
     ] = 1,
     slots: Annotated[
-        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0 shares the machine's cores out.")
+        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0: two on a GPU, else a core each.")
     ] = 0,
     queue: Annotated[int, typer.Option(min=0, help="Evaluations that may wait; more are told to come again.")] = 64,
     trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials where a client names none.")] = 5,
@@ -96,10 +96,14 @@ def serve(
         timeout_s=timeout,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
-        slots=slots or max(1, len(os.sched_getaffinity(0)) // len(numbers)),
+        slots=slots or _slots_of_each(device, len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]
     serving.serve(configs, settings, host, port)
+
+
+def _slots_of_each(device: str, devices: int) -> int:
+    return GPU_SLOTS if device == "cuda" else max(1, len(os.sched_getaffinity(0)) // devices)
 
 
 def _device_numbers(device: str, gpus: list[int], judges: int) -> list[int]:
