@@ -84,3 +84,15 @@ def test_the_doctor_names_every_layer_and_the_tier():
     assert {"seccomp", "landlock", "pid namespace"} <= {layer["name"] for layer in report["layers"]}
     assert all(layer["available"] or layer["remedy"] for layer in report["layers"])
     assert report["tier"] in run("doctor").stdout
+
+
+def test_the_doctor_names_the_gpus_or_what_keeps_candidates_from_one():
+    report = json.loads(run("doctor", "--json").stdout)
+    told = " ".join(run("doctor").stdout.split())
+    assert report["gpus"] or report["gpu_obstacle"]
+    for gpu in report["gpus"]:
+        assert f"--gpu {gpu['number']}: {gpu['name']}, {gpu['arch']}" in told
+    if report["gpu_obstacle"]:
+        assert "cannot be judged on a GPU here" in told
+    else:
+        assert "can be judged with --device cuda" in told

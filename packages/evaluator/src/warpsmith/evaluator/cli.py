@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final, Literal, NoReturn
 
@@ -147,15 +148,17 @@ def _printable(text: str, encoding: str) -> str:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Show which layers of containment this machine gives, and how to get the others.
+    """Show which layers of containment this machine gives and how to get the others, and which GPUs it has.
 
     Example: `warpsmith-evaluator doctor`
     """
-    from warpsmith.evaluator import _native
+    from warpsmith.evaluator import _native, gpus
 
     layers, tier = _native.probe(), _native.achievable_tier()
+    found, obstacle = gpus.find()
     if as_json:
-        typer.echo(json.dumps({"tier": tier, "layers": [layer._asdict() for layer in layers]}))
+        facts = {"tier": tier, "layers": [layer._asdict() for layer in layers]}
+        typer.echo(json.dumps(facts | {"gpus": [asdict(gpu) for gpu in found], "gpu_obstacle": obstacle}))
         return
     table = Table("layer", "available", "seen")
     for layer in layers:
@@ -166,6 +169,12 @@ def doctor(
     for remedy in dict.fromkeys(layer.remedy for layer in layers if layer.remedy):
         wanted = ", ".join(layer.name for layer in layers if layer.remedy == remedy)
         console.print(f"\n[bold]to get {wanted}[/]: {escape(remedy)}", highlight=False)
+    console.print()
+    for gpu in found:
+        told = f"--gpu {gpu.number}: {gpu.name}, {gpu.arch}, {gpu.memory_gib} GiB"
+        console.print(escape(told), highlight=False)
+    verdict = "candidates cannot be judged on a GPU here" if obstacle else "candidates can be judged with --device cuda"
+    console.print(f"[bold]{verdict}[/]{'.' if not obstacle else ': ' + escape(obstacle)}", highlight=False)
 
 
 app.command()(serve)

@@ -1,0 +1,45 @@
+"""Which GPUs this machine has, and whether candidates can be judged on them."""
+
+from dataclasses import dataclass
+
+from warpsmith.evaluator import _native
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, by the number that `--gpu` takes."""
+
+    number: int
+    name: str
+    arch: str
+    memory_gib: float
+
+
+def find() -> tuple[list[Gpu], str]:
+    """Return the GPUs that the driver shows, and what keeps candidates from being judged on them; nothing if nothing.
+
+    It makes a context on each, which takes tenths of a second.
+    """
+    try:
+        found = [_described(number) for number in range(_native.device_count())]
+    except _native.NativeError as error:
+        return [], f"{error.message.rstrip('.')}. {error.remedy}".strip()
+    return found, _obstacle() if found else "The driver shows no GPU; CUDA_VISIBLE_DEVICES may hide them."
+
+
+def _described(number: int) -> Gpu:
+    device = _native.Device.open(number)
+    return Gpu(number, device.name, f"sm_{device.arch}", round(device.total_bytes / 2**30, 1))
+
+
+def _obstacle() -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is a build without CUDA: install its build for CUDA."
+    if _native.achievable_tier() == "landlock":
+        return (
+            "The driver makes a socket, which the tier landlock forbids: workers with a GPU need the tier namespaces. "
+            "What is missing for it stands above."
+        )
+    return ""
