@@ -66,6 +66,13 @@ def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
     assert right.isolation_tier == wrong.isolation_tier != "none"
 
 
+def test_an_output_without_a_number_has_no_largest_error(evaluator, add_problem, add_candidate):
+    nothing = evaluator.evaluate(
+        add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) * float('nan') + tl")
+    )
+    assert (nothing.status, nothing.mismatched_fraction, nothing.max_abs_error) == ("incorrect", 1.0, None)
+
+
 def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candidate):
     wrong = add_candidate.replace("mask=mask) + tl", "mask=mask) - tl")
     first, second = (evaluator.evaluate(add_problem, wrong, seed=3) for _ in range(2))

@@ -70,3 +70,16 @@ def test_what_fails_in_a_part_need_not_be_seen_whole():
 
 def test_a_device_that_works_passes_its_probe():
     assert probe_device(DeviceMemory()) == ""
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 0.9995, 1.0005, 1.01, 3.0])
+def test_near_the_bound_it_is_judged_as_double_precision_has_it(factor, monkeypatch):
+    value = torch.linspace(-3, 3, 4001, device="cuda")
+    got = value * (1 + factor * 1e-4)
+    found = []
+    for large in (1 << 22, 1000):
+        monkeypatch.setattr(compare, "LARGE", large)
+        found.append(compare.compare(got, Expected(value, None), 1.0))
+    slow, quick = found
+    assert (quick.ok, quick.mismatched, quick.where) == (slow.ok, slow.mismatched, slow.where)
+    assert quick.max_abs_error == pytest.approx(slow.max_abs_error, rel=1e-3, abs=1e-9)

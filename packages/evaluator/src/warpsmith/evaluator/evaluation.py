@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 import random
 import re
 import time
@@ -67,7 +68,9 @@ class Evidence:
     tier: str = "none"
 
     def note(self, comparison: Comparison) -> None:
-        self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
+        # What has no finite element to measure (all NaN) says nothing about the size of an error.
+        if not math.isnan(comparison.max_abs_error):
+            self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
 
 

@@ -92,7 +92,8 @@ class Verdict:
         flags: what was noticed, from FLAGS.
         error_category: one of ERROR_CATEGORIES, or None.
         error_message: what went wrong, written to be shown to whoever wrote the candidate.
-        max_abs_error: largest absolute error over all trials that ran; None if no output was compared.
+        max_abs_error: largest absolute error over all trials that ran; None if no output was compared, or none had a
+            finite element.
         mismatched_fraction: largest share of elements outside the tolerance in one trial, 0 to 1; None likewise.
         trials: correctness trials that ran.
         cached: whether every kernel's compilation came from the compile cache.
