@@ -39,3 +39,11 @@ def test_a_message_is_text_that_a_record_takes():
     told = Verdict("runtime_error", True, False, error_message=f"Value{chr(0xD800)}Error: \U0001f600")
     assert told.error_message == "Value?Error: \U0001f600"
     assert pa.array([told.to_record()], type=VERDICT).to_pylist()[0]["error_message"] == told.error_message
+
+
+def test_a_row_of_a_table_has_the_fields_of_its_schema():
+    row = Verdict("correct", compiled=True, correct=True, seconds=Seconds(0.1, 0.2, 0.3)).to_row()
+    assert row.keys() == {field.name for field in VERDICT}
+    (seconds,) = (field for field in VERDICT if field.name == "seconds")
+    assert row["seconds"].keys() == {child.name for child in seconds.type}
+    assert row["seconds"] == {"compile": 0.1, "wait": 0.2, "evaluate": 0.3}

@@ -22,6 +22,7 @@ ErrorCategory = Literal[
     "parse_error",
     "unknown",
 ]
+RECORDED_SECONDS: Final = ("compile", "wait", "evaluate")
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
 
 Flag = Literal[
@@ -132,6 +133,11 @@ class Verdict:
         record = asdict(self)
         record["flags"] = list(self.flags)
         return record
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the verdict as the tables of `warpsmith.records` hold it: of the seconds, these three."""
+        record = self.to_record()
+        return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> "Verdict":

@@ -293,7 +293,7 @@ def _content(turn: _Turn) -> Row:
 def _outcome(turn: _Turn) -> Row:
     seconds = turn.verdict.seconds if turn.verdict else None
     return {
-        "verdict": turn.verdict.to_record() if turn.verdict else None,
+        "verdict": turn.verdict.to_row() if turn.verdict else None,
         "reward": turn.score.value,
         "return": None,
         "valid": turn.score.valid,

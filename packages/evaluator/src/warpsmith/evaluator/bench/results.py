@@ -70,7 +70,7 @@ def _row(run: str, answer: Answer) -> dict[str, Any]:
         "problem_sha256": answer.problem.key,
         "candidate_sha256": generation.digest if generation else None,
         "candidate": generation.source if generation else None,
-        "verdict": answer.verdict.to_record() if answer.verdict else None,
+        "verdict": answer.verdict.to_row() if answer.verdict else None,
         "refusal": f"{refusal.message} {refusal.remedy}".strip() if refusal else None,
         "baseline_ms": answer.baseline_ms,
         "baseline_speedup": answer.baseline_speedup,
