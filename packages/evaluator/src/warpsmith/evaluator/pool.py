@@ -216,6 +216,8 @@ class Zygote:
     workers: dict[int, Worker] = field(default_factory=dict)
     dead: bool = False
     listener: threading.Thread | None = None
+    closing: threading.Lock = field(default_factory=threading.Lock)
+    closed: bool = False
 
     @staticmethod
     def start(kind: ZygoteKind, config: EvaluatorConfig) -> "Zygote":
@@ -331,7 +333,17 @@ class Zygote:
             worker.ended.set_result(None)
 
     def close(self) -> None:
-        """Close the channel, at which the zygote kills its workers and ends; kill it if it does not."""
+        """Close the channel, at which the zygote kills its workers and ends; kill it if it does not.
+
+        Called twice, also at once by two threads, it closes once: a descriptor's number may be another's by then.
+        """
+        with self.closing:
+            if self.closed:
+                return
+            self.closed = True
+            self._close()
+
+    def _close(self) -> None:
         protocol.hang_up(self.channel)
         if self.listener is not None and self.listener is not threading.current_thread():
             self.listener.join()
