@@ -15,9 +15,9 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig
 from warpsmith.evaluator.problem import Problem, read_source
-from warpsmith.evaluator.server.command import LEAST_TIMED, serve
+from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
 from warpsmith.records.errors import UsageError

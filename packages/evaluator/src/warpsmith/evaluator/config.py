@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
+LEAST_TIMED: Final = 10
 GPU_SLOTS: Final = 2
 """The driver makes one context after the other, so that more evaluations at once are slower: docs/timing.md."""
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
@@ -53,7 +54,9 @@ class EvaluatorConfig(BaseModel):
         description="Chip that kernels are compiled for: 90 is sm_90. On a GPU it is that one's, whatever this says.",
     )
     trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
-    timed_trials: int = Field(default=100, ge=10, le=10_000, description="Timed calls of candidate and reference each.")
+    timed_trials: int = Field(
+        default=100, ge=LEAST_TIMED, le=10_000, description="Timed calls of candidate and reference each."
+    )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
     timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Deadline of the candidate's whole run.")
     compile_timeout_s: float = Field(default=60.0, gt=0, le=3600, description="Deadline of compiling one candidate.")

@@ -13,7 +13,7 @@ from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
-from warpsmith.evaluator.timing import SHORT_MS, Figures, Side
+from warpsmith.evaluator.timing import Figures, Side
 from warpsmith.evaluator.wire import slots
 
 KERNELBENCH: Final = {"kernelbench_1e-2": 1e-2, "kernelbench_1e-4": 1e-4}
@@ -95,15 +95,13 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
 
 
 def _share(figures: Figures, moved: int, rate: float) -> dict[str, Any]:
-    short = figures.judge_ms is not None and figures.events_ms < SHORT_MS
-    reference_ms = figures.judge_ms if short and figures.judge_ms else figures.slower_ms
     roofline_ms = 1000 * moved / rate
     return {
-        "reference_ms": reference_ms,
+        "reference_ms": figures.alone_ms,
         "low_ms": figures.low_ms,
         "high_ms": figures.high_ms,
         "judge_ms": figures.judge_ms,
         "bandwidth_bytes_per_s": rate,
         "roofline_ms": roofline_ms,
-        "roofline_share": roofline_ms / reference_ms,
+        "roofline_share": roofline_ms / figures.alone_ms,
     }

@@ -48,6 +48,8 @@ from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
+LOST: Final = (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError)
+"""How a worker of ours is lost."""
 SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = (
     "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
@@ -169,19 +171,13 @@ class Judge:
                 self.health.note(verdict.error_category)
 
     def _verdict(self, request: Request, on_running: Callable[[bool], None]) -> Verdict:
-        problem, started = request.problem, time.monotonic()
+        started = time.monotonic()
         self.machine.clock.take()  # what an evaluation before left, if it ended in an error
         try:
-            evidence = _Run(self, request, on_running).in_company()
-        except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError) as error:
-            if is_the_problems_fault(error, request.config):
-                raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
+            with blaming(request.problem, request.config):
+                evidence = _Run(self, request, on_running).in_company()
+        except LOST as error:
             return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
-        except ReferenceFailedError as error:
-            told = str(error).rstrip(".")
-            raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
-        except LayoutError as error:
-            raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
         return verdict_of(evidence, seconds, self.device)
 
@@ -189,26 +185,41 @@ class Judge:
         """Return what can be told of a problem without a candidate: see `facts.facts_of`.
 
         Raises:
-            EvaluatorError: the problem is bad, or a worker of ours was lost.
+            EvaluatorError: the problem is bad, a worker of ours was lost, or the device is out of use.
         """
+        if self.health is not None:
+            self.health.check()
         try:
-            with self.floor.shared(), self.references.lent(problem.key, problem.source) as session:
+            with (
+                blaming(problem, self.config),
+                self.floor.shared(),
+                self.references.lent(problem.key, problem.source) as session,
+            ):
                 return facts_of(session, self.machine)
-        except (WorkerDiedError, WorkerTimeoutError, WireError, _native.NativeError) as error:
-            if is_the_problems_fault(error, self.config):
-                raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
+        except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Ask again.") from error
-        except ReferenceFailedError as error:
-            told = str(error).rstrip(".")
-            raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
-        except LayoutError as error:
-            raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
 
     def close(self) -> None:
         """End all that runs, evaluations under way included: their workers go first."""
         self.machine.close()
         self.compiling.close()
         self.references.close()
+
+
+@contextmanager
+def blaming(problem: Problem, config: EvaluatorConfig) -> Iterator[None]:
+    """Turn what the problem's own code did into BadProblemError; one of LOST that it did not cause goes on."""
+    try:
+        yield
+    except LOST as error:
+        if is_the_problems_fault(error, config):
+            raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
+        raise
+    except ReferenceFailedError as error:
+        told = str(error).rstrip(".")
+        raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
+    except LayoutError as error:
+        raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
 
 
 def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
@@ -469,6 +480,7 @@ def _running(config: EvaluatorConfig) -> Iterator[Judge]:
     """Run a judge that has seen the first worker of each role: a machine that cannot make one says so at once."""
     judge = Judge(config)
     try:
+        judge.machine.prepare()
         judge.machine.await_first_workers()
         yield judge
     finally:

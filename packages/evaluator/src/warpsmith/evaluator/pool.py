@@ -562,12 +562,14 @@ class Machine:
                 self._bandwidth = measure_bandwidth(self.memory)
         return self._bandwidth
 
-    def await_first_workers(self) -> None:
-        """Wait until each pool has made its first worker; raise what keeps it from that."""
+    def prepare(self) -> None:
+        """Compile and measure on a device what is needed once, so that no evaluation pays for it."""
         if isinstance(self.memory, DeviceMemory):
-            # What is compiled or measured once is not to be paid for by the first evaluation.
             nearness.prepare(self.memory.device)
             self.bandwidth()
+
+    def await_first_workers(self) -> None:
+        """Wait until each pool has made its first worker; raise what keeps it from that."""
         for pool in self.pools.values():
             pool.await_first()
 

@@ -78,6 +78,11 @@ class Figures:
         """The events' figure, or the judge's where that is slower by more than what lies between calls."""
         return (self.judge_ms or 0.0) if disagree(self.events_ms, self.judge_ms) else self.events_ms
 
+    @property
+    def alone_ms(self) -> float:
+        """The figure of a side that is timed alone: the judge's where a call is shorter than what an event costs."""
+        return self.judge_ms if self.judge_ms and self.events_ms < SHORT_MS else self.slower_ms
+
 
 @dataclass(frozen=True)
 class Timing:

@@ -11,7 +11,6 @@ from rich.table import Table
 from warpsmith.evaluator.bench.auditing import COMPARISONS, AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.bench.command import (
     INCOMPLETE_EXIT_CODE,
-    LEAST_TIMED,
     STOPPED_EXIT_CODE,
     Dataset,
     Device,
@@ -21,7 +20,7 @@ from warpsmith.evaluator.bench.command import (
     parse_levels,
     warn_of,
 )
-from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig
 
 
 def audit(

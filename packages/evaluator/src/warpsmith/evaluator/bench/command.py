@@ -17,14 +17,13 @@ from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
-from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier
+from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig, IsolationTier
 from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
 
 INCOMPLETE_EXIT_CODE: Final = 3
 STOPPED_EXIT_CODE: Final = 130
-LEAST_TIMED: Final = 10
 AT_ONCE_PER_SERVER: Final = 8
 SERVER_DEADLINE_S: Final = 600.0
 """Longest that one verdict may take, waiting for a place on a server and retries included."""

@@ -7,11 +7,10 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from warpsmith.evaluator.config import GPU_SLOTS, EvaluatorConfig
+from warpsmith.evaluator.config import GPU_SLOTS, LEAST_TIMED, EvaluatorConfig
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records.errors import UsageError
 
-LEAST_TIMED: Final = 10
 NICE: Final = 10
 """What evaluations step back for the server itself, so that /health answers however busy the processors are."""
 
