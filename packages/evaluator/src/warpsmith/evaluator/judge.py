@@ -230,8 +230,8 @@ def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
     match error:
         case WorkerDiedError(role="reference", out_of_memory=True):
             return True
-        case WorkerDiedError(role="reference", ended=_native.Exit() as ended):
-            return ended.signal != signal.SIGKILL
+        case WorkerDiedError(role="reference", ended=_native.Exit()):
+            return not error.killed
         case WorkerTimeoutError(role="reference", starved_seconds=starved):
             undisturbed = starved is not None and starved < STARVED_SHARE * config.reference_timeout_s
             return undisturbed or computed_to_the_end(error, config)
@@ -276,15 +276,21 @@ class _Run:
         return evidence
 
     def _with_spare_attempt(self) -> Evidence:
-        """Try again once when a worker of ours is lost, and once more for each zygote: they can die one by one."""
-        zygotes, spare = len(ROLES[self.request.config.device]), ATTEMPTS - 1
+        """Try again once when a worker of ours is lost, and once more for each zygote: they can die one by one.
+
+        So can the workers that were ready when a machine ran out of memory: taken before its end, each is one more.
+        """
+        config = self.request.config
+        zygotes, ready, spare = len(ROLES[config.device]), config.slots * config.ready_workers, ATTEMPTS - 1
         while True:
             try:
                 return self._attempt()
             except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError) as error:
                 if isinstance(error, WorkerDiedError) and error.lost_with_zygote and zygotes:
                     zygotes -= 1
-                elif spare and not computed_to_the_end(error, self.request.config):
+                elif isinstance(error, WorkerDiedError) and error.killed and ready:
+                    ready -= 1
+                elif spare and not computed_to_the_end(error, config):
                     spare -= 1
                 else:
                     raise

@@ -4,6 +4,8 @@ import contextlib
 import os
 import queue
 import re
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -47,6 +49,11 @@ class WorkerDiedError(Exception):
         """Whether the worker ended because the process that forks workers did."""
         return self.ended is None
 
+    @property
+    def killed(self) -> bool:
+        """Whether somebody killed the worker, as the kernel does when the machine is out of memory."""
+        return self.ended is not None and self.ended.signal == signal.SIGKILL and not self.out_of_memory
+
 
 class WorkerTimeoutError(Exception):
     """A worker gave no answer before the deadline.
@@ -84,7 +91,8 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return not self.orphaned and not self.ended.done()
+        """Whether the process runs, and the zygote that it came from: known at once, also before the zygote tells."""
+        return not self.orphaned and not self.ended.done() and not _has_ended(self._pidfd)
 
     def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
         """Send one message; WorkerDiedError or WorkerTimeoutError as for `receive`."""
@@ -195,6 +203,14 @@ class Worker:
             if fd >= 0:
                 os.close(fd)
         self._pidfd = self._output_fd = -1
+
+
+def _has_ended(pidfd: int) -> bool:
+    if pidfd < 0:
+        return False
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 @dataclass
