@@ -1,5 +1,6 @@
 """The console command `warpsmith-trainer`, which is also `python -m warpsmith.trainer`."""
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -199,7 +200,11 @@ def _as_ranks(arguments: list[str], processes: int | None, master_port: int | No
     """Run here if this is a rank; else start the ranks, and end with their exit code."""
     if is_rank():
         choose_accelerator()
-        run()
+        try:
+            run()
+        finally:
+            # What torch and Ray have loaded ends with the process; the interpreter would look through it for seconds.
+            gc.freeze()
         return
     code = launch(arguments, processes or default_processes(), master_port)
     if code:
