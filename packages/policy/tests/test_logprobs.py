@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warpsmith.policy.attention import register
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.errors import UnsupportedModelError
 from warpsmith.policy.loading import load_policy
@@ -91,7 +92,7 @@ def test_a_neighbour_in_the_row_changes_nothing(shared_policy):
     assert (joined - tails[0]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager", "varlen"])
 @pytest.mark.parametrize(
     ("family", "settings"),
     [
@@ -110,6 +111,7 @@ def test_packing_under_each_attention(attention, family, settings):
         head_dim=32, num_key_value_heads=1, initializer_range=0.3, **settings,
     )  # fmt: skip
     torch.manual_seed(0)
+    register()
     model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
     sequences = [torch.randint(0, 300, (n,)) for n in (9, 1, 12)]
     got = token_logprobs(model, *_packed_call(sequences))[0][0]
@@ -338,6 +340,7 @@ os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1"
 import torch
 from vllm import LLM, SamplingParams
 from warpsmith.policy.loading import load_policy
+from warpsmith.policy.attention import register
 from warpsmith.policy.logprobs import token_logprobs
 engine = LLM(sys.argv[1], dtype="float32", enforce_eager=True, distributed_executor_backend="uni",
              logprobs_mode="processed_logprobs", max_model_len=256, max_num_seqs=4)

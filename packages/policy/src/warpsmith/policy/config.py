@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DTypeName = Literal["float32", "bfloat16", "float16"]
-AttentionName = Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"]
+AttentionName = Literal["sdpa", "eager", "varlen", "flash_attention_2", "flash_attention_3"]
 
 
 class _Settings(BaseModel):
@@ -76,7 +76,7 @@ class PolicyConfig(_Settings):
     Args:
         path: a Hugging Face directory.
         dtype: the type of the weights in memory.
-        attention: transformers' name of the attention implementation.
+        attention: transformers' name of the attention implementation; `varlen` is ours (attention.py).
         template_kwargs: variables handed to the chat template, for example `{"enable_thinking": false}`.
         gradient_checkpointing: recompute activations in the backward pass.
         lora: train adapters only; none trains every weight.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.policy.attention import register as register_attention
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import AttentionName, DTypeName, PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TokenizerError
@@ -290,6 +291,7 @@ def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName) -> 
     """Load the weights, and refuse a model of which a part would stay randomly initialised."""
     from transformers import AutoModelForCausalLM
 
+    register_attention()
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             directory,

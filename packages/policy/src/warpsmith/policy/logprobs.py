@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from warpsmith.policy.attention import VARLEN, borders
 from warpsmith.policy.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def token_figures(
     sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
     head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head)
     with _asked_for_logprobs(base, head):
-        stats_BTF = _forward(model, base, input_ids_BT, restarting_positions(starts_BT))
+        stats_BTF = _forward(model, base, input_ids_BT, starts_BT)
     if stats_BTF.shape != (*input_ids_BT.shape, head.figures):
         raise UnsupportedModelError(
             f"{type(base).__name__} returned logits of shape {tuple(stats_BTF.shape)} where {head.figures} figures a "
@@ -154,15 +155,17 @@ def restarting_positions(starts_BT: Tensor) -> Tensor:
     return index_T - torch.where(starts_BT, index_T, 0).cummax(1).values
 
 
-def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, position_ids_BT: Tensor) -> Tensor:
+def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor) -> Tensor:
     """Run the model with restarting positions and no mask: transformers then keeps the sequences apart.
 
-    Flash attention does so for one row only, so there the rows are laid end to end.
+    Flash attention does so for one row only, so there the rows are laid end to end. `varlen` is told the borders.
     """
-    shape = input_ids_BT.shape
-    if base.config._attn_implementation.startswith("flash") and shape[0] > 1:
+    shape, position_ids_BT = input_ids_BT.shape, restarting_positions(starts_BT)
+    attention = base.config._attn_implementation
+    if attention.startswith("flash") and shape[0] > 1:
         input_ids_BT, position_ids_BT = input_ids_BT.reshape(1, -1), position_ids_BT.reshape(1, -1)
-    output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False)
+    told = borders(starts_BT) if attention == VARLEN else {}
+    output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **told)
     logits: Tensor = output.logits
     return logits.reshape(*shape, -1)
 
