@@ -1,0 +1,223 @@
+"""Tokens a second, model FLOPs utilisation and memory of one training step, one means after the other.
+
+A model of Qwen3-0.6B's shape with random weights makes ZeRO-2 steps on two batches: `even`, 8 rows of 2,048 tokens, and
+`mixed`, 64 rows of very different lengths, as answers are. Each variant adds one means to the one before it, or takes
+one away, and runs in a process of its own, so that memory is its own too.
+
+The first is what a plain loop does: padded rows, the whole vocabulary's logits in fp32. Tokens are the rows' own;
+padding counts as nothing. Model FLOPs: six for each weight that a token is multiplied with, and causal attention within
+its own sequence; what is computed twice or for padding is not counted.
+
+    python benchmarks/train_step.py                                   # on a GPU
+    python benchmarks/train_step.py --shape tiny --dtype float32      # anywhere, to see that it runs
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from _machine import describe, write_result
+from torch import Tensor
+
+from warpsmith.policy.attention import register
+from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
+from warpsmith.trainer.engine.plan import micro_batches
+from warpsmith.trainer.engine.ranks import join, leave
+from warpsmith.trainer.engine.rows import PaddedRows, Row, pad_rows
+from warpsmith.trainer.engine.zero import ZeroEngine
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPES = {
+    "qwen3-0.6b": {
+        "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
+        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "tie_word_embeddings": True,
+    },
+    "tiny": {
+        "model_type": "qwen3", "vocab_size": 4096, "hidden_size": 64, "intermediate_size": 192,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "tie_word_embeddings": True,
+    },
+}  # fmt: skip
+PEAK_BF16_FLOPS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12}
+"""Dense, by the makers' data sheets; the name is a part of the device's."""
+WARMUP_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to make the step."""
+
+    name: str
+    whole_logits: bool = False
+    packing: bool = False
+    attention: str = "sdpa"
+    checkpointing: bool = False
+    optimizer: str = "torch"
+
+
+VARIANTS = (
+    Variant("plain: padded rows, whole logits", whole_logits=True),
+    Variant("+ log-probabilities in chunks"),
+    Variant("+ packing, a mask keeps sequences apart", packing=True),
+    Variant("+ attention told the borders", packing=True, attention="varlen"),
+    Variant("+ fused AdamW", packing=True, attention="varlen", optimizer="fused"),
+    Variant("+ gradient checkpointing", packing=True, attention="varlen", optimizer="fused", checkpointing=True),
+)
+
+
+# One variant, in a process of its own ------------------------------------------------------------------------------
+
+
+def lengths_of(batch: str) -> list[int]:
+    if batch == "even":
+        return [2048] * 8
+    drawn = random.Random(0)
+    return [min(2048, max(64, int(drawn.lognormvariate(6.0, 0.8)))) for _ in range(64)]
+
+
+def build(shape: str, variant: Variant, dtype: str) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    register()
+    settings = dict(SHAPES[shape])
+    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=variant.attention, dtype=getattr(torch, dtype))
+    if variant.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model
+
+
+def scorer(engine: ZeroEngine, variant: Variant) -> Callable[[PaddedRows], Tensor]:
+    """Return what gives the log-probability of every token, (B, T) fp32."""
+    if not variant.whole_logits:
+        return lambda rows: engine.logprobs(rows, 1.0)[0]
+
+    def whole(rows: PaddedRows) -> Tensor:
+        logits_BTV = engine._engine(input_ids=rows.ids_BT, attention_mask=rows.attention_BT, use_cache=False).logits
+        logprobs_BTV = logits_BTV[:, :-1].float().log_softmax(-1)
+        chosen_BT = logprobs_BTV.gather(-1, rows.ids_BT[:, 1:, None]).squeeze(-1)
+        return torch.nn.functional.pad(chosen_BT, (1, 0))
+
+    return whole
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Make steps of one variant; seconds are the median's, each step waited for."""
+    variant = VARIANTS[arguments.one]
+    zero = ZeroSection(stage=2, packing=variant.packing, micro_batch_tokens=arguments.micro_batch_tokens)
+    ranks = join(RunSection(dir=ROOT / "runs"), zero)
+    model = build(arguments.shape, variant, arguments.dtype)
+    parameters = sum(each.numel() for each in model.parameters())
+    optimizer = OptimizerSection(implementation=variant.optimizer)
+    engine = ZeroEngine(model, zero=zero, optimizer=optimizer, ranks=ranks, dtype=arguments.dtype)
+    engine.train()
+    lengths = lengths_of(arguments.batch)
+    batches = micro_batches(lengths, zero.micro_batch_tokens, packed=variant.packing)
+    drawn = np.random.default_rng(0)
+    rows = [
+        Row(drawn.integers(0, SHAPES[arguments.shape]["vocab_size"], n), np.r_[0, np.ones(n - 1, int)]) for n in lengths
+    ]
+    score, on_gpu = scorer(engine, variant), ranks.device.type == "cuda"
+    seconds = []
+    for _ in range(WARMUP_STEPS + arguments.steps):
+        began = time.perf_counter()
+        for done, batch in enumerate(batches, start=1):
+            padded = pad_rows([rows[i] for i in batch], ranks.device)
+            loss = -(score(padded) * padded.mask_BT).sum() / sum(lengths)
+            engine.accumulate(loss, last=done == len(batches))
+        engine.step(1e-6)
+        if on_gpu:
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - began)
+    leave()
+    computed = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
+    return {
+        "seconds": median(seconds[WARMUP_STEPS:]),
+        "tokens": sum(lengths),
+        "micro_batches": len(batches),
+        "padding_share": 0.0 if variant.packing else 1 - sum(lengths) / computed,
+        "parameters": parameters,
+        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+    }
+
+
+# All of them ---------------------------------------------------------------------------------------------------------
+
+
+def model_flops(shape: str, parameters: int, lengths: Sequence[int]) -> float:
+    """FLOPs of forward and backward: 6 a weight and token, 6 T^2 a layer and channel for causal attention."""
+    made = SHAPES[shape]
+    channels = made["num_attention_heads"] * made["head_dim"] * made["num_hidden_layers"]
+    return 6.0 * parameters * sum(lengths) + 6.0 * channels * sum(n * n for n in lengths)
+
+
+def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str, Any]:
+    """Run one variant and add what follows from its seconds; an error is told with its last line."""
+    command = [
+        sys.executable, __file__, "--one", str(number), "--batch", batch, "--shape", arguments.shape,
+        "--dtype", arguments.dtype, "--steps", str(arguments.steps),
+        "--micro-batch-tokens", str(arguments.micro_batch_tokens),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = {"batch": batch, **asdict(VARIANTS[number])}
+    if done.returncode:
+        return {**told, "error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:400]}
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    flops = model_flops(arguments.shape, found["parameters"], lengths_of(batch)) / found["seconds"]
+    peak = next((peak for name, peak in PEAK_BF16_FLOPS.items() if name in found["device"]), None)
+    return {
+        **told, **found, "tokens_per_s": found["tokens"] / found["seconds"], "model_flops_per_s": flops,
+        "mfu": None if peak is None or arguments.dtype == "float32" else flops / peak,
+    }  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['batch']:6} {row['name']:42} {row['error']}"
+    mfu = "" if row["mfu"] is None else f" MFU {row['mfu']:6.1%}"
+    memory = "" if row["peak_bytes"] is None else f" {row['peak_bytes'] / 2**30:6.1f} GiB"
+    speed = f"{row['tokens_per_s']:9,.0f} tokens/s"
+    return f"{row['batch']:6} {row['name']:42} {speed}{mfu}{memory}  padding {row['padding_share']:.0%}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps of each variant")
+    parser.add_argument("--micro-batch-tokens", type=int, default=16_384)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/train_step.json")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", choices=("even", "mixed"), help="this batch alone")
+    arguments = parser.parse_args()
+    if arguments.one is not None:
+        print(json.dumps(measure(arguments)))
+        return
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    result = {**describe(["torch", "transformers", "deepspeed", "triton", "warpsmith-trainer"]), "rows": []}
+    result |= {"shape": SHAPES[arguments.shape], "dtype": arguments.dtype, "steps": arguments.steps}
+    result["micro_batch_tokens"] = arguments.micro_batch_tokens
+    for batch in (arguments.batch,) if arguments.batch else ("even", "mixed"):
+        for number in range(len(VARIANTS)):
+            row = figures(arguments, batch, number)
+            print(line(row), flush=True)
+            result["rows"].append(row)
+            write_result(arguments.out, result)
+
+
+if __name__ == "__main__":
+    main()
