@@ -18,7 +18,7 @@ demo: install  ## train a small policy by multi-turn GRPO on this machine, no GP
 	@$(RUN)/python -m warpsmith.trainer demo
 
 test: install test-native  ## every test that this machine can run, but for test-faults
-	$(RUN)/python -m pytest
+	$(RUN)/python -m pytest -n 2 --dist loadgroup
 
 test-fast: install  ## the tests that take seconds
 	$(RUN)/python -m pytest -m "not slow"

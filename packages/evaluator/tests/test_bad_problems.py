@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from warpsmith.evaluator import BadProblemError, Problem
-from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.cli import INVALID_EXIT_CODE, main
 
 MODEL = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return {}\n"
 GOOD_INPUTS = "def get_inputs():\n    return [torch.randn(20, 30)]\n"
@@ -132,5 +132,8 @@ def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate):
     (tmp_path / "endless.py").write_text(source)
     arguments = [str(tmp_path / "endless.py"), str(candidate), "--reference-timeout", "1", "--json"]
     command = [sys.executable, "-m", "warpsmith.evaluator", "check", *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    for _ in range(10):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        if done.returncode != INVALID_EXIT_CODE:
+            break  # else others had the processors, and nothing can be told of who did not end
     assert is_refusal(done.returncode, done.stdout, done.stderr, says)

@@ -7,7 +7,6 @@ import ctypes
 import os
 import random
 import secrets
-import signal
 import sys
 import threading
 import time
