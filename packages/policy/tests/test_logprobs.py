@@ -72,6 +72,26 @@ def test_against_double_precision(shared_policy, lengths, side, temperature, at_
         torch.testing.assert_close(entropy[row, mask[row] == 1].double(), spread, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("at_once", [1, 2**25])
+@pytest.mark.parametrize("with_value", [False, True])
+def test_the_likeliest_tokens_are_those_that_argmax_gives(shared_policy, at_once, with_value):
+    ids = random_ids(shared_policy, 1, 12, seed=3)
+    head = torch.nn.Linear(shared_policy.model.config.hidden_size, 1) if with_value else None
+    with torch.no_grad():
+        likeliest = shared_policy.model(ids, use_cache=False).logits[:, :-1].argmax(-1)
+        ids[0, 3::3] = likeliest[0, 2::3]
+        likeliest = shared_policy.model(ids, use_cache=False).logits[:, :-1].argmax(-1)
+        found = token_figures(
+            shared_policy.model, ids, torch.ones_like(ids), value_head=head, greedy=True, logits_at_once=at_once
+        )
+    expected = (ids[:, 1:] == likeliest).float()
+    assert 0 < expected.sum() < expected.numel()
+    assert found.greedy_BT is not None
+    assert torch.equal(found.greedy_BT[:, 1:], expected)
+    assert not found.greedy_BT[:, 0].any()
+    assert (found.value_BT is not None) == with_value
+
+
 @settings(max_examples=25, deadline=None)
 @given(lengths=LENGTHS, spare=st.integers(0, 5))
 def test_packed_row_agrees_with_rows_apart(shared_policy, lengths, spare):

@@ -40,6 +40,16 @@ def test_one_example_a_turn_where_thoughts_are_dropped(chat_of):
         assert example.ids.tolist() == turn.prompt_ids + turn.completion_ids
 
 
+@pytest.mark.parametrize("name", ["tiny", "qwen3"])
+def test_the_last_turn_alone_is_its_prompt_and_its_answer(chat_of, name):
+    chat = chat_of(name)
+    (example,) = encode(chat, THOUGHT, train_on="last")
+    last = chat.turns(THOUGHT)[-1]
+    assert example.ids.tolist() == last.prompt_ids + last.completion_ids
+    assert example.labels[example.labels != IGNORED].tolist() == last.completion_ids
+    assert (example.labels[: len(last.prompt_ids)] == IGNORED).all()
+
+
 def test_an_answer_that_merges_with_its_header_is_encoded_as_sampled(chat_of):
     chat = chat_of("qwen25")
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\n\nx"}]

@@ -1,5 +1,6 @@
 """Configuration files: what is read, what is refused and how, and what importing them costs."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,9 +110,44 @@ def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
     assert any(line.startswith("[zero]") for line in describe(kind))
 
 
-def test_chats_need_a_path(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs a `path`"):
-        load_sft(write(tmp_path, SMALL + "[data]\nsource = 'chats'"))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[data]\nsource = 'chats'", 'source = "chats" needs a `path`'),
+        ("[data]\nsource = 'records'", "a run's directory, or a list of them"),
+        ("[data]\nsource = 'chats'\npath = 'x.jsonl'\nbest = 3", '`best` is a key of source = "records"'),
+        ("[data]\nproblems = 3\n[[data.sources]]\nsource = 'generated'", "`problems` stands beside [[data.sources]]"),
+        ("[[data.sources]]\nsorce = 'chats'", "unknown key `sorce` in [data.sources.0]; did you mean `source`?"),
+        ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
+        ("[run]\nepochs = 0", "`run.epochs`"),
+    ],
+)
+def test_sources_of_sft_are_checked(tmp_path: Path, text: str, expected: str) -> None:
+    whole = SMALL.replace("[run]", text) if text.startswith("[run]") else SMALL + text
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        load_sft(write(tmp_path, whole))
+
+
+def test_sources_of_sft_have_names_and_one_path_or_several(tmp_path: Path) -> None:
+    text = (
+        SMALL
+        + """
+[[data.sources]]
+source = "records"
+path = "runs/a"
+[[data.sources]]
+source = "records"
+path = ["runs/b", "runs/c"]
+[[data.sources]]
+source = "generated"
+name = "made"
+"""
+    )
+    data = load_sft(write(tmp_path, text)).data
+    assert data.labels == ("records-1", "records-2", "made")
+    assert [len(part.path) for part in data.parts] == [1, 2, 0]
+    alone = load_sft(write(tmp_path, SMALL), ["data.source=kernelbook", "data.path=book.parquet"]).data
+    assert (alone.labels, alone.parts[0].path) == (("kernelbook",), (Path("book.parquet"),))
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)

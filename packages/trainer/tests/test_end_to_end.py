@@ -1,6 +1,7 @@
 """Real runs of the command: launcher, ZeRO, vLLM, evaluator, records; killed, stopped and resumed."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -34,19 +35,26 @@ torch_threads = 1
 path = "{policy}"
 dtype = "float32"
 [data]
-problems = 60
-levels = [1]
-prompt_style = "compact"
 max_tokens = 400
 batch_size = 8
 eval_examples = 8
 eval_every = 3
+[[data.sources]]
+source = "generated"
+problems = 60
+levels = [1]
+prompt_style = "compact"
+[[data.sources]]
+source = "chats"
+path = "{chats}"
+weight = 0.5
 [optimizer]
 lr = 3e-3
 warmup_steps = 1
 [zero]
 stage = {stage}
 micro_batch_tokens = 1024
+packing = true
 [checkpoint]
 every = 3
 [wandb]
@@ -92,8 +100,11 @@ def largest_gap(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 def sft_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A whole SFT run, with W&B offline: its directory and its file."""
     run = tmp_path_factory.mktemp("sft") / "whole"
-    config = write(run.parent / "sft.toml", SFT, run=run, policy=tiny, wandb="offline")
-    trainer("sft", config)
+    chats = run.parent / "chats.jsonl"
+    rows = [{"prompt": f"x = {n}", "completion": f"return x + {n}"} for n in range(20)]
+    chats.write_text("\n".join(map(json.dumps, [*rows, {"text": "no chat"}])))
+    config = write(run.parent / "sft.toml", SFT, run=run, policy=tiny, wandb="offline", chats=chats)
+    assert "1 no chat" in trainer("sft", config)
     return run, config
 
 
@@ -102,7 +113,12 @@ def test_sft_learns_and_writes_what_it_did(sft_run: tuple[Path, Path]) -> None:
     steps = RunReader(run).table("steps").to_pylist()
     assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
     assert steps[-1]["loss"] < steps[0]["loss"]
-    assert "eval_loss" in dict(steps[2]["metrics"])
+    told = dict(steps[2]["metrics"])
+    assert told["eval_perplexity"] == pytest.approx(math.exp(told["eval_loss"]))
+    assert 0 < told["eval_accuracy"] < 1
+    assert told["epoch"] == pytest.approx(24 / 62, abs=0.03)
+    apart = [told[f"eval_loss/{name}"] for name in ("generated", "chats")]
+    assert min(apart) <= told["eval_loss"] <= max(apart)
     assert (run / "final_model" / "tokenizer.json").is_file()
     assert list((run / "wandb").glob("offline-run-*"))
     assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-00000003", "step-00000006"]
@@ -119,13 +135,17 @@ def test_a_resumed_sft_run_is_the_run_that_was_not_stopped(sft_run: tuple[Path, 
     for child in psutil.Process(process.pid).children(recursive=True):
         child.kill()
     process.communicate(timeout=60)
+    # In the middle of the first epoch, with what was encoded at the start: the files may be gone.
+    chats = config.parent / "chats.jsonl"
+    chats.rename(tmp_path / "elsewhere")
     trainer("sft", config, *changes, "--resume")
+    (tmp_path / "elsewhere").rename(chats)
     assert largest_gap(weights(whole), weights(tmp_path / "cut")) == 0.0
 
 
 def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
     whole, config = sft_run
-    values = [f"run.dir={tmp_path / 'two'}", "zero.stage=3", "zero.packing=true", "wandb.mode=disabled"]
+    values = [f"run.dir={tmp_path / 'two'}", "zero.stage=3", "zero.packing=false", "wandb.mode=disabled"]
     changes = [part for value in values for part in ("--set", value)]
     trainer("sft", config, *changes, "--num-processes", 2)
     assert largest_gap(weights(whole), weights(tmp_path / "two")) < 2e-3

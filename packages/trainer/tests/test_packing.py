@@ -44,8 +44,12 @@ def test_packed_rows_score_as_padded_ones(model: torch.nn.Module, lengths: list[
     with torch.no_grad():
         expected, spread = Scorer(model, packing=False).logprobs(rows, temperature)
         found, entropy = Scorer(model, packing=True).logprobs(rows, temperature)
+        likeliest = [Scorer(model, packing=on).figures(rows, 1.0, greedy=True).greedy_BT for on in (False, True)]
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, spread, atol=1e-5, rtol=0)
+    assert likeliest[0] is not None
+    assert likeliest[1] is not None
+    assert torch.equal(*likeliest)
     assert not found[:, 0].any()
     wanted = rows.mask_BT.bool()
     wanted[:, 0] = False

@@ -87,12 +87,21 @@ def test_no_rows_become_one_that_carries_no_loss() -> None:
     [
         ("constant", [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
         ("linear", [0.5, 1.0, 1.0, 0.775, 0.55, 0.325, 0.1]),
+        ("wsd", [0.5, 1.0, 1.0, 1.0, 1.0, 0.55, 0.1]),
         ("cosine", [0.5, 1.0, 1.0, 0.1 + 0.9 * (2 + 2**0.5) / 4, 0.55, 0.1 + 0.9 * (2 - 2**0.5) / 4, 0.1]),
     ],
 )
 def test_learning_rates_by_hand(schedule: str, expected: list[float]) -> None:
-    section = OptimizerSection(lr=1.0, schedule=schedule, warmup_steps=2, min_lr_ratio=0.1)  # type: ignore[arg-type]
+    section = OptimizerSection(
+        lr=1.0,
+        schedule=schedule,
+        warmup_steps=2,
+        min_lr_ratio=0.1,
+        decay_ratio=0.2,  # type: ignore[arg-type]
+    )
     assert [learning_rate(section, update, 7) for update in range(7)] == pytest.approx(expected)
+    by_share = section.model_copy(update={"warmup_steps": 0, "warmup_ratio": 0.25})
+    assert [learning_rate(by_share, update, 7) for update in range(7)] == pytest.approx(expected)
 
 
 def test_the_learning_rate_stays_at_its_end_beyond_the_last_update() -> None:

@@ -83,12 +83,14 @@ class TokenFigures(NamedTuple):
     """What one forward pass says of every token; each (B, T) in fp32.
 
     `value_BT` stands, like the others, where the token is: it is of the state before the token, the hidden state that
-    the token is predicted from. It is None where no value head was asked.
+    the token is predicted from. It is None where no value head was asked. `greedy_BT` is 1 where the token is the
+    likeliest one, else 0; None where nobody asked.
     """
 
     logprobs_BT: Tensor
     entropy_BT: Tensor
     value_BT: Tensor | None
+    greedy_BT: Tensor | None = None
 
 
 def token_figures(
@@ -100,12 +102,14 @@ def token_figures(
     *,
     select_BT: Tensor | None = None,
     value_head: nn.Module | None = None,
+    greedy: bool = False,
     logits_at_once: int = LOGITS_AT_ONCE,
 ) -> TokenFigures:
     """Return the figures of `token_logprobs`, and those of a value head in the same forward pass.
 
     Args:
         value_head: maps hidden states (N, C) to values (N, 1) in fp32; it is called inside the model's forward.
+        greedy: tell which tokens are the likeliest; computes the logits once more, without a gradient.
 
     The other arguments and the errors are those of `token_logprobs`.
     """
@@ -119,7 +123,7 @@ def token_figures(
         _refuse_unpackable(base)
     # Position t predicts token t + 1; the last position predicts nothing.
     sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
-    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head)
+    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head, greedy=greedy)
     with _asked_for_logprobs(base, head):
         stats_BTF = _forward(model, base, input_ids_BT, starts_BT)
     if stats_BTF.shape != (*input_ids_BT.shape, head.figures):
@@ -128,8 +132,9 @@ def token_figures(
             "token were expected.",
             "Use a causal language model whose forward ends in its output projection.",
         )
-    logprobs_BT, entropy_BT, *values = nn.functional.pad(stats_BTF[:, :-1], (0, 0, 1, 0)).unbind(-1)
-    return TokenFigures(logprobs_BT, entropy_BT, values[0] if values else None)
+    logprobs_BT, entropy_BT, *more = nn.functional.pad(stats_BTF[:, :-1], (0, 0, 1, 0)).unbind(-1)
+    greedy_BT = more.pop() if greedy else None
+    return TokenFigures(logprobs_BT, entropy_BT, more[0] if more else None, greedy_BT)
 
 
 # Packed rows -----------------------------------------------------------------------------------------------------
@@ -247,20 +252,23 @@ class _Head:
         temperature: float,
         sizes: tuple[int, int],
         value_head: nn.Module | None,
+        *,
+        greedy: bool = False,
     ) -> None:
         self.targets_BT = nn.functional.pad(targets_BS, (0, 1))
         self.wanted_BT = nn.functional.pad(wanted_BS, (0, 1))
         self.temperature = temperature
         self.logits_at_once, self.vocabulary = sizes
         self.value_head = value_head
+        self.greedy = greedy
 
     @property
     def figures(self) -> int:
         """How many figures a token gets."""
-        return 2 if self.value_head is None else 3
+        return 2 + (self.value_head is not None) + self.greedy
 
     def __call__(self, hidden_BTC: Tensor, projection: nn.Module, original: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, T, F] fp32: log-prob of the next token, entropy and perhaps value, 0 where not wanted."""
+        """Return [B, T, F] fp32: log-prob of the next token, entropy, perhaps value and greedy; 0 where not wanted."""
         wanted_N = self.wanted_BT.reshape(-1).nonzero().squeeze(1)
         flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
         hidden_MC = flat_NC[wanted_N]
@@ -273,6 +281,8 @@ class _Head:
         stats_MF = stats_M2
         if self.value_head is not None:
             stats_MF = torch.cat([stats_M2, self.value_head(hidden_MC).to(stats_M2.dtype)], dim=-1)
+        if self.greedy:
+            stats_MF = torch.cat([stats_MF, _greedy(hidden_MC, original, work).to(stats_MF.dtype)], dim=-1)
         stats_NF = stats_MF.new_zeros(flat_NC.shape[0], self.figures).index_copy(0, wanted_N, stats_MF)
         return stats_NF.float().reshape(*hidden_BTC.shape[:2], self.figures)
 
@@ -296,6 +306,13 @@ def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tens
 
     done = [checkpoint(of_chunk, hidden_MC[rows], work.targets[rows], use_reentrant=False) for rows in work.chunks()]
     return torch.cat(done) if done else of_chunk(hidden_MC, work.targets)
+
+
+@torch.no_grad()
+def _greedy(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: _Work) -> Tensor:
+    """Return [M, 1]: whether each target is the likeliest token."""
+    found = [projection_forward(hidden_MC[rows]).argmax(-1) == work.targets[rows] for rows in work.chunks()]
+    return torch.cat(found)[:, None] if found else hidden_MC.new_zeros(0, 1)
 
 
 def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:

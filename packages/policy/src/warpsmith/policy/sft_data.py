@@ -5,11 +5,13 @@ Needs numpy and the tokenizer; no torch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from warpsmith.policy.chat import ChatFormat, Message
+from warpsmith.policy.chat import ChatFormat, Message, Turn, extends
 from warpsmith.policy.errors import MessagesError
 
 IGNORED = -100
@@ -34,11 +36,16 @@ class Example:
         return int((self.labels != IGNORED).sum())
 
 
-def encode(chat: ChatFormat, messages: Sequence[Message]) -> list[Example]:
+def encode(chat: ChatFormat, messages: Sequence[Message], *, train_on: Literal["all", "last"] = "all") -> list[Example]:
     """Return the examples of one conversation, with a label on every token of an assistant's turn.
 
     One example where the template keeps earlier turns as they were sampled, token by token; one a turn where it does
     not (Qwen3 drops earlier thoughts), so that the model is trained on what it will be given.
+
+    Args:
+        chat: the chat format.
+        messages: the conversation.
+        train_on: `last` gives one example, the last turn behind its prompt, and no label to earlier turns.
 
     Raises:
         MessagesError: there is no assistant's turn.
@@ -46,14 +53,22 @@ def encode(chat: ChatFormat, messages: Sequence[Message]) -> list[Example]:
     turns = chat.turns(messages)
     if not turns:
         raise MessagesError("The conversation has no assistant's turn.", "Give one answer at least.")
+    if train_on == "last" or len(turns) == 1:
+        return [_of_turn(turns[-1])]
     ids, mask = chat.loss_mask(messages)
-    full = [*turns[-1].prompt_ids, *turns[-1].completion_ids]
-    if chat.keeps_history(messages) and ids[: len(full)] == full:
+    full = _whole(turns[-1])
+    kept = all(extends(later.prompt_ids, _whole(earlier)) for earlier, later in pairwise(turns))
+    if kept and ids[: len(full)] == full:
         return [_example(ids, mask)]
-    return [
-        _example([*t.prompt_ids, *t.completion_ids], [0] * len(t.prompt_ids) + [1] * len(t.completion_ids))
-        for t in turns
-    ]
+    return [_of_turn(turn) for turn in turns]
+
+
+def _whole(turn: Turn) -> list[int]:
+    return [*turn.prompt_ids, *turn.completion_ids]
+
+
+def _of_turn(turn: Turn) -> Example:
+    return _example(_whole(turn), [0] * len(turn.prompt_ids) + [1] * len(turn.completion_ids))
 
 
 def _example(ids: Sequence[int], mask: Sequence[int]) -> Example:

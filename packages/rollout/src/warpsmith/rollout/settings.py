@@ -63,12 +63,19 @@ def _cause(kind: type[BaseModel], error_type: str, location: Iterable[int | str]
 def _keys_of(kind: type[BaseModel], tables: Iterable[str]) -> Mapping[str, Any]:
     """Return the fields of the table at the end of `tables`, or none where that is no table."""
     for table in tables:
+        if table.isdigit():
+            continue
         field = kind.model_fields.get(table)
-        model = model_in(field.annotation) if field else None
+        model = (model_in(field.annotation) or _model_of_items(field.annotation)) if field else None
         if model is None:
             return {}
         kind = model
     return kind.model_fields
+
+
+def _model_of_items(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that the items of a tuple are: an array of tables."""
+    return model_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -233,7 +233,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 # Keys that may differ between a run and its resumption: none of them changes what a step computes.
 _FREE = (
-    "run.dir", "run.name", "run.steps", "run.seconds", "run.torch_threads", "run.cores", "run.console",
+    "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
     "held_out", "health", "sync", "evaluator",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
@@ -250,7 +250,9 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
         CheckpointError: naming each changed key with both values.
     """
     before, after = dict(_flat(old)), dict(_flat(new))
-    free = _FREE if before.get("optimizer.schedule") == "constant" else [key for key in _FREE if key != "run.steps"]
+    # Elsewhere the learning rate hangs on how many updates there are in all.
+    steady = before.get("optimizer.schedule") == "constant" and not before.get("optimizer.warmup_ratio")
+    free = _FREE if steady else [key for key in _FREE if key not in ("run.steps", "run.epochs")]
     changed = [
         f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())

@@ -54,15 +54,26 @@ def sft(
     num_processes: Processes = None,
     master_port: Port = None,
     set_: Overrides = None,
+    show: Annotated[
+        int | None,
+        typer.Option(
+            "--show", min=0, metavar="N", help="Train nothing: tell what would be trained, with N examples decoded."
+        ),
+    ] = None,
 ) -> None:
-    """Fine-tune on chats or on generated problems with known solutions.
+    """Fine-tune on chats, KernelBook, a run's own turns, or generated problems with known solutions.
 
     Example: warpsmith-trainer sft configs/demo-sft.toml --steps 300 --set run.dir=runs/warm
+
+    Look first: warpsmith-trainer sft configs/demo-sft.toml --show 3
     """
     from warpsmith.trainer.config import load_sft
 
     overrides = _overrides(set_, steps, seconds)
     checked = load_sft(config, overrides)
+    if show is not None:
+        _show(checked, show)
+        return
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
     _preflight(checked, resume, master_port)
     _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
@@ -209,6 +220,22 @@ def _as_ranks(arguments: list[str], processes: int | None, master_port: int | No
     code = launch(arguments, processes or default_processes(), master_port)
     if code:
         raise typer.Exit(code)
+
+
+def _show(config: "SftConfig", examples: int) -> None:
+    """Encode the sources as a run would, beside it, and print what they came to."""
+    import tempfile
+
+    from warpsmith.policy.loading import check_directory, load_chat
+    from warpsmith.trainer.examples.data import arrange, encode_sources
+    from warpsmith.trainer.examples.show import report
+
+    choose_accelerator()
+    chat = load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
+    with tempfile.TemporaryDirectory() as folder:
+        data = arrange(encode_sources(config, chat, Path(folder) / "data"), config)
+        for line in report(data, config, chat, examples, colour=sys.stdout.isatty()):
+            typer.echo(line)
 
 
 def _run_sft(config: Any, resume: bool) -> None:

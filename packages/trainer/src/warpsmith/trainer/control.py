@@ -23,10 +23,14 @@ class RunControl:
         config: the run's file.
         ranks: the processes.
         engine: what is trained.
+        steps: how many there are to be; `run.steps` when not given.
     """
 
-    def __init__(self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine) -> None:
+    def __init__(
+        self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine, steps: int | None = None
+    ) -> None:
         self.config, self.ranks, self.engine = config, ranks, engine
+        self.steps = config.run.steps if steps is None else steps
         self._plain = config.model_dump(mode="json")
         self._saved_at = -1
         self._began = time.monotonic()
@@ -59,7 +63,7 @@ class RunControl:
         """Ask rank 0 whether another step is to be made: steps, seconds and signals allow it."""
         run = self.config.run
         spent = time.monotonic() - self._began
-        over = progress.step >= run.steps or (run.seconds is not None and spent >= run.seconds)
+        over = progress.step >= self.steps or (run.seconds is not None and spent >= run.seconds)
         return not self.ranks.shared(lambda: over or stop.requested)
 
     def note(self, score: float | None) -> None:

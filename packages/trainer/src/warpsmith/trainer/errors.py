@@ -11,6 +11,12 @@ class DataError(UsageError):
     """Training data that cannot be read, or that holds nothing to train on."""
 
 
+class DataWriteError(WarpsmithError):
+    """Encoded training data that could not be written: a full disk, a directory that takes no files."""
+
+    exit_code = 1
+
+
 class CheckpointError(UsageError):
     """A checkpoint that is missing, incomplete, or of another run."""
 

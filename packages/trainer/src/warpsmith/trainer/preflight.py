@@ -8,6 +8,7 @@ from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.examples.sources import check_sources
 from warpsmith.trainer.rundir import refuse_used
 
 _STATE_BYTES = 16
@@ -23,6 +24,7 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
         CheckpointError: there is nothing to resume, or it is of another configuration.
         ConfigError: the run's directory holds a run, or its disk has no room for the checkpoints.
         policy's CheckpointError, TokenizerError, TemplateError: the policy's directory cannot be used.
+        DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
     """
     if resume:
@@ -34,6 +36,8 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
     check_weights(directory)
     load_chat(directory, config.policy.template_kwargs)
     _check_room(config, directory)
+    if isinstance(config, SftConfig) and not resume:
+        check_sources(config.data)
     if isinstance(config, TrainerConfig) and config.rollout.evaluation.where == "server":
         _check_servers(config)
 

@@ -1,5 +1,6 @@
 """Supervised fine-tuning on chats, with the loss on the assistant's turns."""
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,23 +11,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from warpsmith.policy.loading import Policy
-from warpsmith.policy.sft_data import Example
+from warpsmith.policy.loading import Policy, load_chat
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.engine.optimizer import learning_rate
-from warpsmith.trainer.engine.plan import deal, micro_batches
+from warpsmith.trainer.engine.plan import deal, micro_batches, padding_share
 from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.engine.rows import Row, pad_rows
 from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.examples.data import SftData, open_data, told
 from warpsmith.trainer.export import export
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch.launcher import is_launched
-from warpsmith.trainer.order import taken
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
-from warpsmith.trainer.sft_data import SftData, load_sft_data, token_rows
 from warpsmith.trainer.steplog import StepLog
 
 
@@ -37,9 +36,9 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
 
     Raises:
-        ConfigError, DataError, CheckpointError: the run cannot start.
+        ConfigError, DataError, NoRecordsError, SegmentError, CheckpointError: the run cannot start.
         DivergenceError: the loss or the gradient is no finite number.
-        CheckpointWriteError, RecordWriteError: the disk takes no more.
+        CheckpointWriteError, DataWriteError, RecordWriteError: the disk takes no more.
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
@@ -47,7 +46,9 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         preflight(config, resume)
     ranks.barrier()
     with peers_needed():
-        directory = _Sft(config, ranks).run(resume)
+        chat = load_chat(config.policy.path, config.policy.template_kwargs)
+        data = open_data(config, chat, ranks, resume=resume)
+        directory = _Sft(config, ranks, data).run(resume)
     leave()
     return directory
 
@@ -55,41 +56,41 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
 class _Sft:
     """One supervised run on one rank."""
 
-    def __init__(self, config: SftConfig, ranks: Ranks) -> None:
-        self.config, self.ranks = config, ranks
+    def __init__(self, config: SftConfig, ranks: Ranks, data: SftData) -> None:
+        self.config, self.ranks, self.data = config, ranks, data
+        self.steps = config.run.updates(len(data.order), config.data.batch_size)
         self.policy = Policy.from_config(config.policy)
-        self.data: SftData = load_sft_data(config.data, self.policy.chat, config.run.seed)
         self.engine = ZeroEngine(
             self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
         )
-        self.control = RunControl(config, ranks, self.engine)
+        self.control = RunControl(config, ranks, self.engine, self.steps)
 
     def run(self, resume: bool) -> Path:
         run, final = self.config.run, self.config.run.dir / "final_model"
         with ExitStack() as stack:
             progress = self.control.begin(resume)
             log = self.control.log(stack)
-            bar = stack.enter_context(Bar("sft", run.steps, shown=self.ranks.drives, start=progress.step))
+            bar = stack.enter_context(Bar("sft", self.steps, shown=self.ranks.drives, start=progress.step))
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
-            if self.data.dropped:
-                bar.say(f"{self.data.dropped} examples are longer than {self.config.data.max_tokens} tokens: left out")
+            told(self.data, bar.say)
             while self.control.goes_on(progress, stop):
                 progress = self._step(progress, log, bar)
                 self.control.save_if_due(progress)
             self.control.save(progress)
-            if self.config.checkpoint.export_final and progress.step >= run.steps:
+            if self.config.checkpoint.export_final and progress.step >= self.steps:
                 export(self.policy, self.engine, self.ranks, final, self.config.zero.bucket_elements)
-            bar.say(_ending(progress, run.steps, final))
+            bar.say(_ending(progress, self.steps, final))
         return run.dir
 
     def _step(self, progress: Progress, log: StepLog | None, bar: Bar) -> Progress:
-        run, data = self.config.run, self.config.data
+        data, order = self.config.data, self.data.order
         began, started_at = time.monotonic(), datetime.now(UTC)
-        picked = taken(progress.cursor, data.batch_size, len(self.data.train), run.seed)
-        figures = self._update([self.data.train[i] for i in picked], progress.update)
+        cursor = progress.cursor + data.batch_size
+        figures = self._update(self.data.rows(order.taken(progress.cursor, data.batch_size)), progress.update)
+        figures["epoch"] = cursor / len(order)
         self.control.note(-figures["loss"])
         step = progress.step + 1
-        if step == run.steps or (data.eval_every and step % data.eval_every == 0):
+        if step == self.steps or (data.eval_every and step % data.eval_every == 0):
             figures |= self._evaluate()
         if log is not None:
             seconds = time.monotonic() - began
@@ -100,14 +101,13 @@ class _Sft:
             step=step,
             update=progress.update + 1,
             weight_version=step,
-            cursor=progress.cursor + data.batch_size,
+            cursor=cursor,
             seconds=self.control.seconds,
         )
 
-    def _update(self, examples: Sequence[Example], update: int) -> dict[str, float]:
+    def _update(self, rows: Sequence[Row], update: int) -> dict[str, float]:
         """Make one optimizer update: mean negative log-likelihood over the batch's trained tokens."""
         began = time.monotonic()
-        rows = token_rows(examples)
         tokens = sum(int(row.mask.sum()) for row in rows)
         self.engine.train()
         mine = self._share(rows)
@@ -116,7 +116,7 @@ class _Sft:
             loss = self._nll(micro) / tokens
             total += float(loss.detach())
             self.engine.accumulate(loss, last=done == len(mine))
-        rate = learning_rate(self.config.optimizer, update, self.config.run.steps)
+        rate = learning_rate(self.config.optimizer, update, self.steps)
         norm = self.engine.step(rate)
         seconds = time.monotonic() - began
         return {
@@ -125,20 +125,35 @@ class _Sft:
             "learning_rate": rate,
             "tokens": float(tokens),
             "tokens_per_s": sum(map(len, rows)) / seconds,
+            "padding_share": self._padding(rows),
             "train_s": seconds,
         }
 
     def _evaluate(self) -> dict[str, float]:
-        """Return the mean negative log-likelihood of the held-out examples; nothing where there are none."""
-        if not self.data.evaluation:
-            return {}
-        rows = token_rows(self.data.evaluation)
+        """Return loss, perplexity and token accuracy of the held-out examples; nothing where there are none."""
+        began = time.monotonic()
         self.engine.train(False)
-        total = torch.zeros(1, dtype=torch.float64)
+        sums = {label: self._sums(self.data.rows(examples)) for label, examples in self.data.evaluation.items()}
+        if not sums:
+            return {}
+        figures = _quality(torch.stack(list(sums.values())).sum(0), "")
+        if len(self.data.store.tallies) > 1:
+            for label, found in sums.items():
+                figures |= _quality(found, f"/{label}")
+        return {**figures, "eval_s": time.monotonic() - began}
+
+    def _sums(self, rows: Sequence[Row]) -> Tensor:
+        """Return the sums over the rows' trained tokens of loss, hits and one; hits are what greedy sampling gives."""
+        sums = torch.zeros(3, dtype=torch.float64)
         with torch.no_grad():
             for micro in self._share(rows):
-                total += float(self._nll(micro))
-        return {"eval_loss": float(self.ranks.total(total)) / sum(int(row.mask.sum()) for row in rows)}
+                padded = pad_rows(micro, self.ranks.device)
+                found = self.engine.figures(padded, 1.0, greedy=True)
+                assert found.greedy_BT is not None
+                sums[0] -= float((found.logprobs_BT * padded.mask_BT).sum())
+                sums[1] += float((found.greedy_BT * padded.mask_BT).sum())
+                sums[2] += float(sum(int(row.mask.sum()) for row in micro))
+        return self.ranks.total(sums)
 
     def _nll(self, rows: Sequence[Row]) -> Tensor:
         padded = pad_rows(rows, self.ranks.device)
@@ -146,16 +161,33 @@ class _Sft:
         return -(logprobs_BT * padded.mask_BT).sum()
 
     def _share(self, rows: Sequence[Row]) -> list[list[Row]]:
-        zero, world = self.config.zero, self.ranks.world
+        world = self.ranks.world
+        batches = deal(self._batches(rows), world)[self.ranks.rank]
+        return [[rows[i] for i in batch] for batch in batches]
+
+    def _batches(self, rows: Sequence[Row]) -> list[list[int]]:
+        zero = self.config.zero
         lengths = [len(row) for row in rows]
-        batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
-        return [[rows[i] for i in batch] for batch in deal(batches, world)[self.ranks.rank]]
+        return micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=self.ranks.world)
+
+    def _padding(self, rows: Sequence[Row]) -> float:
+        """Return which share of the positions that the model computes is padding."""
+        return 0.0 if self.config.zero.packing else padding_share([len(row) for row in rows], self._batches(rows))
+
+
+def _quality(sums: Tensor, suffix: str) -> dict[str, float]:
+    loss, hits, tokens = sums.tolist()
+    return {
+        f"eval_loss{suffix}": loss / tokens,
+        f"eval_perplexity{suffix}": math.exp(min(loss / tokens, 700.0)),
+        f"eval_accuracy{suffix}": hits / tokens,
+    }
 
 
 def _note(figures: dict[str, float]) -> str:
     parts = [f"loss {figures['loss']:.4f}", f"{figures['tokens_per_s']:.0f} tok/s"]
     if "eval_loss" in figures:
-        parts.append(f"eval loss {figures['eval_loss']:.4f}")
+        parts.append("eval loss {eval_loss:.4f} accuracy {eval_accuracy:.3f}".format_map(figures))
     return ", ".join(parts)
 
 

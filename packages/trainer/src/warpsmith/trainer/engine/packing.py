@@ -77,8 +77,8 @@ class Scorer:
         found = self.figures(rows, temperature)
         return found.logprobs_BT, found.entropy_BT
 
-    def figures(self, rows: PaddedRows, temperature: float) -> TokenFigures:
-        """Return the same, and with a value head the values of the states before those tokens; collective."""
+    def figures(self, rows: PaddedRows, temperature: float, *, greedy: bool = False) -> TokenFigures:
+        """Return the same, with a value head the values before those tokens, with `greedy` which are the likeliest."""
         if not self._packing:
             return token_figures(
                 self._model,
@@ -87,6 +87,7 @@ class Scorer:
                 temperature,
                 select_BT=rows.mask_BT,
                 value_head=self._value_head,
+                greedy=greedy,
             )
         self._check(rows.ids_BT.device)
         packed = pack(rows)
@@ -98,9 +99,11 @@ class Scorer:
             packed.positions_1K,
             select_BT=packed.mask_1K,
             value_head=self._value_head,
+            greedy=greedy,
         )
         value_BT = None if found.value_BT is None else unpack(found.value_BT, packed)
-        return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT)
+        greedy_BT = None if found.greedy_BT is None else unpack(found.greedy_BT, packed)
+        return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT, greedy_BT)
 
     def _check(self, device: torch.device) -> None:
         """See once that the model keeps packed sequences apart, whatever the rows: every rank has to do it."""

@@ -69,3 +69,9 @@ def deal(batches: Sequence[list[int]], world: int) -> list[list[list[int]]]:
     steps = max(1, -(-len(batches) // world))
     padded = [*batches, *([] for _ in range(steps * world - len(batches)))]
     return [[list(padded[step * world + rank]) for step in range(steps)] for rank in range(world)]
+
+
+def padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+    """Return which share of the positions of padded micro-batches is padding, 0 to 1."""
+    computed = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
+    return 1.0 - sum(lengths[row] for batch in batches for row in batch) / computed

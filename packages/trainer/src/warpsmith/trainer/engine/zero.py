@@ -77,9 +77,12 @@ class ZeroEngine:
         """
         return self._scorer.logprobs(rows, temperature)
 
-    def figures(self, rows: "PaddedRows", temperature: float) -> TokenFigures:
-        """Return log-probabilities, entropies and, with a value head, values; (B, T) fp32 each; errors as above."""
-        return self._scorer.figures(rows, temperature)
+    def figures(self, rows: "PaddedRows", temperature: float, *, greedy: bool = False) -> TokenFigures:
+        """Return log-probabilities, entropies, values with a value head, and with `greedy` which tokens are likeliest.
+
+        Each (B, T) in fp32; errors as above.
+        """
+        return self._scorer.figures(rows, temperature, greedy=greedy)
 
     def accumulate(self, loss: Tensor, *, last: bool) -> None:
         """Add the gradient of this rank's share of the loss; the ranks' shares add up.
