@@ -180,9 +180,17 @@ def test_the_order_hangs_on_the_cursor_alone_and_keeps_the_weights(
         for source, weight in zip(sources, weights, strict=False):
             counts = Counter(one for one in seen if one in source)
             assert counts.total() == max(1, round(weight * len(source)))
+    handed = Counter(order.taken(0, len(order) * 10))
     for source in sources:
-        of_source = Counter(one for one in order.taken(0, len(order) * 10) if one in source)
-        assert len(of_source) < len(source) or max(of_source.values()) - min(of_source.values()) <= 1
+        times = [handed[int(example)] for example in source]
+        assert max(times) - min(times) <= 1
+
+
+def test_each_epoch_has_an_order_of_its_own() -> None:
+    order = Mixture([np.arange(50)], [1.0], 0)
+    first, second = order.taken(0, 50), order.taken(50, 50)
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
 
 
 def test_sources_are_mixed_by_weight_and_named(tmp_path: Path, chat: ChatFormat) -> None:
