@@ -113,6 +113,14 @@ def test_examples_that_were_changed_on_disk_are_refused(tmp_path: Path, chat: Ch
         TokenStore.open(tmp_path / "data", check=False)
 
 
+def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples/mine.txt").write_text("mine")
+    with pytest.raises(DataWriteError, match=r"holds mine\.txt"), writing(tmp_path / "examples"):
+        pass
+    assert (tmp_path / "examples/mine.txt").read_text() == "mine"
+
+
 def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataWriteError, match="could not be written"), writing(tmp_path / "file/data"):

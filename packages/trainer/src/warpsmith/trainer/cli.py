@@ -233,7 +233,7 @@ def _show(config: "SftConfig", examples: int) -> None:
     choose_accelerator()
     chat = load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
     with tempfile.TemporaryDirectory() as folder:
-        data = arrange(encode_sources(config, chat, Path(folder) / "data"), config)
+        data = arrange(encode_sources(config, chat, Path(folder) / "examples"), config)
         for line in report(data, config, chat, examples, colour=sys.stdout.isatty()):
             typer.echo(line)
 

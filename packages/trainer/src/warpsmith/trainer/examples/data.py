@@ -20,7 +20,7 @@ from warpsmith.trainer.progress import Bar
 if TYPE_CHECKING:
     from warpsmith.trainer.engine.ranks import Ranks
 
-FOLDER = "data"
+FOLDER = "examples"
 """Of the run's directory."""
 
 
@@ -73,6 +73,8 @@ def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenSt
         if label not in bars:
             _end(bars)
             bars[label] = Bar(f"read {label}", max(expected, done)).__enter__()
+        # How many there are is an estimate; a line is to come now and then, not one a row.
+        bars[label].total = max(bars[label].total, done + 1)
         bars[label].advance(to=done)
 
     try:

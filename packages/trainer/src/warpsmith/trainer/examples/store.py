@@ -135,8 +135,14 @@ def writing(folder: Path) -> Iterator[StoreWriter]:
     """Give a writer of `folder`, which is there in full once the block has ended well, in the place of an older one.
 
     Raises:
-        DataWriteError: the operating system refused.
+        DataWriteError: the operating system refused, or the folder holds other files.
     """
+    others = sorted({path.name for path in folder.glob("*")} - {_IDS, _MASK, _INDEX, _ABOUT})
+    if others:
+        raise DataWriteError(
+            f"{folder} is where the encoded examples are to go, and it holds {others[0]}.",
+            "Choose a run.dir of the run's own.",
+        )
     try:
         with appearing_directory(folder, overwrite=True) as scratch:
             yield StoreWriter(scratch)
