@@ -1,6 +1,7 @@
-"""A run learns from each kind of source."""
+"""A run learns from each kind of source, and goes on where it was cut."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.reader import RunReader
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import CheckpointSection, WandbSection, ZeroSection
-from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection
+from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection, SourceSection
 from warpsmith.trainer.examples.data import open_data
 from warpsmith.trainer.sft import _Sft
 
@@ -64,25 +67,50 @@ def records(folder: Path, turns_table: Any) -> dict[str, Any]:
     return {"source": "records", "path": folder / "earlier"}
 
 
+def config_of(tiny: Path, folder: Path, data: SftDataSection, **run: Any) -> SftConfig:
+    return SftConfig(
+        run=SftRunSection(dir=folder, torch_threads=1, **run),
+        policy=PolicyConfig(path=str(tiny), dtype="float32"),
+        data=data,
+        optimizer=SftOptimizerSection(lr=3e-3, schedule="constant", warmup_steps=2),
+        zero=ZeroSection(packing=True),
+        checkpoint=CheckpointSection(every=0),
+        wandb=WandbSection(mode="disabled"),
+    )
+
+
+def run(config: SftConfig, tiny: Path, ranks: Any, *, resume: bool = False) -> list[dict[str, Any]]:
+    """Run to the end; return the steps that are recorded."""
+    data = open_data(config, load_chat(tiny), ranks, resume=resume)
+    _Sft(config, ranks, data).run(resume)
+    return RunReader(config.run.dir).table("steps", latest=True).to_pylist()
+
+
 @pytest.mark.parametrize("make", [chats, kernelbook, records])
 def test_a_run_learns_from_each_source(
     tmp_path: Path, tiny: Path, alone: Any, turns_table: Any, make: Callable[[Path, Any], dict[str, Any]]
 ) -> None:
-    config = SftConfig(
-        run=SftRunSection(dir=tmp_path / "run", epochs=4, torch_threads=1),
-        policy=PolicyConfig(path=str(tiny), dtype="float32"),
-        data=SftDataSection(**make(tmp_path, turns_table), batch_size=4, eval_examples=2, max_tokens=512),
-        optimizer=SftOptimizerSection(lr=3e-3, schedule="wsd", warmup_ratio=0.1),
-        zero=ZeroSection(packing=True),
-        checkpoint=CheckpointSection(every=0, export_final=False),
-        wandb=WandbSection(mode="disabled"),
-    )
-    data = open_data(config, load_chat(tiny), alone, resume=False)
-    _Sft(config, alone, data).run(resume=False)
-    steps = RunReader(config.run.dir).table("steps").to_pylist()
+    data = SftDataSection(**make(tmp_path, turns_table), batch_size=4, eval_examples=2, max_tokens=512)
+    steps = run(config_of(tiny, tmp_path / "run", data, epochs=4), tiny, alone)
     assert len(steps) == 10
     assert steps[-1]["loss"] < 0.8 * steps[0]["loss"]
     last = dict(steps[-1]["metrics"])
     assert last["epoch"] == 4
     assert last["padding_share"] == 0
     assert 0 < last["eval_accuracy"] <= 1
+
+
+def test_a_run_cut_within_an_epoch_goes_on_bit_for_bit_without_its_sources(
+    tmp_path: Path, tiny: Path, alone: Any, turns_table: Any
+) -> None:
+    parts = (SourceSection(**chats(tmp_path, None)), SourceSection(**records(tmp_path, turns_table), weight=0.5))
+    data = SftDataSection(sources=parts, batch_size=4, eval_examples=2)
+    whole = run(config_of(tiny, tmp_path / "whole", data, epochs=2), tiny, alone)
+    run(config_of(tiny, tmp_path / "cut", data, epochs=2, steps=3), tiny, alone)
+    shutil.rmtree(tmp_path / "earlier")
+    (tmp_path / "c.jsonl").unlink()
+    cut = run(config_of(tiny, tmp_path / "cut", data, epochs=2), tiny, alone, resume=True)
+    assert 0 < dict(cut[2]["metrics"])["epoch"] < 1
+    assert [step["loss"] for step in cut] == [step["loss"] for step in whole]
+    one, other = (load_file(tmp_path / name / "final_model/model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
