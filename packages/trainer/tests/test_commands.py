@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.trainer.cli import main
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch import launcher
 from warpsmith.trainer.launch.port import checked_port, free_port
@@ -113,6 +114,25 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
     (tmp_path / "old" / "records").mkdir(parents=True)
     with pytest.raises(ConfigError, match="holds a run already"):
         refuse_used(RunSection(dir=tmp_path / "old"))
+
+
+def test_what_would_be_trained_is_shown_and_nothing_is_written(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "sft.toml"
+    config.write_text(
+        f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n'
+        '[data]\nproblems = 20\nlevels = [1]\nprompt_style = "compact"\neval_examples = 4\n'
+    )
+    monkeypatch.setattr(sys, "argv", ["warpsmith-trainer", "sft", str(config), "--show", "1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().out
+    assert ended.value.code in (0, None)
+    assert "generated: 20 rows, 20 examples" in said
+    assert "Held out: 4 examples" in said
+    assert "Example 1, generated" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["sft.toml"]
 
 
 def test_a_port_that_is_taken_is_refused_in_a_sentence_before_the_policy_is_looked_at(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 from warpsmith.evaluator import ServerError
 from warpsmith.policy.errors import CheckpointError, TemplateError, TokenizerError
 from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.reader import NoRecordsError
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import CheckpointError as RunError
-from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.errors import ConfigError, DataError
 from warpsmith.trainer.preflight import preflight
 
 Grpo = Callable[..., TrainerConfig]
@@ -106,6 +107,16 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:
     with pytest.raises(RunError, match="holds no checkpoint"):
         preflight(grpo(), True)
+
+
+def test_files_and_runs_that_are_not_there_are_refused_before_anything_starts(tmp_path: Path, tiny: Path) -> None:
+    path = tmp_path / "sft.toml"
+    path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
+    with pytest.raises(DataError, match=r"no file absent\.jsonl"):
+        preflight(load_sft(path, ["data.source=chats", "data.path=absent.jsonl"]), False)
+    with pytest.raises(NoRecordsError):
+        preflight(load_sft(path, ["data.source=records", "data.path=absent"]), False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_fine_tuning_run_is_looked_at_alike(tmp_path: Path, tiny: Path) -> None:
