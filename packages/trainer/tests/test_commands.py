@@ -54,7 +54,7 @@ def test_bad_input_ends_with_one_paragraph_and_code_2(arguments: list[str], expe
 
 
 def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
-    command = launcher.launcher_command(["sft", "x.toml"], 2, 12345)
+    command = launcher.launcher_command(["sft", "x.toml"], range(2), 12345)
     assert command[-3:] == ["warpsmith.trainer", "sft", "x.toml"]
     assert "--master_port=12345" in command
     assert launcher.without_local_rank(["--local_rank=1", "sft", "x.toml"]) == ["sft", "x.toml"]

@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +12,12 @@ from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.launch.launcher import (
+    check_visible,
     choose_accelerator,
-    default_processes,
     demo_processes,
     is_rank,
     launch,
+    ranks_of,
     without_local_rank,
 )
 from warpsmith.trainer.launch.port import checked_port
@@ -102,7 +103,8 @@ def grpo(
     checked = load_grpo(config, overrides)
     arguments = ["grpo", str(config), *_as_options(overrides, resume)]
     _preflight(checked, resume, master_port)
-    _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume))
+    train = checked.placement.train
+    _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume), train)
 
 
 SetSft = Annotated[list[str] | None, typer.Option("--set-sft", metavar="TABLE.KEY=VALUE", help="Change the SFT file.")]
@@ -207,9 +209,16 @@ def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: i
     preflight(config, resume)
 
 
-def _as_ranks(arguments: list[str], processes: int | None, master_port: int | None, run: Callable[[], None]) -> None:
-    """Run here if this is a rank; else start the ranks, and end with their exit code."""
+def _as_ranks(
+    arguments: list[str],
+    processes: int | None,
+    master_port: int | None,
+    run: Callable[[], None],
+    train: Sequence[int] = (),
+) -> None:
+    """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and end with their exit code."""
     if is_rank():
+        check_visible(train)
         choose_accelerator()
         try:
             run()
@@ -217,7 +226,7 @@ def _as_ranks(arguments: list[str], processes: int | None, master_port: int | No
             # What torch and Ray have loaded ends with the process; the interpreter would look through it for seconds.
             gc.freeze()
         return
-    code = launch(arguments, processes or default_processes(), master_port)
+    code = launch(arguments, ranks_of(train, processes), master_port, devices=train)
     if code:
         raise typer.Exit(code)
 

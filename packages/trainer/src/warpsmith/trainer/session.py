@@ -56,7 +56,7 @@ class RolloutSession:
     def __enter__(self) -> Self:
         run, rollout = self.config.run, self.config.rollout
         with ExitStack() as stack:
-            with _only_devices(run.engine_devices):
+            with _only_devices(self.config.placement.of_ray(rollout)):
                 size = _object_store_bytes(self.config)
                 # Without Ray nothing can be closed any more; what was recorded is on disk.
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
@@ -69,7 +69,9 @@ class RolloutSession:
                 ]
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
-            self._judge = stack.enter_context(open_judge(rollout.evaluation, self.config.evaluator))
+            self._judge = stack.enter_context(
+                open_judge(rollout.evaluation, self.config.placement.evaluator(self.config.evaluator))
+            )
             self._stack = stack.pop_all()
         return self
 

@@ -71,6 +71,9 @@ def _cuda_arguments(config: EngineConfig) -> dict[str, Any]:
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,
+        # Ray gave our actor all of the engine's GPUs. Left to itself, vLLM would ask Ray for them once more where it
+        # counts fewer than it needs, and wait for ever.
+        "distributed_executor_backend": "mp" if config.tensor_parallel_size > 1 else "uni",
     }
 
 

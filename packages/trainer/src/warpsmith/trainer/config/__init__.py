@@ -3,6 +3,7 @@
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, HeldOutSection, SyncSection, TrainerConfig
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.load import load_grpo, load_sft, read_toml
+from warpsmith.trainer.config.placement import PlacementSection
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
@@ -20,6 +21,7 @@ __all__ = [
     "HealthSection",
     "HeldOutSection",
     "OptimizerSection",
+    "PlacementSection",
     "RunSection",
     "Section",
     "SftConfig",

@@ -9,6 +9,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.trainer.config.health import HealthSection
+from warpsmith.trainer.config.placement import PlacementSection, check_placement
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
@@ -45,9 +46,6 @@ class GrpoRunSection(RunSection):
     )
     ray_address: str | None = Field(
         default=None, description="Ray cluster to place the engines on; a local one is started when not given."
-    )
-    engine_devices: tuple[int, ...] = Field(
-        default=(), description="GPUs of this machine that a local Ray gives to the engines; not those that train."
     )
 
 
@@ -236,6 +234,7 @@ class TrainerConfig(Section):
     """A GRPO run."""
 
     run: GrpoRunSection
+    placement: PlacementSection = PlacementSection()
     policy: PolicyConfig
     problems: ProblemsSection = ProblemsSection()
     rollout: RolloutConfig = RolloutConfig()
@@ -250,6 +249,11 @@ class TrainerConfig(Section):
     wandb: WandbSection = WandbSection()
 
     _trainable = model_validator(mode="after")(trainable)
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address)
+        return self
 
     @model_validator(mode="after")
     def _servers_have_their_own_settings(self) -> Self:

@@ -13,7 +13,7 @@ from types import FrameType
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
-from warpsmith.trainer.errors import LaunchError
+from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.launch.port import checked_port, free_port
 
 _PR_SET_PDEATHSIG = 1
@@ -33,8 +33,12 @@ def is_launched() -> bool:
     return os.environ.get(_LAUNCHED) == "1"
 
 
-def launch(arguments: Sequence[str], processes: int, master_port: int | None = None) -> int:
+def launch(
+    arguments: Sequence[str], processes: int, master_port: int | None = None, *, devices: Sequence[int] = ()
+) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
+
+    Rank r has GPU `devices[r]`, or the r-th one where none are named.
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
     second ends them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks
@@ -45,7 +49,7 @@ def launch(arguments: Sequence[str], processes: int, master_port: int | None = N
         LaunchError: the launcher does not start.
     """
     port = free_port() if master_port is None else checked_port(master_port)
-    command = launcher_command(arguments, processes, port)
+    command = launcher_command(arguments, devices or range(processes), port)
     try:
         process = subprocess.Popen(
             command,
@@ -63,14 +67,47 @@ def launch(arguments: Sequence[str], processes: int, master_port: int | None = N
         _end(process)
 
 
-def launcher_command(arguments: Sequence[str], processes: int, port: int) -> list[str]:
-    """Return the command of DeepSpeed's launcher for ranks on this machine."""
-    world = base64.urlsafe_b64encode(json.dumps({"localhost": list(range(processes))}).encode()).decode()
+def launcher_command(arguments: Sequence[str], devices: Sequence[int], port: int) -> list[str]:
+    """Return the command of DeepSpeed's launcher for one rank a device on this machine."""
+    world = base64.urlsafe_b64encode(json.dumps({"localhost": list(devices)}).encode()).decode()
     return [
         sys.executable, "-u", "-m", "deepspeed.launcher.launch",
         f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={port}",
         "--no_local_rank", "--log_level=critical", "--module", "warpsmith.trainer", *arguments,
     ]  # fmt: skip
+
+
+def ranks_of(train: Sequence[int], processes: int | None) -> int:
+    """Return how many ranks to start.
+
+    Args:
+        train: GPUs of `placement.train`.
+        processes: of `--num-processes`, None where it was not given.
+
+    Raises:
+        ConfigError: both say how many, and differ.
+    """
+    if train and processes not in (None, len(train)):
+        raise ConfigError(
+            f"placement.train names {len(train)} GPUs, one rank each; --num-processes asks for {processes}.",
+            "Leave --num-processes out, or change placement.train.",
+        )
+    return len(train) or processes or default_processes()
+
+
+def check_visible(train: Sequence[int]) -> None:
+    """Refuse a rank that some other launcher gave other GPUs than `placement.train`.
+
+    Raises:
+        ConfigError: it did.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    wanted = ",".join(map(str, train))
+    if train and visible is not None and visible != wanted:
+        raise ConfigError(
+            f"The launcher gave this rank's run the GPUs {visible}; placement.train names {wanted}.",
+            f"Start it with `deepspeed --include localhost:{wanted} --module warpsmith.trainer ...`.",
+        )
 
 
 def without_local_rank(arguments: Sequence[str]) -> list[str]:
@@ -106,7 +143,8 @@ def _has_nvidia() -> bool:
 
 def _environment() -> dict[str, str]:
     choose_accelerator()
-    return {**os.environ, _LAUNCHED: "1"}
+    # The numbers of nvidia-smi, which the evaluator goes by as well.
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ, _LAUNCHED: "1"}
 
 
 def _die_with_parent() -> None:

@@ -1,0 +1,104 @@
+"""`[placement]`: which GPUs of this machine train, sample and judge."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field, field_validator
+
+from warpsmith.trainer.config.sections import Section
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.config import EvaluatorConfig
+    from warpsmith.rollout.config import RolloutConfig
+
+
+class PlacementSection(Section):
+    """`[placement]`: GPUs by their numbers in nvidia-smi. The same GPU may train and sample (colocated)."""
+
+    train: tuple[int, ...] = Field(
+        default=(), description="GPUs that train, one rank each; every GPU, or --num-processes of them, when not given."
+    )
+    rollout: tuple[int, ...] = Field(
+        default=(), description="GPUs that a local Ray gives to the engines; those that train when not given."
+    )
+    evaluation: tuple[int, ...] = Field(
+        default=(), description="GPU of the evaluator, or one for each of its Ray actors; evaluator.gpu when not given."
+    )
+
+    @field_validator("train", "rollout", "evaluation")
+    @classmethod
+    def _once_each(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(gpu < 0 for gpu in value) or len(set(value)) < len(value):
+            raise ValueError(f"{list(value)} is no list of GPUs; name each once, from 0 up, as nvidia-smi does")
+        return value
+
+    def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
+        """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
+
+        None where `rollout` names none: Ray then gives away what rank 0 sees.
+        """
+        if not self.rollout:
+            return ()
+        ours = self.rollout + (self.evaluation if rollout.evaluation.where == "ray" else ())
+        return tuple(sorted(set(ours)))
+
+    def evaluator(self, given: "EvaluatorConfig") -> "EvaluatorConfig":
+        """Return the evaluator's settings with the GPU that is named here."""
+        return given.model_copy(update={"gpu": self.evaluation[0]}) if self.evaluation else given
+
+
+def check_placement(
+    placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", ray_address: str | None
+) -> None:
+    """Refuse a placement that cannot work.
+
+    Raises:
+        ValueError: saying which key is wrong, and what it should be.
+    """
+    if placement.rollout:
+        _check_rollout(placement, rollout, ray_address)
+    if placement.evaluation:
+        _check_evaluation(placement, rollout, evaluator)
+    _check_timing(placement, rollout, evaluator)
+
+
+def _check_rollout(placement: PlacementSection, rollout: "RolloutConfig", ray_address: str | None) -> None:
+    named, each = len(placement.rollout), rollout.engine.tensor_parallel_size
+    if ray_address is not None:
+        raise ValueError("placement.rollout is for a local Ray; the cluster at run.ray_address places the engines")
+    if rollout.engine.device == "cpu":
+        raise ValueError('placement.rollout names GPUs, but rollout.engine.device is "cpu"; set it to "cuda"')
+    if rollout.engines * each != named:
+        raise ValueError(
+            f"placement.rollout names {named} GPUs; {rollout.engines} engines of {each} GPUs each take "
+            f"{rollout.engines * each}: change it, rollout.engines or rollout.engine.tensor_parallel_size"
+        )
+
+
+def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> None:
+    where, named = rollout.evaluation.where, len(placement.evaluation)
+    if where == "server":
+        raise ValueError("placement.evaluation: candidates are judged on servers, which have GPUs of their own")
+    if evaluator.device == "cpu":
+        raise ValueError('placement.evaluation names GPUs, but evaluator.device is "cpu"; set it to "cuda"')
+    if "gpu" in evaluator.model_fields_set:
+        raise ValueError("placement.evaluation and evaluator.gpu both say where candidates run; remove evaluator.gpu")
+    wanted = rollout.evaluation.actors if where == "ray" else 1
+    if named != wanted:
+        raise ValueError(
+            f"placement.evaluation names {named} GPUs; evaluators take {wanted}"
+            + ("" if where == "ray" else ', or several with rollout.evaluation.where = "ray" and `actors`')
+        )
+
+
+def _check_timing(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> None:
+    if evaluator.device == "cpu" or not evaluator.timing or rollout.evaluation.where == "server":
+        return
+    judging = placement.evaluation or ((evaluator.gpu,) if rollout.evaluation.where == "process" else ())
+    for name, others in (("train", placement.train), ("rollout", placement.rollout)):
+        shared = sorted(set(judging) & set(others))
+        if shared:
+            raise ValueError(
+                f"GPU {shared[0]} times candidates and stands in placement.{name} too: its other work would be in the "
+                "times, and so in the rewards. Give placement.evaluation a GPU of its own, or set evaluator.timing = "
+                "false to judge correctness alone"
+            )
