@@ -21,6 +21,7 @@ from warpsmith.trainer.launch.launcher import (
     without_local_rank,
 )
 from warpsmith.trainer.launch.port import checked_port
+from warpsmith.trainer.planning.command import plan_command
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -181,6 +182,9 @@ def export(
 
     choose_accelerator()
     typer.echo(str(consolidate(checkpoint, out)))
+
+
+app.command("plan")(plan_command)
 
 
 def _overrides(given: list[str] | None, steps: int | None, seconds: float | None) -> list[str]:

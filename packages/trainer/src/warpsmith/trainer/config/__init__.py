@@ -2,7 +2,7 @@
 
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, HeldOutSection, SyncSection, TrainerConfig
 from warpsmith.trainer.config.health import HealthSection
-from warpsmith.trainer.config.load import load_grpo, load_sft, read_toml
+from warpsmith.trainer.config.load import load_any, load_grpo, load_sft, read_toml
 from warpsmith.trainer.config.placement import PlacementSection
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
@@ -31,6 +31,7 @@ __all__ = [
     "TrainerConfig",
     "WandbSection",
     "ZeroSection",
+    "load_any",
     "load_grpo",
     "load_sft",
     "read_toml",

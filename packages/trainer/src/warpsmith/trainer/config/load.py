@@ -33,6 +33,11 @@ def load_sft(path: str | Path, overrides: Sequence[str] = ()) -> SftConfig:
     return _load(SftConfig, path, overrides)
 
 
+def load_any(path: str | Path, overrides: Sequence[str] = ()) -> TrainerConfig | SftConfig:
+    """Read the file of an SFT run, which has a table `[data]`, or else of a GRPO run; errors as for `load_grpo`."""
+    return load_sft(path, overrides) if "data" in read_toml(path) else load_grpo(path, overrides)
+
+
 def _load(kind: type[C], path: str | Path, overrides: Sequence[str]) -> C:
     values = read_toml(path)
     for given in overrides:

@@ -1,0 +1,243 @@
+"""A plan of memory: every GPU and the host of a machine, with what a configuration puts there."""
+
+from dataclasses import dataclass, field
+
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sections import ZeroSection
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.planning import sampler
+from warpsmith.trainer.planning.machines import Machine
+from warpsmith.trainer.planning.parts import Device, Part
+from warpsmith.trainer.planning.shapes import ModelShape
+from warpsmith.trainer.planning.sizes import GIB, gib
+from warpsmith.trainer.planning.training import Training, host_parts, rank_parts, software_parts
+
+_WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
+_RANK_HOST = 2 * GIB
+_ENGINE_HOST = 4 * GIB
+_EVALUATOR_HOST = GIB
+_WORKER_HOST = GIB // 2
+_SPARE = 0.03
+"""Share of a GPU that torch's allocator leaves unused between its blocks."""
+
+
+@dataclass
+class MemoryPlan:
+    """What a run takes.
+
+    Attributes:
+        machine: the machine it is planned for.
+        shape: the model.
+        gpus: GPU by GPU.
+        host: the host.
+        facts: figures that do not depend on time, by name.
+        misfits: what does not fit, a sentence each; none where the run fits.
+    """
+
+    machine: Machine
+    shape: ModelShape
+    gpus: list[Device]
+    host: Device
+    facts: dict[str, float] = field(default_factory=dict)
+    misfits: list[str] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is in the way."""
+        return not self.misfits
+
+
+@dataclass(frozen=True)
+class Places:
+    """GPUs by what they do."""
+
+    train: tuple[int, ...]
+    rollout: tuple[int, ...]
+    evaluation: tuple[int, ...]
+
+
+def plan(
+    config: TrainerConfig | SftConfig, shape: ModelShape, machine: Machine, processes: int | None = None
+) -> MemoryPlan:
+    """Return the plan of a run.
+
+    Args:
+        config: its configuration.
+        shape: the policy's.
+        machine: where it is to run. Without GPUs the ranks train on its host.
+        processes: ranks, where the configuration does not name their GPUs; one a GPU, or one, when not given.
+    """
+    gpus = [Device(f"GPU {number}", machine.gpu_bytes) for number in range(machine.gpus)]
+    made = MemoryPlan(machine, shape, gpus, Device("host", machine.host_bytes))
+    if isinstance(config, SftConfig):
+        places = Places(tuple(range(processes or machine.gpus)) if machine.gpus else (), (), ())
+    else:
+        places = _places(config, machine, processes)
+    made.misfits += _absent(places, machine)
+    ranks = len(places.train) or processes or 1
+    _place_training(made, _training(config, shape, ranks), places)
+    if isinstance(config, TrainerConfig):
+        _place_sampling(made, config, places)
+        _place_evaluation(made, config, places)
+        made.facts |= _batch_facts(config)
+    made.misfits += dict.fromkeys(_too_full(device) for device in (*gpus, made.host) if not device.fits)
+    return made
+
+
+def _places(config: TrainerConfig, machine: Machine, processes: int | None) -> Places:
+    """Return where each part stands; what the file leaves open is where the commands would put it."""
+    given, rollout = config.placement, config.rollout
+    train = given.train or (tuple(range(processes or machine.gpus)) if machine.gpus else ())
+    wanted = rollout.engines * rollout.engine.tensor_parallel_size
+    sampling = given.rollout or (train or tuple(range(wanted)))[:wanted]
+    judging = given.evaluation or ((config.evaluator.gpu,) if rollout.evaluation.where == "process" else ())
+    return Places(
+        train,
+        sampling if rollout.engine.device == "cuda" else (),
+        judging if config.evaluator.device == "cuda" else (),
+    )
+
+
+def _absent(places: Places, machine: Machine) -> list[str]:
+    there = f"{machine.name} has {machine.gpus or 'none'}" + (f", 0 to {machine.gpus - 1}" if machine.gpus else "")
+    named = {"train": places.train, "rollout": places.rollout, "evaluation": places.evaluation}
+    return [
+        f"GPU {max(gpus)} is to {what} and is not there: {there}."
+        for what, gpus in zip(("train", "sample", "judge"), named.values(), strict=True)
+        if gpus and max(gpus) >= machine.gpus
+    ]
+
+
+def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int) -> Training:
+    policy: PolicyConfig = config.policy
+    zero: ZeroSection = config.zero
+    if isinstance(config, SftConfig):
+        longest, reference, head = config.data.max_tokens, False, False
+    else:
+        longest = config.rollout.prompt_budget + config.rollout.sampling.max_tokens
+        reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
+    # Not every version of the policy's settings has it.
+    bits = policy.lora.model_dump().get("bits") if policy.lora else None
+    return Training(
+        shape, _WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
+        policy.lora, bits, reference, head,
+    )  # fmt: skip
+
+
+def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
+    made.host.parts += [*host_parts(run), Part("ranks' processes", run.ranks * _RANK_HOST, assumed=True)]
+    if not places.train:
+        # Several ranks of one host: each has its own of everything.
+        made.host.parts += [
+            Part(f"{run.ranks} x {part.name}" if run.ranks > 1 else part.name, run.ranks * part.bytes, part.when)
+            for part in rank_parts(run)
+        ]
+    for device in _there(made, places.train):
+        spare = Part("unused by the allocator", int(_SPARE * device.bytes), assumed=True)
+        device.parts += [*rank_parts(run), *software_parts(run.ranks), spare]
+    made.facts |= {
+        "ranks": run.ranks,
+        "parameters": run.shape.parameters,
+        "trained_parameters": run.trained,
+        "micro_batch_tokens": run.tokens,
+        "longest_row_tokens": run.longest,
+    }
+
+
+def _there(made: MemoryPlan, numbers: tuple[int, ...]) -> list[Device]:
+    return [made.gpus[number] for number in numbers if number < len(made.gpus)]
+
+
+def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> None:
+    rollout, engine, shape = config.rollout, config.rollout.engine, made.shape
+    weights = shape.parameters * _WIDTH[config.policy.dtype]
+    made.host.parts += [
+        Part("rank 0's copies of the weights on their way to the engines", 2 * weights, "sync"),
+        Part("Ray's object store", (256 << 20) + 2 * weights),
+    ]
+    if engine.device == "cpu":
+        parts, cache = sampler.cpu_parts(shape, engine)
+        made.host.parts += [Part(p.name, rollout.engines * p.bytes, p.when, p.assumed) for p in parts]
+    else:
+        parts, cache = sampler.cuda_parts(shape, engine, made.machine.gpu_bytes)
+        for device in _there(made, places.rollout):
+            device.parts += parts
+        made.host.parts += [
+            Part("engines' processes", rollout.engines * _ENGINE_HOST, assumed=True),
+            Part("weights in /dev/shm for the engines", rollout.engines * weights, "sync"),
+        ]
+    made.misfits += _of_engine(made, config, cache)
+    made.facts |= {
+        "kv_bytes_per_token": sampler.token_bytes(shape, engine) * engine.tensor_parallel_size,
+        "kv_tokens_per_engine": cache.tokens,
+        "kv_full_sequences_per_engine": round(cache.sequences, 1),
+        "sequences_at_once_per_engine": engine.max_sequences,
+    }
+
+
+def _of_engine(made: MemoryPlan, config: TrainerConfig, cache: sampler.Cache) -> list[str]:
+    engine, shape = config.rollout.engine, made.shape
+    if shape.heads % engine.tensor_parallel_size:
+        return [
+            f"{shape.heads} heads of attention cannot be split over {engine.tensor_parallel_size} GPUs "
+            "(rollout.engine.tensor_parallel_size)."
+        ]
+    if engine.device == "cuda" and not made.machine.gpus:
+        return []
+    if cache.tokens >= engine.max_model_len:
+        return []
+    share = f"{engine.gpu_memory_utilization:g} of the GPU" if engine.device == "cuda" else "kv_cache_gib"
+    return [
+        f"An engine's KV cache holds {cache.tokens:,} tokens, and one sequence may have {engine.max_model_len:,}: "
+        f"{share} leaves {gib(max(cache.bytes, 0))} GiB for it, and vLLM does not start."
+    ]
+
+
+def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -> None:
+    evaluator, where = config.evaluator, config.rollout.evaluation.where
+    if where == "server":
+        return
+    count = config.rollout.evaluation.actors if where == "ray" else 1
+    made.host.parts += [
+        Part("evaluators: judge and zygotes", count * _EVALUATOR_HOST, assumed=True),
+        Part("evaluators: workers", count * (evaluator.slots + 1) * _WORKER_HOST, assumed=True),
+    ]
+    contexts = 1 + 3 * evaluator.slots
+    for device in _there(made, places.evaluation):
+        device.parts += [
+            Part("evaluator: contexts", contexts * GIB // 2, assumed=True),
+            Part("evaluator: inputs and outputs, at most", 2 * evaluator.max_tensor_bytes),
+        ]
+    made.misfits += _disturbed(config, places)
+
+
+def _disturbed(config: TrainerConfig, places: Places) -> list[str]:
+    """Say where times would hold other work: `check_placement` knows only the GPUs that a file names."""
+    shared = sorted(set(places.evaluation) & {*places.train, *places.rollout})
+    if not shared or not config.evaluator.timing:
+        return []
+    return [
+        f"GPU {shared[0]} times candidates and trains or samples too: the times would hold that work. Give "
+        "placement.evaluation a GPU of its own, or set evaluator.timing = false."
+    ]
+
+
+def _batch_facts(config: TrainerConfig) -> dict[str, float]:
+    algorithm, rollout = config.algorithm, config.rollout
+    trajectories = algorithm.prompts_per_step * algorithm.samples_per_prompt
+    turns = 1 if rollout.task_type == "kernelbench" else rollout.max_turns
+    return {
+        "trajectories_per_step": trajectories,
+        "turns_per_step_at_most": trajectories * turns,
+        "completion_tokens_per_step_at_most": trajectories * turns * rollout.sampling.max_tokens,
+    }
+
+
+def _too_full(device: Device) -> str:
+    largest = sorted(device.parts, key=lambda part: -part.bytes)[:2]
+    what = " and ".join(f"{part.name} ({gib(part.bytes)})" for part in largest)
+    return (
+        f"A {device.name.partition(' ')[0]} would need {gib(device.peak)} GiB and has {gib(device.bytes)}; "
+        f"most of it is {what}."
+    )

@@ -1,0 +1,74 @@
+"""`warpsmith-trainer plan`: whether a run fits a machine, before anything is started."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
+from warpsmith.trainer.planning import machines
+from warpsmith.trainer.planning.build import MemoryPlan, plan
+from warpsmith.trainer.planning.search import Change, nearest
+from warpsmith.trainer.planning.shapes import ModelShape, shape_of
+from warpsmith.trainer.planning.show import as_json, show
+from warpsmith.trainer.planning.sizes import parse_size
+
+_DOES_NOT_FIT = 2
+
+
+def plan_command(
+    config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
+    *,
+    machine: Annotated[
+        str | None, typer.Option(help="h200, 8xh100-80, a100-80, 4090, cpu-24g ...; this machine when not given.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of the machine.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of one GPU, as 80GiB or 141GB.")] = None,
+    host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the host, as 512GiB.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A known model in place of policy.path, for example qwen3-8b.")
+    ] = None,
+    num_processes: Annotated[
+        int | None, typer.Option(min=1, help="Ranks, where placement.train names no GPUs; one a GPU, or 1.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object; sizes in bytes.")] = False,
+) -> None:
+    """Compute what a run takes of each GPU and of the host; exit with 2 and name a change where it does not fit.
+
+    Nothing is started and no weights are read. A model that is not there is known by its directory's name.
+
+    Example: warpsmith-trainer plan configs/qwen3-8b.toml --machine 8xh100-80
+    """
+    target = machines.described(
+        machine, gpus, parse_size(gpu_memory) if gpu_memory else None, parse_size(host_memory) if host_memory else None
+    )
+    overrides = set_ or []
+    checked = load_any(config, overrides)
+    shape = shape_of(checked.policy.path, model)
+    made = plan(checked, shape, target, num_processes)
+    change = None if made.fits else suggested(config, overrides, checked, made, num_processes)
+    typer.echo(json.dumps(as_json(made, change), indent=2)) if json_ else show(made, change)
+    if not made.fits:
+        raise typer.Exit(_DOES_NOT_FIT)
+
+
+def suggested(
+    path: Path,
+    overrides: Sequence[str],
+    config: TrainerConfig | SftConfig,
+    made: MemoryPlan,
+    processes: int | None,
+) -> Change | None:
+    """Return the nearest change of `config`, read from `path`, under which the plan fits."""
+    shape: ModelShape = made.shape
+
+    def fits(keys: Sequence[str]) -> bool:
+        changed = load_any(path, [*overrides, *keys])
+        return plan(changed, shape, made.machine, processes).fits
+
+    return nearest(config, made.machine.gpus, fits)

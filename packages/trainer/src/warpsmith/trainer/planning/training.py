@@ -1,0 +1,247 @@
+"""Memory of one rank in training: a formula a part, each with its source.
+
+N is the number of ranks, P the parameters of the model, Q those that are trained (P, or the adapters'), b the bytes of
+one in the policy's dtype (4 or 2).
+"""
+
+from dataclasses import dataclass
+
+from warpsmith.policy.config import LoraSettings
+from warpsmith.trainer.config.sections import ZeroSection
+from warpsmith.trainer.planning.parts import Part
+from warpsmith.trainer.planning.shapes import ModelShape
+from warpsmith.trainer.planning.sizes import GIB
+
+_FP32 = 4
+_MOMENTS = 2 * _FP32
+_SUB_GROUP = 10**9
+"""Elements that DeepSpeed updates at once under stage 3 (`sub_group_size`, its default)."""
+_LIVE_BUCKETS = 20
+"""`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
+_LOGITS_AT_ONCE = 2**25
+"""`policy.logprobs.LOGITS_AT_ONCE`, which cannot be imported without torch; a test compares them."""
+_LOGIT_COPIES = 7
+"""Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32 (`policy.logprobs`)."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What one run trains, and how.
+
+    Attributes:
+        shape: the model.
+        width: bytes of a parameter.
+        zero: how the state is spread.
+        ranks: how many.
+        longest: tokens of the longest row.
+        checkpointing: whether activations are computed again in the backward pass.
+        attention: transformers' name.
+        lora: adapters, if they alone are trained.
+        weight_bits: bits of a frozen weight where it is quantised; None where it has the policy's dtype.
+        reference: whether a frozen reference policy is held besides.
+        value_head: whether there is one.
+    """
+
+    shape: ModelShape
+    width: int
+    zero: ZeroSection
+    ranks: int
+    longest: int
+    checkpointing: bool
+    attention: str = "sdpa"
+    lora: LoraSettings | None = None
+    weight_bits: int | None = None
+    reference: bool = False
+    value_head: bool = False
+
+    @property
+    def trained(self) -> int:
+        """Q: the parameters that get a gradient."""
+        head = self.shape.hidden + 1 if self.value_head else 0
+        return head + (self.shape.parameters if self.lora is None else self.shape.adapters(self.lora))
+
+    @property
+    def frozen(self) -> int:
+        """Parameters that get none."""
+        return 0 if self.lora is None else self.shape.parameters
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one micro-batch: the budget, or one row that is longer."""
+        return max(self.zero.micro_batch_tokens, self.longest)
+
+    @property
+    def spread(self) -> int:
+        """Over how many ranks parameters are spread: N under stage 3."""
+        return self.ranks if self.zero.stage == 3 else 1
+
+
+def rank_parts(run: Training) -> list[Part]:
+    """Return what one rank holds on its device."""
+    return [part for part in (*state_parts(run), *pass_parts(run)) if part.bytes]
+
+
+def state_parts(run: Training) -> list[Part]:
+    """Return weights, gradients and optimizer state on a rank's device (arXiv 1910.02054, section 5).
+
+    Weights: b P, under stage 3 b P / N. fp32 master weights: 4 Q / N, and none under stage 0. Adam's moments: 8 Q / N
+    (8 Q under stage 0). Gradients, added up in fp32 by this package's settings of DeepSpeed: 4 Q under stages 0 and 1,
+    4 Q / N under 2 and 3; in bf16 under stage 1 those of b Q that the backward pass left besides. In the update,
+    DeepSpeed (0.19.8) holds one more copy of a rank's gradients: in fp32 under stages 1 and 2 (where stage 1 has given
+    back the whole ones), and under stage 3 of a sub-group of 10^9 elements.
+    `tests/test_planning_measured.py` compares these with the tensors of real runs.
+    """
+    stage, offloaded = run.zero.stage, run.zero.offload_optimizer
+    state_over = 1 if stage == 0 else run.ranks
+    host_weights = run.zero.offload_parameters and stage == 3
+    parts = [
+        Part("weights", 0 if host_weights else _weights(run) // run.spread),
+        Part("reference policy", _reference(run) // run.spread),
+    ]
+    if offloaded and stage:
+        return [*parts, *_gradient_parts(run, on_device=False)]
+    return [
+        *parts,
+        Part("fp32 master weights", 0 if stage == 0 else _FP32 * run.trained // state_over),
+        Part("Adam's moments", _MOMENTS * run.trained // state_over),
+        *_gradient_parts(run, on_device=True),
+    ]
+
+
+def _weights(run: Training) -> int:
+    frozen_bits = run.weight_bits or 8 * run.width
+    return run.frozen * frozen_bits // 8 + run.trained * run.width
+
+
+def _reference(run: Training) -> int:
+    """Adapters switched off are the reference policy; else it is a model of its own."""
+    return run.shape.parameters * run.width if run.reference and run.lora is None else 0
+
+
+def _gradient_parts(run: Training, *, on_device: bool) -> list[Part]:
+    """Return gradients, and the further copy of the update; on the host they are counted there."""
+    stage, share = run.zero.stage, _FP32 * run.trained // run.ranks
+    if not on_device:
+        return []
+    if stage == 0:
+        return [Part("gradients", _FP32 * run.trained)]
+    if stage == 1 and run.width == 2:
+        return [Part("gradients", (_FP32 + run.width) * run.trained)]
+    if stage == 3:
+        return [Part("gradients", share), Part("update's copy of gradients", min(share, _FP32 * _SUB_GROUP), "update")]
+    copies = 2 if run.width == _FP32 else 1
+    held = _FP32 * run.trained if stage == 1 else share
+    return [Part("gradients", held, "pass"), Part("gradients and their copy", copies * share, "update")]
+
+
+def pass_parts(run: Training) -> list[Part]:
+    """Return what forward and backward passes take on a rank's device, and what the device's software takes."""
+    return [
+        Part("activations", activations(run), "pass"),
+        Part("logits of a chunk", logits(run), "pass"),
+        Part("output layer's gradient", head_gradient(run), "pass"),
+        Part("gathered layers", gathered(run), "pass"),
+        Part("gradient bucket", bucket(run), "pass"),
+    ]
+
+
+def layer_token_bytes(run: Training) -> int:
+    """Return what one layer keeps of one token for its backward pass, in bytes.
+
+    Counted from transformers' Llama, Qwen2 and Qwen3 layers (5.19): each of the two norms keeps its input in fp32 (in
+    fp32 training that is the residual itself), the normalised input and its output; attention keeps queries, keys,
+    values and its output, which is the input of `o_proj`, and one fp32 figure a head; Qwen3's norms of queries and keys
+    keep their inputs in fp32 and normalised; the MLP keeps gate, activated gate, up, and their product.
+    """
+    shape, b = run.shape, run.width
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    norms = 2 * (_FP32 + 2 * b) * shape.hidden
+    attention = b * (2 * queries + 2 * keys) + _FP32 * shape.heads
+    head_norms = (_FP32 + b) * (queries + keys) if shape.normed else 0
+    return norms + attention + head_norms + 4 * b * shape.intermediate + _adapter_token_bytes(run)
+
+
+def _adapter_token_bytes(run: Training) -> int:
+    """Return what the adapters keep: the rank's middle of each, and with dropout its input once more."""
+    lora = run.lora
+    if lora is None:
+        return 0
+    chosen = [sizes for name, sizes in run.shape.projections.items() if name in lora.target_modules]
+    dropped = sum(into for into, _ in chosen) if lora.dropout else 0
+    return run.width * (lora.rank * len(chosen) + dropped)
+
+
+def activations(run: Training) -> int:
+    """Return what is kept of a micro-batch of T tokens.
+
+    Without checkpointing every layer keeps its own. With it, each keeps its input (b C a token), and one layer at a
+    time has the rest (arXiv 1604.06174). Besides: the last norm and the hidden states of the output layer, rotary
+    angles, and where attention needs them its mask (packed rows, T^2 of b bytes) or its probabilities (`eager`, one
+    matrix a head).
+    """
+    shape, tokens, b = run.shape, run.tokens, run.width
+    layer = layer_token_bytes(run) + _scores(run) // tokens
+    kept = shape.layers * b * shape.hidden + layer if run.checkpointing else shape.layers * layer
+    ends = (_FP32 + 4 * b) * shape.hidden + 2 * b * shape.head_dim
+    return tokens * (kept + ends) + _mask(run)
+
+
+def _scores(run: Training) -> int:
+    """Return the probabilities of `eager` attention in one layer: fp32 and in the dtype, for each head."""
+    if run.attention != "eager":
+        return 0
+    seen = run.tokens if run.zero.packing else run.longest
+    return run.shape.heads * run.tokens * seen * (_FP32 + run.width)
+
+
+def _mask(run: Training) -> int:
+    masked = run.zero.packing and run.attention in ("sdpa", "eager")
+    return run.tokens**2 * run.width if masked else 0
+
+
+def logits(run: Training) -> int:
+    """Return the arrays of one chunk of logits: its size is bounded in `policy.logprobs`, whatever the batch."""
+    chunk = min(_LOGITS_AT_ONCE, max(run.tokens, 1) * run.shape.vocabulary)
+    return _LOGIT_COPIES * _FP32 * chunk
+
+
+def head_gradient(run: Training) -> int:
+    """Return the gradient of the output layer, which adds up in fp32 over the chunks, and its copy in the dtype."""
+    return 0 if run.lora is not None else (_FP32 + run.width) * run.shape.embedding
+
+
+def gathered(run: Training) -> int:
+    """Return the parameters that stage 3 has whole at one time: at most `stage3_max_live_parameters`, or the head."""
+    if run.zero.stage < 3 or (run.ranks == 1 and not run.zero.offload_parameters):
+        return 0
+    live = max(_LIVE_BUCKETS * run.zero.bucket_elements, run.shape.embedding)
+    return run.width * min(run.shape.parameters, live)
+
+
+def bucket(run: Training) -> int:
+    """Return the buffer of gradients on their way, and the largest single gradient, which is carried apart."""
+    if run.zero.stage == 0:
+        return 0
+    largest = run.shape.embedding if run.lora is None else 0
+    return run.width * (min(run.zero.bucket_elements, run.trained) + largest)
+
+
+def host_parts(run: Training) -> list[Part]:
+    """Return what the ranks take on their host: the model while they load it, and what is offloaded.
+
+    Each rank reads the whole model before ZeRO spreads it: N b P at the start. Offloaded: fp32 weights, moments and
+    gradients, 16 Q over all ranks, and a copy of a partition in the dtype; parameters b P (arXiv 2101.06840).
+    """
+    zero, whole = run.zero, run.shape.parameters * run.width
+    parts = [Part("model on its way to the ranks", run.ranks * whole, "start")]
+    if zero.offload_optimizer and zero.stage:
+        parts.append(Part("offloaded optimizer and gradients", (_FP32 + _MOMENTS + _FP32 + run.width) * run.trained))
+    if zero.offload_parameters and zero.stage == 3:
+        parts.append(Part("offloaded weights", _weights(run)))
+    return parts
+
+
+def software_parts(ranks: int) -> list[Part]:
+    """Return what CUDA, NCCL and the allocator's unused blocks take on a GPU that trains: round figures."""
+    nccl = [Part("NCCL", GIB, assumed=True)] if ranks > 1 else []
+    return [Part("CUDA context and libraries", GIB * 6 // 10, assumed=True), *nccl]

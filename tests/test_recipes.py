@@ -1,0 +1,69 @@
+"""Every file in configs/ loads, fits the machine that it names, and says how it is started."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.planning import machines
+from warpsmith.trainer.planning.build import plan
+from warpsmith.trainer.planning.shapes import shape_of
+
+CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
+
+
+def loaded(path: Path) -> SftConfig | TrainerConfig:
+    try:
+        return load_any(path)
+    except ConfigError as error:
+        if "this version trains every weight" in error.message:
+            pytest.skip("this version trains no adapters")
+        raise
+
+
+def head(path: Path) -> str:
+    return path.read_text().partition("\n[")[0]
+
+
+def test_there_are_recipes() -> None:
+    assert len(CONFIGS) >= 9
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_recipe_fits_the_machine_that_it_names(path: Path) -> None:
+    config = loaded(path)
+    named = re.search(r"Planned for the machine: (\S+)", head(path))
+    assert named is not None
+    # The demo has two ranks where there are cores alone.
+    processes = 2 if path.stem.startswith("demo") else None
+    found = plan(config, shape_of(config.policy.path), machines.named(named[1]), processes)
+    assert found.fits, found.misfits
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_recipe_says_how_it_is_started_and_whether_it_was(path: Path) -> None:
+    text, values = head(path), tomllib.loads(path.read_text())
+    kind = "sft" if "data" in values else "grpo"
+    assert f"warpsmith-trainer {kind} configs/{path.name}" in text
+    assert re.search(r"\bruns?\b", text, re.IGNORECASE)
+    assert values["run"]["dir"].startswith(("runs/demo/", f"runs/{path.stem.removesuffix('-sft')}"))
+    for gpus in re.findall(r"--include localhost:(\S+)", text):
+        assert [int(gpu) for gpu in gpus.split(",")] == values["placement"]["train"]
+
+
+def test_the_published_hyper_parameters() -> None:
+    for path in CONFIGS:
+        if not path.stem.startswith(("qwen3-8b", "kernelllm")):
+            continue
+        config = loaded(path)
+        assert isinstance(config, TrainerConfig)
+        algorithm = config.algorithm
+        assert (config.optimizer.lr, algorithm.kl_coefficient, algorithm.entropy_coefficient) == (1e-6, 0.01, 0.001)
+        if "debug" not in path.stem:
+            assert (algorithm.prompts_per_step, algorithm.samples_per_prompt) == (4, 4)
+        if "singleturn" not in path.stem:
+            assert (config.rollout.max_turns, config.rollout.gamma) == (3, 0.4)
+        assert config.checkpoint.every == 50
