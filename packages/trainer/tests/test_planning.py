@@ -1,7 +1,6 @@
 """Plans of memory: shapes, machines, what fits, what is refused, and the change that mends it."""
 
 import json
-import operator
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -11,6 +11,7 @@ import typer
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
+from warpsmith.trainer.doctor.command import doctor_command
 from warpsmith.trainer.launch.launcher import (
     check_visible,
     choose_accelerator,
@@ -185,6 +186,7 @@ def export(
 
 
 app.command("plan")(plan_command)
+app.command("doctor")(doctor_command)
 
 
 def _overrides(given: list[str] | None, steps: int | None, seconds: float | None) -> list[str]:

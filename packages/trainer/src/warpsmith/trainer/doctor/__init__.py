@@ -1,0 +1,1 @@
+"""What a long run needs, looked at before it: `warpsmith-trainer doctor`."""

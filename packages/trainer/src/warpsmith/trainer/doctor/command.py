@@ -1,0 +1,88 @@
+"""`warpsmith-trainer doctor`: what a long run needs, before it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
+from warpsmith.trainer.doctor import inputs, machine
+from warpsmith.trainer.doctor.finding import Finding, found
+from warpsmith.trainer.planning.build import MemoryPlan, plan
+from warpsmith.trainer.planning.command import suggested
+from warpsmith.trainer.planning.machines import this_machine
+from warpsmith.trainer.planning.shapes import shape_of
+
+_UNFIT = 1
+_COLOUR = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+def doctor_command(
+    config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
+    *,
+    judge: Annotated[bool, typer.Option("--judge", help="Judge one known solution too; takes seconds.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="For a run that is to be resumed.")] = False,
+    num_processes: Annotated[int | None, typer.Option(min=1, help="Ranks, as for the run.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON list of findings.")] = False,
+) -> None:
+    """Look at everything that a run needs on this machine; exit with 1 where something keeps it from going well.
+
+    Example: warpsmith-trainer doctor configs/demo.toml --judge
+    """
+    overrides = set_ or []
+    checked = load_any(config, overrides)
+    findings = [*_of_inputs(checked, resume, judge), *_of_machine(config, overrides, checked, num_processes)]
+    typer.echo(json.dumps([asdict(one) for one in findings], indent=2)) if json_ else _show(findings)
+    if any(one.state == "error" for one in findings):
+        raise typer.Exit(_UNFIT)
+
+
+def _of_inputs(config: SftConfig | TrainerConfig, resume: bool, judge: bool) -> Iterator[Finding]:
+    yield from found("run directory", lambda: inputs.run_directory(config, resume))
+    yield from found("policy", lambda: inputs.policy(config))
+    yield from found("data", lambda: inputs.data(config))
+    yield from found("evaluation servers", lambda: inputs.servers(config))
+    if judge:
+        yield from found("judgement", lambda: inputs.judgement(config))
+
+
+def _of_machine(
+    path: Path, overrides: list[str], config: SftConfig | TrainerConfig, processes: int | None
+) -> Iterator[Finding]:
+    yield from found("GPUs", lambda: machine.gpus(config))
+    yield from found("memory", lambda: _of_memory(path, overrides, config, processes))
+    yield from found("disk", lambda: machine.disk(config))
+    yield from found("versions", lambda: machine.versions(config))
+    yield from found("containment of candidates", lambda: machine.containment(config))
+    yield from found("limits", lambda: machine.limits(config))
+    yield from found("port of the process group", lambda: machine.port(config))
+    yield from found("W&B", lambda: machine.wandb(config))
+
+
+def _of_memory(
+    path: Path, overrides: list[str], config: SftConfig | TrainerConfig, processes: int | None
+) -> Iterator[Finding]:
+    made: MemoryPlan = plan(config, shape_of(config.policy.path), this_machine(), processes)
+    change = None if made.fits else suggested(path, overrides, config, made, processes)
+    yield from machine.memory(made, change)
+    yield from machine.shared_memory(config, made)
+
+
+def _show(findings: list[Finding]) -> None:
+    table = Table("what", "state", "seen", "remedy")
+    for one in findings:
+        state = f"[{_COLOUR[one.state]}]{one.state}[/]"
+        table.add_row(escape(one.what), state, escape(one.seen), escape(one.remedy))
+    console = Console()
+    console.print(table)
+    counts = {state: sum(one.state == state for one in findings) for state in ("error", "warning")}
+    console.print(f"{counts['error']} errors, {counts['warning']} warnings", highlight=False)

