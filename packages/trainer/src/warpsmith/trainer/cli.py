@@ -97,7 +97,8 @@ def grpo(
 
     Example: warpsmith-trainer grpo configs/demo.toml --steps 5 --set run.dir=runs/try
 
-    The same under DeepSpeed's launcher: deepspeed --num_gpus 8 --module warpsmith.trainer grpo configs/qwen3-8b.toml
+    The same under DeepSpeed's launcher, with the GPUs of placement.train:
+    deepspeed --include localhost:0,1,2,3 --module warpsmith.trainer grpo configs/qwen3-8b.toml
     """
     from warpsmith.trainer.config import load_grpo
 

@@ -1,0 +1,84 @@
+"""Compare `warpsmith-trainer plan` with what one GPU really takes: a model of a known shape with random weights.
+
+    python benchmarks/plan_check.py --shape qwen3-0.6b --tokens 8192 --stage 2 --checkpointing
+
+One rank makes two updates on random tokens; the peak is torch's own (`torch.cuda.max_memory_allocated`), so contexts
+and what the allocator leaves unused are in neither figure. Prints one JSON object. Needs an NVIDIA GPU.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
+from warpsmith.trainer.engine.ranks import join, leave
+from warpsmith.trainer.engine.rows import Row, pad_rows
+from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.planning.parts import peak
+from warpsmith.trainer.planning.shapes import KNOWN, ModelShape
+from warpsmith.trainer.planning.training import Training, rank_parts
+
+
+def random_model(shape: ModelShape) -> PreTrainedModel:
+    """Return a model of that shape in bfloat16."""
+    kind = "qwen3" if shape.normed else "qwen2" if shape.biased else "llama"
+    config = AutoConfig.for_model(
+        kind,
+        num_hidden_layers=shape.layers,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        vocab_size=shape.vocabulary,
+        tie_word_embeddings=shape.tied,
+    )
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    return model
+
+
+def measured(shape: ModelShape, zero: ZeroSection, *, checkpointing: bool) -> int:
+    """Return the peak of two updates in bytes."""
+    ranks = join(RunSection(dir=Path("unused")), zero)
+    model = random_model(shape)
+    if checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    engine = ZeroEngine(model, zero=zero, optimizer=OptimizerSection(lr=1e-6), ranks=ranks, dtype="bfloat16")
+    engine.train()
+    size = zero.micro_batch_tokens
+    ids = np.random.default_rng(0).integers(3, shape.vocabulary, size)
+    rows = pad_rows([Row(ids, np.ones(size, np.int64))], ranks.device)
+    torch.cuda.reset_peak_memory_stats()
+    for last in (False, True, False, True):
+        logprobs_BT, _ = engine.logprobs(rows, 1.0)
+        engine.accumulate(-logprobs_BT.mean(), last=last)
+        if last:
+            engine.step(1e-6)
+    leave()
+    return torch.cuda.max_memory_allocated()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=sorted(KNOWN), default="qwen3-0.6b")
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--stage", type=int, choices=(1, 2, 3), default=2)
+    parser.add_argument("--checkpointing", action="store_true")
+    given = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this compares with a GPU, and torch sees none")
+    zero = ZeroSection.model_validate({"stage": given.stage, "micro_batch_tokens": given.tokens})
+    shape = KNOWN[given.shape]
+    run = Training(shape, 2, zero, 1, given.tokens, given.checkpointing)
+    planned, seen = peak(rank_parts(run)), measured(shape, zero, checkpointing=given.checkpointing)
+    found: dict[str, Any] = {**vars(given), "planned": planned, "measured": seen, "ratio": planned / seen}
+    print(json.dumps(found | {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}))
+
+
+if __name__ == "__main__":
+    main()
