@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, load_chat
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
@@ -28,42 +27,26 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
         DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
     """
-    check_run(config, resume)
-    check_policy(config)
-    check_room(config)
-    if not resume:
-        check_data(config)
-    check_servers(config)
-
-
-def check_run(config: SftConfig | TrainerConfig, resume: bool) -> None:
-    """Refuse a directory that holds another run, or nothing to resume; errors as for `preflight`."""
-    if not resume:
+    if resume:
+        newest = checkpoint.latest(config.run.dir)
+        checkpoint.refuse_changes(newest, checkpoint.read_state(newest)["config"], config.model_dump(mode="json"))
+    else:
         refuse_used(config.run)
-        return
-    newest = checkpoint.latest(config.run.dir)
-    checkpoint.refuse_changes(newest, checkpoint.read_state(newest)["config"], config.model_dump(mode="json"))
-
-
-def check_policy(config: SftConfig | TrainerConfig) -> ChatFormat:
-    """Return the policy's chat format, after a look at directory, weights and template; errors as for `preflight`."""
     directory = check_directory(config.policy.path)
     check_weights(directory)
-    return load_chat(directory, config.policy.template_kwargs)
+    load_chat(directory, config.policy.template_kwargs)
+    _check_room(config, directory)
+    if isinstance(config, SftConfig) and not resume:
+        check_sources(config.data)
+    if isinstance(config, TrainerConfig) and config.rollout.evaluation.where == "server":
+        _check_servers(config)
 
 
-def check_room(config: SftConfig | TrainerConfig) -> tuple[int, int]:
-    """Return the bytes that the checkpoints and the last model take, and those that the disk has.
-
-    The checkpoints are those that are kept, and one that is being written.
-
-    Raises:
-        ConfigError: the disk cannot hold them.
-    """
-    policy = config.policy.path
+def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
+    """Refuse a disk that cannot hold the checkpoints that are kept, one that is being written, and the last model."""
     kept = config.checkpoint.keep + config.checkpoint.keep_best + 1
     needed = count_parameters(policy) * (kept * _STATE_BYTES + 4)
-    folder = nearest_directory(config.run.dir)
+    folder = _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ConfigError(
@@ -71,10 +54,9 @@ def check_room(config: SftConfig | TrainerConfig) -> tuple[int, int]:
             f"of {policy} take about {needed / _GIB:.2f} GiB.",
             "Make room, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
         )
-    return int(needed), free
 
 
-def nearest_directory(path: Path) -> Path:
+def _nearest(path: Path) -> Path:
     """Return `path`, or the directory above it that is there already."""
     path = path.absolute()
     while not path.is_dir():
@@ -82,16 +64,7 @@ def nearest_directory(path: Path) -> Path:
     return path
 
 
-def check_data(config: SftConfig | TrainerConfig) -> None:
-    """Look for the files and runs that an SFT run is to learn from; errors as for `preflight`."""
-    if isinstance(config, SftConfig):
-        check_sources(config.data)
-
-
-def check_servers(config: SftConfig | TrainerConfig) -> None:
-    """Ask the evaluation servers where they judge; errors as for `preflight`."""
-    if not isinstance(config, TrainerConfig) or config.rollout.evaluation.where != "server":
-        return
+def _check_servers(config: TrainerConfig) -> None:
     from warpsmith.rollout.server_judge import ServerJudge
 
     with ServerJudge(config.rollout.evaluation, config.evaluator):

@@ -47,10 +47,9 @@ def doctor_command(
 
 
 def _of_inputs(config: SftConfig | TrainerConfig, resume: bool, judge: bool) -> Iterator[Finding]:
-    yield from found("run directory", lambda: inputs.run_directory(config, resume))
+    yield from found("start of the run", lambda: inputs.start(config, resume))
     yield from found("policy", lambda: inputs.policy(config))
     yield from found("data", lambda: inputs.data(config))
-    yield from found("evaluation servers", lambda: inputs.servers(config))
     if judge:
         yield from found("judgement", lambda: inputs.judgement(config))
 

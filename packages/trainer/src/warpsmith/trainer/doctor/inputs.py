@@ -4,27 +4,27 @@ from collections import Counter
 from collections.abc import Iterator
 
 from warpsmith.policy.chat import ChatFormat
-from warpsmith.policy.loading import check_shapes, count_parameters
+from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.doctor.finding import Finding
-from warpsmith.trainer.preflight import check_policy, check_run, check_servers
+from warpsmith.trainer.preflight import preflight
 
 Config = SftConfig | TrainerConfig
 
 _ANSWERS = ("The first answer: x + 1.", "The second answer: x + 2.")
 
 
-def run_directory(config: Config, resume: bool) -> Iterator[Finding]:
-    """Look at whether the run's directory is free, or holds what is to be resumed."""
-    check_run(config, resume)
-    yield Finding("run directory", "ok", f"{config.run.dir} {'can be resumed' if resume else 'is free'}")
+def start(config: Config, resume: bool) -> Iterator[Finding]:
+    """Ask what the run's own command asks before it starts: see `preflight`."""
+    preflight(config, resume)
+    yield Finding("start of the run", "ok", f"{config.run.dir} can be {'resumed' if resume else 'begun'}")
 
 
 def policy(config: Config) -> Iterator[Finding]:
     """Look at weights, tokenizer and template, and at the mask of a rendered chat."""
-    chat = check_policy(config)
-    path = config.policy.path
+    path = check_directory(config.policy.path)
     check_shapes(path)
+    chat = load_chat(path, config.policy.template_kwargs)
     yield Finding("policy", "ok", f"{path}: {count_parameters(path):,} parameters")
     yield mask(chat)
 
@@ -74,13 +74,6 @@ def _chats(config: SftConfig) -> Finding:
     if not path.is_file():
         return Finding("data", "error", f"{path} is no file", "Change data.path.")
     return Finding("data", "ok", f"{path}, {path.stat().st_size:,} bytes")
-
-
-def servers(config: Config) -> Iterator[Finding]:
-    """Ask the evaluation servers, where they judge."""
-    if isinstance(config, TrainerConfig) and config.rollout.evaluation.where == "server":
-        check_servers(config)
-        yield Finding("evaluation servers", "ok", ", ".join(config.rollout.evaluation.servers))
 
 
 def judgement(config: Config) -> Iterator[Finding]:

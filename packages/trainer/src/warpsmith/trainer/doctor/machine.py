@@ -17,7 +17,6 @@ from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.launch.port import free_port
 from warpsmith.trainer.planning.build import MemoryPlan
 from warpsmith.trainer.planning.sizes import gib
-from warpsmith.trainer.preflight import check_room, nearest_directory
 
 Config = SftConfig | TrainerConfig
 
@@ -128,10 +127,10 @@ def containment(config: Config) -> Iterator[Finding]:
 
 
 def disk(config: Config) -> Iterator[Finding]:
-    """Compare the room for checkpoints with what they take."""
-    needed, free = check_room(config)
-    where = nearest_directory(config.run.dir)
-    yield Finding("disk", "ok", f"{where} has {gib(free)} GiB free; checkpoints and model take {gib(needed)}")
+    """Tell the room where the run will write; the start of the run is refused where checkpoints do not fit."""
+    path = config.run.dir.absolute()
+    where = next(folder for folder in (path, *path.parents) if folder.is_dir())
+    yield Finding("disk", "ok", f"{where} has {gib(shutil.disk_usage(where).free)} GiB free")
 
 
 def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
