@@ -234,8 +234,8 @@ def read_state(path: Path) -> dict[str, Any]:
 # Keys that may differ between a run and its resumption: none of them changes what a step computes.
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
-    "run.ray_address", "placement", "checkpoint", "wandb",
-    "held_out", "health", "sync", "evaluator",
+    "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
+    "held_out", "health", "sync", "evaluator", "placement",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
     "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
     "zero.micro_batch_tokens", "zero.packing",
