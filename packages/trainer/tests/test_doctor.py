@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import load_chat
-from warpsmith.trainer.config import TrainerConfig, load_grpo
+from warpsmith.trainer.config import TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.doctor import inputs, machine
 from warpsmith.trainer.doctor.finding import Finding, found
 from warpsmith.trainer.errors import ConfigError
@@ -76,6 +76,15 @@ def test_problems_are_counted_by_level(load: Load) -> None:
     assert held_out.seen == "2"
     few = list(inputs.data(load("algorithm.prompts_per_step=9")))
     assert [one.state for one in few] == ["ok", "warning", "ok"]
+
+
+def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
+    path = tmp_path / "sft.toml"
+    path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\n[data]\nsource = "chats"\npath = "chats.jsonl"\n')
+    (absent,) = inputs.data(load_sft(path))
+    assert (absent.state, absent.seen) == ("error", "chats.jsonl is not there")
+    (there,) = inputs.data(load_sft(path, [f'data.path="{path}"']))
+    assert (there.state, there.seen) == ("ok", f"chats {path}")
 
 
 def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat
@@ -68,12 +69,13 @@ def data(config: Config) -> Iterator[Finding]:
 
 
 def _chats(config: SftConfig) -> Finding:
-    path = config.data.path
-    if path is None:
-        return Finding("data", "ok", f"{config.data.problems} generated problems")
-    if not path.is_file():
-        return Finding("data", "error", f"{path} is no file", "Change data.path.")
-    return Finding("data", "ok", f"{path}, {path.stat().st_size:,} bytes")
+    """Tell where examples come from; a file that is named and is not there is an error, a pattern is not tried."""
+    given = config.data.model_dump(mode="json")["path"]
+    paths = [given] if isinstance(given, str) else list(given or ())
+    absent = [path for path in paths if "*" not in path and not Path(path).exists()]
+    if absent:
+        return Finding("data", "error", f"{absent[0]} is not there", "Change data.path.")
+    return Finding("data", "ok", f"{config.data.source} {', '.join(paths)}".strip())
 
 
 def judgement(config: Config) -> Iterator[Finding]:
