@@ -10,6 +10,7 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.engines.base import Engine
 from warpsmith.rollout.episodes import Chat, Row, Surroundings, run_episode
+from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.judging import CachedJudge, Judge
 from warpsmith.rollout.tasks import task_for
 
@@ -30,6 +31,7 @@ class Collector:
         run: the run's name, for the records.
         on_turn: told each turn's row when the turn ends.
         on_trajectory: told the rows of each trajectory when it ends.
+        gate: holds completions while weights change; without one they are to change between two collections.
 
     Raises:
         UnknownTaskError: the configuration names a task that does not exist.
@@ -45,9 +47,12 @@ class Collector:
         run: str,
         on_turn: Callable[[Row], None] | None = None,
         on_trajectory: Callable[[Rows], None] | None = None,
+        gate: TurnGate | None = None,
     ) -> None:
         self.judge = CachedJudge(judge)
         self._around = Surroundings(engine, self.judge, chat, task_for(config), config, run, on_turn=on_turn)
+        if gate is not None:
+            self._around = replace(self._around, gate=gate.passage)
         self._on_trajectory = on_trajectory
 
     async def collect(

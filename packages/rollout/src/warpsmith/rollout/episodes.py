@@ -6,6 +6,7 @@ An episode is one coroutine, so that a slow kernel holds up nobody else.
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -60,6 +61,7 @@ class Surroundings:
         after_step: training steps finished so far, for the records; None outside of a training run.
         seed: seed of the sampling, or None for none.
         on_turn: told each turn's row as soon as it is known; `return` is not yet.
+        gate: entered before a completion and left after it, see `warpsmith.rollout.gate`; by default it holds nobody.
     """
 
     engine: Engine
@@ -72,6 +74,7 @@ class Surroundings:
     after_step: int | None = None
     seed: int | None = None
     on_turn: Callable[[Row], None] | None = None
+    gate: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
 @dataclass
@@ -134,8 +137,20 @@ def _is_over(task: Task, turns: list[_Turn]) -> bool:
 
 
 async def _run_turn(episode: _Episode) -> _Turn:
+    around = episode.around
+    # Time held at the gate is nobody's: it stands in no duration and counts towards no deadline.
+    async with around.gate():
+        turn = _Turn([], _sampling(around, episode.trajectory, len(episode.turns)), datetime.now(UTC))
+        completed = await _is_completed(episode, turn)
+    if completed:
+        turn.kernel = extract_kernel(turn.text)
+        await _judge(around, episode.problem, turn)
+    return turn
+
+
+async def _is_completed(episode: _Episode, turn: _Turn) -> bool:
+    """Ask for the turn's completion; if there is none, the turn's score says why."""
     around, problem, number = episode.around, episode.problem, len(episode.turns)
-    turn = _Turn([], _sampling(around, episode.trajectory, number), datetime.now(UTC))
     try:
         turn.messages = _messages(episode)
         turn.prompt_ids = around.chat.prompt_ids(turn.messages)
@@ -144,13 +159,11 @@ async def _run_turn(episode: _Episode) -> _Turn:
         raise
     except PromptTooLongError as error:
         turn.score = Score(None, f"problem: {error}")
-        return turn
     except (EngineError, DeadlinePassedError) as error:
         turn.score = Score(None, f"generation: {error}")
-        return turn
-    turn.kernel = extract_kernel(turn.text)
-    await _judge(around, problem, turn)
-    return turn
+    else:
+        return True
+    return False
 
 
 def _messages(episode: _Episode) -> list[Message]:

@@ -57,6 +57,12 @@ class ProbeError(SyncError):
     """The engine's log-probabilities are not the trainer's after a sync."""
 
 
+class StalenessError(WarpsmithError):
+    """A batch that is older than `algorithm.max_staleness` permits."""
+
+    exit_code = 1
+
+
 class DivergenceError(WarpsmithError):
     """The loss or the gradient is no finite number."""
 

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from warpsmith.policy.loading import Policy
 from warpsmith.records.schema import credits_batch
 from warpsmith.trainer import heldout, stepnote
+from warpsmith.trainer.ahead import RunAhead
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.control import RunControl
@@ -30,15 +31,13 @@ from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.preflight import preflight
 from warpsmith.trainer.progress import Bar
 from warpsmith.trainer.recorded import RecordedBatches, recorded_figures
-from warpsmith.trainer.sampling import BatchSource, groups_with_spread, trained_part
+from warpsmith.trainer.sampling import BatchSource, Sampled, groups_with_spread, trained_part
 from warpsmith.trainer.session import RolloutSession
 from warpsmith.trainer.stepfigures import batch_figures, credit_figures, phase_figures, spread_figures, staleness
 from warpsmith.trainer.steplog import StepLog
 from warpsmith.trainer.sync import payload_of, trainer_logprobs
 from warpsmith.trainer.turns import training_turns
 from warpsmith.trainer.update import PolicyUpdate, Updated
-
-T = TypeVar("T")
 
 
 def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
@@ -53,6 +52,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         SyncError: new weights did not arrive.
         DivergenceError: the loss or the gradient is no finite number.
         CollectionError: every turn of a batch was lost.
+        StalenessError: a batch is older than `algorithm.max_staleness` permits.
         CheckpointWriteError, RecordWriteError: the disk takes no more.
         LaunchError: another rank has ended.
     """
@@ -80,7 +80,7 @@ class _Grpo:
         self.update = PolicyUpdate(self.engine, reference, ranks, config)
         self.control = RunControl(config, ranks, self.engine)
         self.log: StepLog | None = None
-        self.source: BatchSource | None = None
+        self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)
 
     def run(self, resume: bool) -> None:
@@ -93,7 +93,7 @@ class _Grpo:
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
-            self._look_back(progress, resume)
+            self._look_back(progress, resume, stack)
             if self._needs_first_evaluation(progress):
                 self._held_out("before", progress)
             while self.control.goes_on(progress, stop):
@@ -106,7 +106,7 @@ class _Grpo:
     def _step(self, progress: Progress) -> Progress:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
-        sampled = self.ranks.shared(lambda: self._driven(self.source).collect(step, progress))
+        sampled = self.ranks.shared(lambda: self._collected(step, progress))
         collected = time.monotonic()
         table = sampled.table()
         batch = self._trained_part(table)
@@ -119,11 +119,12 @@ class _Grpo:
         version = progress.weight_version + (1 if trained.made else 0)
         gap = self._sync(version) if trained.made else 0.0
         synced_at = time.monotonic()
+        self._published(step, version)
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
         figures = {
             **self._batch_figures(table), **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
-            "probe_gap": gap, "rounds": float(sampled.rounds),
+            "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         self.control.note(figures.get("reward_mean"))
@@ -135,6 +136,11 @@ class _Grpo:
             weight_version=version,
             seconds=self.control.seconds,
         )
+
+    def _collected(self, step: int, progress: Progress) -> Sampled:
+        if self.source is None:
+            raise AssertionError("only rank 0 samples")
+        return self.source.collect(step, progress)
 
     def _trained_part(self, table: pa.Table) -> pa.Table:
         """Return the turns that the step trains; the others stay in the records, without credit."""
@@ -164,20 +170,31 @@ class _Grpo:
         expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
         if self.session is None or payload is None:
             return 0.0
-        self.session.publish(payload)
-        return self.session.probe(expected)
+        with self.session.turns_held():
+            self.session.publish(payload)
+            return self.session.probe(expected)
+
+    def _published(self, step: int, version: int) -> None:
+        if isinstance(self.source, RunAhead):
+            self.source.published(step, version)
 
     def _say_gap(self, version: int, gap: float) -> None:
         self.bar.say(f"The engines have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
 
-    def _look_back(self, progress: Progress, resume: bool) -> None:
-        """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps."""
+    def _look_back(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
+        """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
+
+        Batches that are sampled ahead are given up when `stack` ends.
+        """
         if self.session is None:
             return
         recorded = RecordedBatches(self.config.run.dir, progress.step) if resume else None
-        self.source = BatchSource(
+        self.source = source = BatchSource(
             self.config, self.session.problems, self.session.collect, recorded=recorded, say=self.bar.say
         )
+        if self.config.algorithm.max_staleness:
+            self.source = ahead = self.session.ahead(source.collect, progress)
+            stack.callback(ahead.stop)
         if resume:
             self.watch = Watch(self.config.health, recorded_figures(self.config.run.dir, progress.step))
 
@@ -260,12 +277,9 @@ class _Grpo:
         return self._driving().probe_ids
 
     def _driving(self) -> RolloutSession:
-        return self._driven(self.session)
-
-    def _driven(self, part: T | None) -> T:
-        if part is None:
+        if self.session is None:
             raise AssertionError("only rank 0 samples")
-        return part
+        return self.session
 
     def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self.session is not None and rows:
@@ -276,7 +290,7 @@ class _Grpo:
             return
         figures = {**figures, **self.session.cache_figures(), "kl": figures.get("kl_reference", 0.0)}
         figures["clipped_fraction"] = figures.get("clip_fraction", 0.0)
-        figures["collect_tokens_per_s"] = figures["tokens"] / figures["collect_s"]
+        figures["collect_tokens_per_s"] = figures["tokens"] / figures["sample_s"]
         seconds = (datetime.now(UTC) - started_at).total_seconds()
         finding = self.watch.look(figures)
         figures |= finding.flags

@@ -43,12 +43,15 @@ class RecordedBatches:
             for label in pc.unique(labels).to_pylist():
                 self._batches[label].append(kept.filter(pc.equal(labels, label)))
 
-    def take(self, label: str, *, weight_version: int, problems: Collection[str], samples: int) -> pa.Table | None:
+    def take(
+        self, label: str, *, weight_version: int, staleness: int = 0, problems: Collection[str], samples: int
+    ) -> pa.Table | None:
         """Return the turns of a collection in the form of `TURNS`, None unless they are what would be sampled now.
 
         Args:
             label: of the collection; the names of its groups begin with it.
             weight_version: what every token must have been sampled with.
+            staleness: versions that a token may be older.
             problems: names of its problems, one group each.
             samples: trajectories of a group.
         """
@@ -56,14 +59,15 @@ class RecordedBatches:
         if not found:
             return None
         table = pa.Table.from_batches(found, schema=TURNS)
-        versions = pc.unique(pc.list_flatten(table["weight_versions"])).to_pylist()
+        versions = set(pc.unique(pc.list_flatten(table["weight_versions"])).to_pylist())
         groups = table.group_by("group", use_threads=False).aggregate(
             [("trajectory", "count_distinct"), ("problem", "first")]
         )
         whole = (
             sorted(groups["problem_first"].to_pylist()) == sorted(problems)
             and set(groups["trajectory_count_distinct"].to_pylist()) == {samples}
-            and versions == [weight_version]
+            and versions
+            and versions <= set(range(weight_version - staleness, weight_version + 1))
             and pc.any(table["valid"]).as_py()
         )
         return table if whole else None

@@ -1,6 +1,7 @@
 """The batch of a step: whole groups, and others in the place of those that would teach nothing. For rank 0 alone."""
 
 import io
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -33,11 +34,13 @@ class Sampled:
         stream: TRAINING_COLUMNS of all turns, an Arrow stream.
         problems: how many problems were handed out.
         rounds: in how many rounds; more than 1 only with dynamic sampling.
+        seconds: wall time that it took.
     """
 
     stream: bytes
     problems: int
     rounds: int
+    seconds: float
 
     def table(self) -> pa.Table:
         """Return the turns."""
@@ -70,6 +73,9 @@ class BatchSource:
     def collect(self, step: int, progress: Progress) -> Sampled:
         """Return the turns of step `step`, from 1.
 
+        `progress` says which problems come next, and the newest weight version that a token may have; with
+        `algorithm.max_staleness` tokens may be so much older.
+
         With `algorithm.dynamic_sampling` groups without spread are made up for by others, round after round, until
         `prompts_per_step` groups have spread or `refill_rounds` are over (DAPO, arXiv 2503.14476, section 3.2). A
         round samples as many problems as there are groups missing.
@@ -77,7 +83,7 @@ class BatchSource:
         Raises:
             SyncError, CollectionError: see `RolloutSession.collect`.
         """
-        algorithm = self._config.algorithm
+        began, algorithm = time.monotonic(), self._config.algorithm
         tables = [self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)]
         problems = algorithm.prompts_per_step
         for number in range(1, algorithm.refill_rounds + 1 if algorithm.dynamic_sampling else 1):
@@ -93,7 +99,8 @@ class BatchSource:
                 break
             finally:
                 problems += missing
-        return Sampled(as_stream(pa.concat_tables(tables)), problems, len(tables))
+        stream = as_stream(pa.concat_tables(tables))
+        return Sampled(stream, problems, len(tables), time.monotonic() - began)
 
     def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> pa.Table:
         """Return TRAINING_COLUMNS of the problems that come `after` those that the step was given before."""
@@ -112,6 +119,7 @@ class BatchSource:
             role="train",
             after_step=step - 1,
             weight_version=progress.weight_version,
+            staleness=self._config.algorithm.max_staleness,
         )
         return table.select(TRAINING_COLUMNS)
 
@@ -121,6 +129,7 @@ class BatchSource:
         return self._recorded.take(
             label,
             weight_version=weight_version,
+            staleness=self._config.algorithm.max_staleness,
             problems=[problem.name for problem in problems],
             samples=self._config.algorithm.samples_per_prompt,
         )

@@ -17,15 +17,21 @@ from warpsmith.records.writer import RunWriter
 from warpsmith.rollout import console
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
+from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.engines.actor import RemoteEngine
 from warpsmith.rollout.engines.cluster import ray_session
 from warpsmith.rollout.engines.pool import EnginePool
 from warpsmith.rollout.engines.weights import checkpoint_shapes
+from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.trainer import sync
+from warpsmith.trainer.ahead import RunAhead
+from warpsmith.trainer.background import BackgroundLoop
+from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import CollectionError, ConfigError
+from warpsmith.trainer.sampling import Sampled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
     from warpsmith.rollout.engines.weights import WeightPayload
 
 _MIB = 1 << 20
+_GATE_S = 60.0
+"""What completions may take to end beyond their own deadlines."""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -51,6 +59,8 @@ class RolloutSession:
         self.problems = load_problems(config)
         self.held_out = load_held_out(config)
         self._say = say
+        self._background = BackgroundLoop() if config.algorithm.max_staleness else None
+        self._gate = TurnGate()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -61,7 +71,8 @@ class RolloutSession:
                 # Without Ray nothing can be closed any more; what was recorded is on disk.
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
             # One event loop for the whole run: the engines' handles belong to it.
-            self._loop = stack.enter_context(asyncio.Runner())
+            self._loop: asyncio.Runner | BackgroundLoop = self._background or asyncio.Runner()
+            stack.enter_context(self._loop)
             self._pool = EnginePool(
                 [
                     RemoteEngine(self.config.policy.path, rollout.engine, name=f"engine {number}")
@@ -92,6 +103,7 @@ class RolloutSession:
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
+            gate=None if self._background is None else self._gate,
         )  # fmt: skip
 
     @property
@@ -109,11 +121,12 @@ class RolloutSession:
         role: str,
         after_step: int,
         weight_version: int,
+        staleness: int = 0,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records.
 
         Raises:
-            SyncError: a token was sampled with other weights than `weight_version`.
+            SyncError: a token was sampled with other weights than `weight_version`, or those up to `staleness` before.
             CollectionError: every turn was lost, and not by the fault of its problem.
         """
         table = self._loop.run(
@@ -121,8 +134,35 @@ class RolloutSession:
         )
         self.writer.append("turns", table)
         refuse_lost(table, label)
-        sync.check_tokens(table, weight_version)
+        sync.check_tokens(table, weight_version, staleness)
         return table
+
+    @contextmanager
+    def turns_held(self) -> Iterator[None]:
+        """Have no completion in flight inside the block: those under way end first, others begin after it.
+
+        They stay held where the block fails: nothing is to be sampled from weights that were not proved.
+
+        Raises:
+            DeadlinePassedError: those under way have not ended when their own deadlines have passed.
+        """
+        if self._background is None:
+            yield
+            return
+        rollout = self.config.rollout
+        seconds = (rollout.retries + 1) * rollout.generate_timeout_s + _GATE_S
+        self._loop.run(within(seconds, self._gate.close(), "waiting for the completions in flight before a sync"))
+        yield
+        self._background.call(self._gate.open)
+
+    def ahead(self, collect: Callable[[int, Progress], Sampled], progress: Progress) -> RunAhead:
+        """Return what samples the batches to come with `collect` while others are trained."""
+        if self._background is None:
+            raise AssertionError("max_staleness is 0")
+        return RunAhead(
+            collect, max_staleness=self.config.algorithm.max_staleness, progress=progress, steps=self.config.run.steps,
+            cut_off=self._background.cut_off,
+        )  # fmt: skip
 
     def publish(self, payload: "WeightPayload") -> None:
         """Bring weights to every engine; see `sync.publish`."""

@@ -87,17 +87,31 @@ def check_version(engine: "Engine", version: int) -> None:
         )
 
 
-def check_tokens(turns: pa.Table, version: int) -> None:
+def check_tokens(turns: pa.Table, version: int, staleness: int = 0) -> None:
     """Refuse a table of TURNS with a token that other weights than `version` sampled.
+
+    Args:
+        turns: the table.
+        version: of the policy.
+        staleness: versions that a token may be older; all tokens of one turn must be of one version even then.
 
     Raises:
         SyncError: there is one.
     """
-    others = sorted(set(pc.unique(pc.list_flatten(turns["weight_versions"])).to_pylist()) - {version})
+    permitted = set(range(version - staleness, version + 1))
+    others = sorted(set(pc.unique(pc.list_flatten(turns["weight_versions"])).to_pylist()) - permitted)
     if others:
+        older = f", of which tokens may be {staleness} older" if staleness else ""
         raise SyncError(
-            f"The policy has weight version {version}, and tokens were sampled with version {others[0]}.",
+            f"The policy has weight version {version}{older}, and tokens were sampled with version {others[0]}.",
             "Nothing was trained on them. Resume from the last checkpoint.",
+        )
+    mixed = [versions for versions in turns["weight_versions"].to_pylist() if staleness and len(set(versions)) > 1]
+    if mixed:
+        raise SyncError(
+            f"One turn was sampled with the weight versions {min(mixed[0])} to {max(mixed[0])}: weights changed while "
+            "it ran.",
+            "Nothing was trained on it. Resume from the last checkpoint.",
         )
 
 

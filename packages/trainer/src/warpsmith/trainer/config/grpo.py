@@ -132,6 +132,12 @@ class AlgorithmSection(Section):
     mask_truncated: bool = Field(
         default=False, description="Leave completions that hit the length limit out of the loss."
     )
+    max_staleness: int = Field(
+        default=0,
+        ge=0,
+        description="Versions that a token may be older than the weights it trains; from 1 on rollouts go on while "
+        "the ranks train.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -158,6 +164,22 @@ class AlgorithmSection(Section):
             raise ValueError(
                 f"updates_per_step ({self.updates_per_step}) is more than prompts_per_step "
                 f"({self.prompts_per_step}); an update takes at least one whole group"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _corrects_stale_tokens(self) -> Self:
+        if not self.max_staleness or self.correction != "none":
+            return self
+        if self.old_logprobs == "recompute":
+            raise ValueError(
+                f'max_staleness = {self.max_staleness} with old_logprobs = "recompute" takes stale tokens for fresh '
+                'ones; add correction = "truncated" or "masked", or use old_logprobs = "sampler"'
+            )
+        if self.clip == "none":
+            raise ValueError(
+                f'max_staleness = {self.max_staleness} with clip = "none" bounds no ratio of a stale token; set clip '
+                'to "ppo" or "cispo", or old_logprobs = "recompute" with a correction'
             )
         return self
 

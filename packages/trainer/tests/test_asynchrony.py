@@ -1,0 +1,199 @@
+"""Real asynchronous runs: rollouts go on while the ranks train, within the bound; killed, stopped and resumed."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.compute as pc
+import pytest
+
+from warpsmith.records.reader import RunReader
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+STEPS, PROMPTS, SAMPLES = 6, 2, 2
+
+
+def command(config: Path, run: Path, bound: int, *more: object) -> list[str]:
+    values = (f"run.dir={run}", f"algorithm.max_staleness={bound}", f"run.steps={STEPS}", "checkpoint.every=2")
+    overrides = [part for value in values for part in ("--set", value)]
+    return [sys.executable, "-m", "warpsmith.trainer", "grpo", str(config), *overrides, *map(str, more)]
+
+
+def finish(*arguments: Any, code: int = 0) -> str:
+    ended = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=400, check=False)
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == code, said[-4000:]
+    return said
+
+
+@pytest.fixture
+def config(tiny: Path, grpo_text: str, tmp_path: Path) -> Path:
+    path = tmp_path / "grpo.toml"
+    path.write_text(grpo_text.format(run=tmp_path / "unused", policy=tiny, stage=2, wandb="disabled"))
+    return path
+
+
+def check_run(run: Path, bound: int) -> Counter[int]:
+    """Look at everything a run recorded; return how many tokens were trained at each staleness."""
+    reader = RunReader(run)
+    assert not [report.damage for report in reader.verify() if report.damage]
+    turns, credits, steps = (reader.table(name, latest=True).to_pylist() for name in ("turns", "credits", "steps"))
+    assert [row["step"] for row in steps] == list(range(1, STEPS + 1))
+    begins = {
+        row["step"]: before for row, before in zip(steps, [0, *(r["weight_version"] for r in steps)], strict=False)
+    }
+    trained = [row for row in turns if row["role"] == "train"]
+    whole = Counter(name.split("/")[0] for name in {row["trajectory"] for row in trained})
+    assert whole == {f"step-{step}": PROMPTS * SAMPLES for step in begins}
+    of_trajectory = defaultdict(list)
+    ages: Counter[int] = Counter()
+    for row in trained:
+        of_trajectory[row["trajectory"]].append((row["turn"], row["num_turns"]))
+        assert len(set(row["weight_versions"])) <= 1, "one turn, one version"
+        ages.update(begins[row["after_step"] + 1] - version for version in row["weight_versions"])
+    for found in of_trajectory.values():
+        assert sorted(found) == [(turn, len(found)) for turn in range(len(found))]
+    assert all(0 <= age <= bound for age in ages), ages
+    credited = [(row["trajectory"], row["turn"]) for row in credits]
+    assert sorted(credited) == sorted((row["trajectory"], row["turn"]) for row in trained if row["valid"])
+    assert all(0 <= row["staleness"] <= bound for row in credits)
+    assert max(dict(row["metrics"])["staleness_max"] for row in steps) == max(ages)
+    return ages
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_rollouts_go_on_while_the_ranks_train(config: Path, tmp_path: Path, bound: int) -> None:
+    run = tmp_path / "run"
+    finish(config, run, bound)
+    ages = check_run(run, bound)
+    assert max(ages) >= 1, "nothing was sampled ahead"
+    turns = RunReader(run).table("turns", latest=True)
+    held_out = turns.filter(pc.equal(turns["role"], "held_out"))
+    alone = {name: set(rows) for name, rows in _versions_by_label(held_out).items()}
+    assert alone == {"held-out/before": {0}, "held-out/after": {STEPS}}
+    steps = RunReader(run).table("steps", latest=True).to_pylist()
+    training = [
+        (row["started_at"] + timedelta(seconds=row["collect_s"]), row["started_at"] + timedelta(seconds=row["seconds"]))
+        for row in steps
+    ]
+    begun = turns.filter(pc.equal(turns["role"], "train"))["started_at"].to_pylist()
+    assert any(begin < moment < end for begin, end in training for moment in begun), "no turn began during training"
+
+
+def _versions_by_label(turns: Any) -> dict[str, list[int]]:
+    found = defaultdict(list)
+    for row in turns.to_pylist():
+        found[row["group"].rsplit("/", 1)[0]] += row["weight_versions"]
+    return found
+
+
+def test_a_killed_run_resumes_within_the_bound_and_trains_what_it_recorded(config: Path, tmp_path: Path) -> None:
+    seed = int(os.environ.get("WARPSMITH_KILL_SEED", random.SystemRandom().getrandbits(32)))
+    turns = random.Random(seed).randint(2, PROMPTS * SAMPLES * 2 * (STEPS - 2))
+    print(f"WARPSMITH_KILL_SEED={seed}: killed after {turns} turns")
+    run = tmp_path / "run"
+    kill_after(config, run, turns, "--set", "held_out.problems=0")
+    left = RunReader(run, on_damage="skip").table("turns") if (run / "records").is_dir() else None
+    finish(config, run, 1, "--resume", "--set", "held_out.problems=0")
+    check_run(run, 1)
+    if left is not None:
+        assert RunReader(run).table("turns").num_rows == RunReader(run).table("turns", latest=True).num_rows, (
+            "a batch that was recorded was sampled again"
+        )
+
+
+def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
+    """Start a run and kill all of it once it has told of so many turns."""
+    process = subprocess.Popen(
+        command(config, run, 1, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        turns -= line.startswith("[Turn")
+        if turns <= 0:
+            break
+    assert process.poll() is None
+    for member in [process, *psutil.Process(process.pid).children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    more = ("--set", "held_out.problems=0")
+    process = subprocess.Popen(
+        command(config, run, 2, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if "[Step 1]" in line:
+            break
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    said += process.communicate(timeout=120)[0]
+    assert process.returncode == 0, said[-4000:]
+    assert "go on with --resume" in said
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
+    finish(config, run, 2, "--resume", *more)
+    check_run(run, 2)
+
+
+def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tmp_path: Path) -> None:
+    """Every restart is met by another blow, until the pool gives up."""
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        command(config, run, 1, "--set", "held_out.problems=0", "--steps", "1000"), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if line.startswith("[Step 1]"):
+            break
+    command_of = psutil.Process(process.pid)
+    struck: set[int] = set()
+    while process.poll() is None and len(struck) < 4:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in command_of.children(recursive=True):
+                if (
+                    child.pid not in struck
+                    and child.cmdline()[:1]
+                    and child.cmdline()[0].startswith("ray::EngineActor")
+                ):
+                    child.kill()
+                    struck.add(child.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+    said += process.communicate(timeout=120)[0]
+    assert process.returncode == 1, said[-4000:]
+    assert "died 4 times" in " ".join(said.split()), said[-4000:]
+    assert "Traceback" not in said
+
+
+def test_two_ranks_train_refilled_batches_ahead(config: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    values = ("algorithm.preset=dapo", "algorithm.refill_rounds=1", "held_out.problems=0", "rollout.max_turns=1")
+    more = [part for value in values for part in ("--set", value)]
+    finish(config, run, 1, "--num-processes", 2, "--steps", 3, *more)
+    reader = RunReader(run)
+    steps = reader.table("steps", latest=True).to_pylist()
+    assert [dict(row["metrics"])["rounds"] for row in steps] == [2, 2, 2]
+    groups = set(reader.table("turns")["group"].to_pylist())
+    assert groups == {f"step-{step}{part}/{i}" for step in (1, 2, 3) for part in ("", "/refill-1") for i in (0, 1)}
+    assert all(dict(row["metrics"])["staleness_max"] <= 1 for row in steps)
