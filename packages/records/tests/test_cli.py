@@ -15,7 +15,7 @@ from made_rows import write_run
 from warpsmith.records import cli, commands, schema
 from warpsmith.records.errors import UsageError, WarpsmithError
 
-COMMANDS = ["summary", "compact", "export", "report", "verify", "schema"]
+COMMANDS = ["summary", "compact", "export", "report", "timeline", "verify", "schema"]
 
 
 Ended = subprocess.CompletedProcess[str]
@@ -291,3 +291,16 @@ def test_an_app_tells_its_version_and_its_purpose(capsys):
             app(arguments)
         assert caught.value.code == 0
         assert said in capsys.readouterr().out
+
+
+def test_timeline_draws_and_tells(run_dir, tmp_path, records):
+    ended = records("timeline", run_dir, "--steps", "all", "-o", tmp_path / "times.svg")
+    assert ended.returncode == 0
+    assert "both at once" in ended.stdout
+    assert (tmp_path / "times.svg").read_text().startswith("<svg")
+    figures = json.loads(records("timeline", run_dir, "--steps", "all", "-o", tmp_path / "times.json", "--json").stdout)
+    assert figures["wall_s"] > 0
+    assert json.loads((tmp_path / "times.json").read_text())["traceEvents"]
+    refused = records("timeline", run_dir, "--steps", "x")
+    assert refused.returncode == 2
+    assert "Write them as 3-6" in " ".join(refused.stderr.split())

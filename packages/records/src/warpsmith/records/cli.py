@@ -162,6 +162,38 @@ def report(
 
 
 @app.command()
+def timeline(
+    run_dir: Run,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="FILE.svg or FILE.json; RUN/timeline.svg.")
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="FIRST-LAST", help="`all`, evaluations of the policy too; by default the last 20."),
+    ] = None,
+    as_json: AsJson = False,
+    skip_damaged: Salvage = False,
+) -> None:
+    """Draw when the run generated, evaluated, waited, trained and synced, and say how much of it happened at once.
+
+    A file that ends in .json is a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+    Example: warpsmith-records timeline runs/demo --steps 3-6 -o timeline.svg
+    """
+    from warpsmith.records import timeline as times
+    from warpsmith.records.timeline_files import sentence, write_timeline
+
+    target = run_dir / "timeline.svg" if out is None else out
+    reader = _reader(run_dir, skip_damaged)
+    chosen = times.chosen_steps(reader, steps)
+    found = times.spans(reader, chosen)
+    write_timeline(found, target, f"{run_dir.name}, {times.named(chosen)}")
+    _tell(reader.losses())
+    figures = times.overlap(found)
+    typer.echo(json.dumps(figures.to_dict(), indent=2) if as_json else f"{target}: {sentence(figures)}")
+
+
+@app.command()
 def verify(run_dir: Run, as_json: AsJson = False) -> None:
     """Read and check every recorded batch; say what is torn (a kill) and what is damaged (anything else).
 

@@ -1,0 +1,189 @@
+"""When a run generated, evaluated, trained and synced, from its records, and how much of it happened at once.
+
+Turns and steps carry the wall clock of rank 0 and durations, so that any recorded run has a timeline.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from warpsmith.records.errors import UsageError
+from warpsmith.records.reader import RunReader
+
+Phase = Literal["generate", "evaluate", "wait", "train", "sync"]
+PHASES: Final[tuple[Phase, ...]] = ("generate", "evaluate", "wait", "train", "sync")
+
+TRAIN_ROLE: Final = "train"
+
+_TURN_COLUMNS = (
+    "role", "trajectory", "turn", "after_step", "started_at", "generate_s", "compile_s", "wait_s", "evaluate_s",
+)  # fmt: skip
+_STEP_COLUMNS = ("step", "started_at", "collect_s", "train_s", "sync_s")
+
+_SHOWN = 20
+
+Interval = tuple[float, float]
+
+
+class NoTimelineError(UsageError):
+    """A run, or the steps that were asked for, without anything that took time."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that took time.
+
+    Attributes:
+        phase: what. `wait` is the trainer's, for its batch; `evaluate` holds compiling and standing in line.
+        step: the training step that it was for; None for an evaluation of the policy.
+        begin, end: seconds since the run's first span.
+        name: of the turn, or of the step.
+    """
+
+    phase: Phase
+    step: int | None
+    begin: float
+    end: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How much happened at once, in seconds of wall time.
+
+    Attributes:
+        wall_s: from the first to the last.
+        rollout_s: in which a turn was generated or evaluated.
+        training_s: in which the trainer trained or synced.
+        both_s: both at once.
+        waited_s: in which the trainer waited for its batch.
+        share: `both_s` as a share of `training_s`; 0 in a synchronous run.
+    """
+
+    wall_s: float
+    rollout_s: float
+    training_s: float
+    both_s: float
+    waited_s: float
+    share: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the figures by their names."""
+        return asdict(self)
+
+
+def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
+    """Return what took time in a run, in the order of its begin.
+
+    Args:
+        reader: of the run.
+        steps: only what was for these steps; by default everything, evaluations of the policy included.
+
+    Raises:
+        NoTimelineError: there is nothing.
+    """
+    found = [*_of_turns(reader), *_of_steps(reader)]
+    kept = [span for span in found if steps is None or span[1] in steps]
+    if not kept:
+        raise NoTimelineError(
+            f"{reader.run_dir} has no turn and no step" + (f" of {named(steps)}." if steps else "."),
+            "Name a run that has recorded some, or other steps.",
+        )
+    origin = min(begin for _, _, begin, _, _ in kept)
+    return sorted(
+        (
+            Span(phase, step, (begin - origin).total_seconds(), (begin - origin).total_seconds() + seconds, name)
+            for phase, step, begin, seconds, name in kept
+        ),
+        key=lambda span: (span.begin, span.end),
+    )
+
+
+def chosen_steps(reader: RunReader, text: str | None) -> range | None:
+    """Return the steps that `FIRST-LAST` or one number names; None for `all`; the last 20 where nothing is said.
+
+    Raises:
+        UsageError: it names none.
+    """
+    if text is None:
+        last = max(reader.table("steps", columns=["step"]).column("step").to_pylist(), default=None)
+        return None if last is None else range(max(1, last - _SHOWN + 1), last + 1)
+    if text.strip() == "all":
+        return None
+    named_steps = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    if named_steps is None or int(named_steps[2] or named_steps[1]) < int(named_steps[1]):
+        raise UsageError(f"{text!r} names no steps.", "Write them as 3-6, as 3 for one, or as all.")
+    return range(int(named_steps[1]), int(named_steps[2] or named_steps[1]) + 1)
+
+
+def named(steps: range | None) -> str:
+    """Return steps in words."""
+    return "the whole run" if steps is None else f"steps {steps[0]} to {steps[-1]}"
+
+
+def overlap(found: Sequence[Span]) -> Overlap:
+    """Return how much of rollouts and training happened at once."""
+    rollout = merged((span.begin, span.end) for span in found if span.phase in ("generate", "evaluate"))
+    training = merged((span.begin, span.end) for span in found if span.phase in ("train", "sync"))
+    waited = merged((span.begin, span.end) for span in found if span.phase == "wait")
+    both, whole = _length(common(rollout, training)), _length(training)
+    wall = max(span.end for span in found) - min(span.begin for span in found)
+    return Overlap(wall, _length(rollout), whole, both, _length(waited), both / whole if whole else 0.0)
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the union of intervals: apart from one another, and in order."""
+    found: list[Interval] = []
+    for begin, end in sorted(intervals):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
+    """Return what two unions, as `merged` gives them, have in common."""
+    found, first, second = [], 0, 0
+    while first < len(one) and second < len(other):
+        begin = max(one[first][0], other[second][0])
+        end = min(one[first][1], other[second][1])
+        if begin < end:
+            found.append((begin, end))
+        if one[first][1] <= other[second][1]:
+            first += 1
+        else:
+            second += 1
+    return found
+
+
+def _length(intervals: Iterable[Interval]) -> float:
+    return sum(end - begin for begin, end in intervals)
+
+
+_Found = tuple[Phase, int | None, dt.datetime, float, str]
+
+
+def _of_turns(reader: RunReader) -> Iterable[_Found]:
+    table = reader.table("turns", columns=["run", *_TURN_COLUMNS], latest=True)
+    for row in table.to_pylist():
+        step = row["after_step"] + 1 if row["role"] == TRAIN_ROLE and row["after_step"] is not None else None
+        name, generated = f"{row['trajectory']}, turn {row['turn'] + 1}", row["generate_s"] or 0.0
+        judged = sum(row[column] or 0.0 for column in ("compile_s", "wait_s", "evaluate_s"))
+        if generated:
+            yield "generate", step, row["started_at"], generated, name
+        if judged:
+            yield "evaluate", step, row["started_at"] + dt.timedelta(seconds=generated), judged, name
+
+
+def _of_steps(reader: RunReader) -> Iterable[_Found]:
+    phases: tuple[tuple[Phase, str], ...] = (("wait", "collect_s"), ("train", "train_s"), ("sync", "sync_s"))
+    for row in reader.table("steps", columns=["run", *_STEP_COLUMNS], latest=True).to_pylist():
+        begin: Any = row["started_at"]
+        for phase, column in phases:
+            seconds = row[column] or 0.0
+            if seconds:
+                yield phase, row["step"], begin, seconds, f"step {row['step']}"
+            begin += dt.timedelta(seconds=seconds)
