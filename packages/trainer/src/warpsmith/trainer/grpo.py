@@ -119,12 +119,12 @@ class _Grpo:
         version = progress.weight_version + (1 if trained.made else 0)
         gap = self._sync(version) if trained.made else 0.0
         synced_at = time.monotonic()
-        self._published(step, version)
+        ahead = self._published(step, version, synced=bool(trained.made))
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
         figures = {
             **self._batch_figures(table), **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
-            "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
+            **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         self.control.note(figures.get("reward_mean"))
@@ -174,9 +174,15 @@ class _Grpo:
             self.session.publish(payload)
             return self.session.probe(expected)
 
-    def _published(self, step: int, version: int) -> None:
-        if isinstance(self.source, RunAhead):
-            self.source.published(step, version)
+    def _published(self, step: int, version: int, *, synced: bool) -> dict[str, float]:
+        """Let the rollouts of later steps begin that waited for this one; return how far they are, nothing at 0."""
+        if self.session is None or not isinstance(self.source, RunAhead):
+            return {}
+        self.source.published(step, version)
+        return {
+            "batches_ahead": float(self.source.waiting),
+            "drain_s": self.session.drained_s if synced else 0.0,
+        }
 
     def _say_gap(self, version: int, gap: float) -> None:
         self.bar.say(f"The engines have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -52,6 +53,9 @@ class RolloutSession:
     Args:
         config: the run's configuration.
         say: prints a line.
+
+    Attributes:
+        drained_s: seconds that the last sync waited for completions in flight; 0 where rollouts do not run ahead.
     """
 
     def __init__(self, config: TrainerConfig, say: Callable[[str], None]) -> None:
@@ -61,6 +65,7 @@ class RolloutSession:
         self._say = say
         self._background = BackgroundLoop() if config.algorithm.max_staleness else None
         self._gate = TurnGate()
+        self.drained_s = 0.0
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -149,9 +154,10 @@ class RolloutSession:
         if self._background is None:
             yield
             return
-        rollout = self.config.rollout
+        began, rollout = time.monotonic(), self.config.rollout
         seconds = (rollout.retries + 1) * rollout.generate_timeout_s + _GATE_S
         self._loop.run(within(seconds, self._gate.close(), "waiting for the completions in flight before a sync"))
+        self.drained_s = time.monotonic() - began
         yield
         self._background.call(self._gate.open)
 
