@@ -18,7 +18,7 @@ PHASES: Final[tuple[Phase, ...]] = ("generate", "evaluate", "wait", "train", "sy
 TRAIN_ROLE: Final = "train"
 
 _TURN_COLUMNS = (
-    "role", "trajectory", "turn", "after_step", "started_at", "generate_s", "compile_s", "wait_s", "evaluate_s",
+    "role", "trajectory", "turn", "after_step", "started_at", "generate_s", "wait_s", "evaluate_s",
 )  # fmt: skip
 _STEP_COLUMNS = ("step", "started_at", "collect_s", "train_s", "sync_s")
 
@@ -36,7 +36,7 @@ class Span:
     """Something that took time.
 
     Attributes:
-        phase: what. `wait` is the trainer's, for its batch; `evaluate` holds compiling and standing in line.
+        phase: what. `wait` is the trainer's, for its batch; `evaluate` holds standing in line.
         step: the training step that it was for; None for an evaluation of the policy.
         begin, end: seconds since the run's first span.
         name: of the turn, or of the step.
@@ -160,7 +160,7 @@ def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]
 
 
 def _length(intervals: Iterable[Interval]) -> float:
-    return sum(end - begin for begin, end in intervals)
+    return float(sum(end - begin for begin, end in intervals))
 
 
 _Found = tuple[Phase, int | None, dt.datetime, float, str]
@@ -171,7 +171,7 @@ def _of_turns(reader: RunReader) -> Iterable[_Found]:
     for row in table.to_pylist():
         step = row["after_step"] + 1 if row["role"] == TRAIN_ROLE and row["after_step"] is not None else None
         name, generated = f"{row['trajectory']}, turn {row['turn'] + 1}", row["generate_s"] or 0.0
-        judged = sum(row[column] or 0.0 for column in ("compile_s", "wait_s", "evaluate_s"))
+        judged = sum(row[column] or 0.0 for column in ("wait_s", "evaluate_s"))
         if generated:
             yield "generate", step, row["started_at"], generated, name
         if judged:
