@@ -14,7 +14,7 @@ from warpsmith.policy.loading import load_policy
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
 from warpsmith.trainer.engine.ranks import Ranks, join, leave
-from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.reference import FrozenModel
 from warpsmith.trainer.engine.rows import Row
 from warpsmith.trainer.engine.valuehead import ValueHead, attach
 from warpsmith.trainer.engine.zero import ZeroEngine
@@ -95,7 +95,9 @@ def gradient(
         policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32",
         value_head=tilted_head(policy) if preset == "ppo" else None,
     )  # fmt: skip
-    reference = Reference(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
+    reference = (
+        FrozenModel(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
+    )
     done = PolicyUpdate(engine, reference, ranks, config).run(batch, 0)
     assert done.made == 1
     ratios = {

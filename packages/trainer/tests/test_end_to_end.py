@@ -150,7 +150,7 @@ def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, P
     trainer("sft", config, *changes, "--num-processes", 2)
     assert largest_gap(weights(whole), weights(tmp_path / "two")) < 2e-3
     out = tmp_path / "exported"
-    trainer("export", tmp_path / "two", out)
+    trainer("export", tmp_path / "two", "--out", out)
     assert largest_gap(load_file(out / "model.safetensors"), weights(tmp_path / "two")) < 1e-6
 
 
@@ -287,7 +287,7 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     # The head says 0 before the first update, and something else in every later one.
     assert steps[0]["value_mean"] == 0
     assert all(row["value_mean"] != 0 for row in steps[1:])
-    trainer("export", run, tmp_path / "out")
+    trainer("export", run, "--out", tmp_path / "out")
     assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
     assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
 

@@ -15,7 +15,7 @@ from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, Trai
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.crediting import Crediting
 from warpsmith.trainer.engine.ranks import Ranks
-from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.reference import FrozenModel
 from warpsmith.trainer.engine.valuehead import NAME, attach
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.objective.presets import PRESETS
@@ -45,7 +45,7 @@ class Trained:
         )  # fmt: skip
         reference = None
         if chosen.kl_coefficient:
-            reference = Reference(
+            reference = FrozenModel(
                 load_policy(tiny, "float32").model, zero=self.config.zero, ranks=ranks, dtype="float32"
             )
         self.crediting = Crediting(self.config, self.engine, reference, ranks)

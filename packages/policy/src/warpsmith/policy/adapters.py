@@ -6,18 +6,30 @@ it, so that merging twice, or into other weights, is refused.
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.policy import lowrank
 from warpsmith.policy.config import DTypeName, LoraSettings
 from warpsmith.policy.errors import AdapterError, AlreadyMergedError, BaseMismatchError
 from warpsmith.policy.files import appearing_directory
-from warpsmith.policy.loading import Policy, check_directory, check_weights, read_config, torch_dtype
+from warpsmith.policy.loading import (
+    Policy,
+    check_directory,
+    check_weights,
+    empty_model,
+    read_config,
+    stored_shapes,
+    torch_dtype,
+)
 
 if TYPE_CHECKING:
-    from peft import PeftModel
+    import torch
+    from peft import LoraConfig, PeftModel
 
+WEIGHTS = "adapter_model.safetensors"
 RECORD = "warpsmith_adapter.json"
 MERGED = "warpsmith_merged.json"
 _SAMPLED_ELEMENTS = 4096
@@ -35,28 +47,113 @@ def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftMod
         The model to train.
 
     Raises:
-        AdapterError: peft is not installed, or the model has none of the layers named.
+        AdapterError: peft is not installed, or the model has none of the layers named, or cannot have one there.
     """
-    _require_peft()
+    require_peft()
     import peft
     import torch
 
-    config = peft.LoraConfig(
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            # In the type of the weights: where that is narrow, the optimizer keeps the factors in fp32.
+            model = peft.get_peft_model(policy.model, lora_config(settings), autocast_adapter_dtype=False)
+    except ValueError as error:
+        names = ", ".join(settings.target_modules)
+        raise AdapterError(
+            f"No adapter fits this model: {error}.", f"Name linear layers of the model; asked for were {names}."
+        ) from error
+    lowrank.check_layers(model)
+    return model
+
+
+def lora_config(settings: LoraSettings) -> "LoraConfig":
+    """Return peft's configuration of an adapter."""
+    import peft
+
+    return peft.LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,
         target_modules=list(settings.target_modules),
         task_type="CAUSAL_LM",
     )
-    try:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return peft.get_peft_model(policy.model, config)
-    except ValueError as error:
-        names = ", ".join(settings.target_modules)
-        raise AdapterError(
-            f"No adapter fits this model: {error}.", f"Name linear layers of the model; asked for were {names}."
-        ) from error
+
+
+def write_adapter(
+    weights: "Mapping[str, torch.Tensor]",
+    settings: LoraSettings,
+    path: str | Path,
+    *,
+    base: str | Path,
+    overwrite: bool = False,
+) -> Path:
+    """Write factors that are in no model as peft's directory, with the fingerprint of their base.
+
+    Args:
+        weights: the factors by the names that they have in peft's files (`lowrank.file_name`).
+        settings: what they were attached with.
+        path: the directory to make.
+        base: the directory that the base model was loaded from.
+        overwrite: replace what is there.
+
+    Raises:
+        CheckpointError: `path` holds something and `overwrite` is not set.
+    """
+    require_peft()
+    config = lora_config(settings)
+    config.base_model_name_or_path = str(base)
+    config.inference_mode = True
+    with appearing_directory(Path(path), overwrite=overwrite) as scratch:
+        config.save_pretrained(str(scratch))
+        (scratch / WEIGHTS).write_bytes(_serialised(weights))
+        _write_record(scratch, base)
+    return Path(path)
+
+
+def write_merged(
+    policy: Policy,
+    weights: "Mapping[str, torch.Tensor]",
+    adapter: "Mapping[str, torch.Tensor]",
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a Hugging Face directory of weights that an adapter was added to, and that knows of it.
+
+    Args:
+        policy: what the adapter is on; gives configuration and tokenizer.
+        weights: all weights by their names without adapters (`lowrank.merged_weight`), of one type.
+        adapter: the factors that are in them, as for `write_adapter`.
+        path: the directory to make.
+        overwrite: replace what is there.
+
+    Raises:
+        CheckpointError: `path` holds something and `overwrite` is not set.
+    """
+    # An empty model of the base: the one in memory has other layers, and would save 4-bit weights whatever it is given.
+    shell = empty_model(policy.path, next(iter(weights.values())).dtype)
+    shell.generation_config = policy.model.generation_config
+    history = [*merged_into(policy.path), hashlib.sha256(_serialised(adapter)).hexdigest()]
+    with appearing_directory(Path(path), overwrite=overwrite) as scratch:
+        shell.save_pretrained(scratch, state_dict=dict(weights))
+        policy.tokenizer.save_pretrained(scratch)
+        _write_history(scratch, history)
+    return Path(path)
+
+
+def count_parameters(directory: Path, settings: LoraSettings) -> int:
+    """Return how many parameters the adapters of a directory's model have, from the headers of its weights.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    adapted = [
+        shape
+        for name, shape in stored_shapes(directory).items()
+        if name.endswith(tuple(f".{target}.weight" for target in settings.target_modules))
+    ]
+    return sum(settings.rank * sum(shape) for shape in adapted)
 
 
 def save_adapter(
@@ -72,8 +169,7 @@ def save_adapter(
     """
     with appearing_directory(Path(path)) as scratch:
         model.save_pretrained(scratch, state_dict=state_dict)
-        record = {"base": str(base), "base_fingerprint": fingerprint(Path(base))}
-        (scratch / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        _write_record(scratch, base)
     return Path(path)
 
 
@@ -91,7 +187,7 @@ def merge_adapter(base: str | Path, adapter: str | Path, out: str | Path, *, dty
         BaseMismatchError: `base` is not what the adapter was trained on.
         AdapterError: `adapter` is no adapter of `save_adapter`, or peft is not installed.
     """
-    _require_peft()
+    require_peft()
     import peft
 
     base, adapter = check_directory(Path(base)), Path(adapter)
@@ -102,8 +198,7 @@ def merge_adapter(base: str | Path, adapter: str | Path, out: str | Path, *, dty
     with appearing_directory(Path(out)) as scratch:
         model.save_pretrained(scratch)
         policy.tokenizer.save_pretrained(scratch)
-        history = {"adapters": [*merged_before, adapter_digest(adapter)]}
-        (scratch / MERGED).write_text(json.dumps(history, indent=2) + "\n", encoding="utf-8")
+        _write_history(scratch, [*merged_before, adapter_digest(adapter)])
     return Path(out)
 
 
@@ -133,7 +228,29 @@ def fingerprint(directory: Path) -> str:
 
 def adapter_digest(adapter: Path) -> str:
     """Return the SHA-256 of an adapter's weight file."""
-    return hashlib.sha256((adapter / "adapter_model.safetensors").read_bytes()).hexdigest()
+    return hashlib.sha256((adapter / WEIGHTS).read_bytes()).hexdigest()
+
+
+def merged_into(base: Path) -> list[str]:
+    """Return the digests of the adapters that were merged into the weights of a directory."""
+    record = base / MERGED
+    return list(json.loads(record.read_text(encoding="utf-8"))["adapters"]) if record.is_file() else []
+
+
+def _serialised(weights: "Mapping[str, torch.Tensor]") -> bytes:
+    from safetensors.torch import save
+
+    data: bytes = save({name: tensor.contiguous() for name, tensor in weights.items()}, metadata={"format": "pt"})
+    return data
+
+
+def _write_record(directory: Path, base: str | Path) -> None:
+    record = {"base": str(base), "base_fingerprint": fingerprint(Path(base))}
+    (directory / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_history(directory: Path, digests: Sequence[str]) -> None:
+    (directory / MERGED).write_text(json.dumps({"adapters": list(digests)}, indent=2) + "\n", encoding="utf-8")
 
 
 def _leading(part: Any) -> Any:
@@ -150,10 +267,9 @@ def _leading(part: Any) -> Any:
 def _refuse_wrong_base(base: Path, adapter: Path) -> list[str]:
     """Return the digests of the adapters merged into `base` before, all different from this one."""
     record = adapter / RECORD
-    if not record.is_file() or not (adapter / "adapter_model.safetensors").is_file():
+    if not record.is_file() or not (adapter / WEIGHTS).is_file():
         raise AdapterError(f"{adapter} is no adapter with a {RECORD}.", "Give what adapters.save_adapter wrote.")
-    merged = base / MERGED
-    before: list[str] = json.loads(merged.read_text(encoding="utf-8"))["adapters"] if merged.is_file() else []
+    before = merged_into(base)
     if adapter_digest(adapter) in before:
         raise AlreadyMergedError(f"{base} holds {adapter} already.", "Use it as it is, or merge into the base.")
     trained_on = json.loads(record.read_text(encoding="utf-8"))
@@ -170,6 +286,11 @@ def _stored_dtype(base: Path) -> DTypeName:
     return "bfloat16" if name == "bfloat16" else "float16" if name == "float16" else "float32"
 
 
-def _require_peft() -> None:
+def require_peft() -> None:
+    """Refuse to go on without peft.
+
+    Raises:
+        AdapterError: it is not installed.
+    """
     if find_spec("peft") is None:
         raise AdapterError("Adapters need peft, which is not installed.", "pip install 'warpsmith-policy[lora]'")

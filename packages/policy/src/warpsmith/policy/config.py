@@ -56,17 +56,18 @@ VLLM_CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 class LoraSettings(_Settings):
     """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on every chosen linear layer."""
 
-    rank: Annotated[int, Field(ge=1)] = 16
-    alpha: Annotated[float, Field(gt=0)] = 32.0
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    target_modules: tuple[str, ...] = (
-        "q_proj",
-        "k_proj",
-        "v_proj",
-        "o_proj",
-        "gate_proj",
-        "up_proj",
-        "down_proj",
+    rank: int = Field(default=16, ge=1, description="Rank of B A.")
+    alpha: float = Field(default=32.0, gt=0, description="B A is weighed by alpha / rank.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout of what the adapters see while they train.")
+    target_modules: tuple[str, ...] = Field(
+        default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Linear layers that get an adapter, by the last part of their names.",
+    )
+    bits: Literal[4] | None = Field(
+        default=None,
+        description="4 keeps the frozen weights as 4-bit NF4 (QLoRA, arXiv 2305.14314); needs an NVIDIA GPU and "
+        "bitsandbytes.",
     )
 
 

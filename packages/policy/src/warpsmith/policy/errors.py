@@ -39,5 +39,9 @@ class BaseMismatchError(AdapterError):
     """An adapter trained on other base weights than the ones it is to be merged into."""
 
 
+class QuantizationError(PolicyError):
+    """Weights that cannot be kept in 4 bits here: no bitsandbytes, or no NVIDIA GPU."""
+
+
 class FetchError(PolicyError):
     """A published model that could not be downloaded or converted."""

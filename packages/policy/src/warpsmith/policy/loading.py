@@ -13,6 +13,7 @@ from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import AttentionName, DTypeName, PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TokenizerError
 from warpsmith.policy.files import appearing_directory
+from warpsmith.policy.quantization import check_quantization, quantization_config
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,7 @@ class Policy:
         *,
         attention: AttentionName = "sdpa",
         template_kwargs: Mapping[str, Any] | None = None,
+        bits: int | None = None,
     ) -> "Policy":
         """Load a Hugging Face directory; nothing is fetched and no code from it is run.
 
@@ -54,22 +56,29 @@ class Policy:
             dtype: the type of the weights in memory.
             attention: transformers' name of the attention implementation.
             template_kwargs: variables handed to the chat template.
+            bits: 4 quantizes the linear layers to NF4 as they are read, for adapters to be trained on.
 
         Raises:
             CheckpointError: the directory, its configuration or its weights are missing, damaged or incomplete.
             TokenizerError: there is no usable tokenizer.
             TemplateError: there is no chat template, or it has no generation prompt.
+            QuantizationError: 4-bit weights cannot be had here.
         """
+        if bits is not None:
+            check_quantization()
         directory = check_directory(Path(path))
         tokenizer = load_tokenizer(directory)
         chat = ChatFormat(tokenizer, stop_token_ids=_generation_stops(directory), template_kwargs=template_kwargs)
         check_weights(directory)
-        return cls(_load_model(directory, dtype, attention), tokenizer, chat, directory)
+        return cls(_load_model(directory, dtype, attention, bits), tokenizer, chat, directory)
 
     @classmethod
     def from_config(cls, config: PolicyConfig) -> "Policy":
         """Load what `config` names. Its adapters are attached by `adapters.attach`."""
-        policy = cls.load(config.path, config.dtype, attention=config.attention, template_kwargs=config.template_kwargs)
+        policy = cls.load(
+            config.path, config.dtype, attention=config.attention, template_kwargs=config.template_kwargs,
+            bits=config.lora.bits if config.lora else None,
+        )  # fmt: skip
         if config.gradient_checkpointing:
             policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         return policy
@@ -204,19 +213,29 @@ def check_shapes(directory: Path) -> None:
 
 def _expected_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
     import torch
+
+    return {name: tuple(tensor.shape) for name, tensor in empty_model(directory, torch.float32).state_dict().items()}
+
+
+def empty_model(directory: Path, dtype: "torch.dtype") -> "PreTrainedModel":
+    """Return the model that a directory's `config.json` describes, on torch's meta device: shapes and no weights.
+
+    Raises:
+        CheckpointError: transformers knows no such model.
+    """
+    import torch
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
         config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
     except (ValueError, KeyError, RuntimeError, OSError, ImportError, TypeError, StrictDataclassError) as error:
         raise CheckpointError(
             f"transformers cannot make the model that the config.json of {directory} describes: {error}.",
             "Use the config.json of a causal language model that this version of transformers knows.",
         ) from error
-    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
 def stored_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
@@ -287,7 +306,7 @@ def _generation_stops(directory: Path) -> list[int]:
     return []
 
 
-def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName) -> "PreTrainedModel":
+def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName, bits: int | None) -> "PreTrainedModel":
     """Load the weights, and refuse a model of which a part would stay randomly initialised."""
     from transformers import AutoModelForCausalLM
 
@@ -297,6 +316,7 @@ def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName) -> 
             directory,
             dtype=torch_dtype(dtype),
             attn_implementation=attention,
+            quantization_config=None if bits is None else quantization_config(torch_dtype(dtype)),
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,

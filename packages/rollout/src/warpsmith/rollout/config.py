@@ -38,6 +38,13 @@ class EngineConfig(_Section):
     cpu_bind: str | None = Field(
         default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
     )
+    lora_rank: int = Field(
+        default=0,
+        ge=0,
+        le=512,
+        description="Largest rank of the adapter that the sampler takes in place of whole weights; 0 takes whole ones. "
+        "A training run sets it.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
     start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the engine.")
     update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")

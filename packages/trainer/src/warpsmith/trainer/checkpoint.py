@@ -3,7 +3,7 @@
 RUN/checkpoints/step-00000050/
     zero/           model and optimizer, one file a rank (DeepSpeed's format)
     random-0.pt     the random generators of rank 0, and so on
-    state.json      Progress, the configuration, the number of ranks, the score
+    state.json      Progress, the configuration, the number of ranks, the score, the fingerprint of an adapter's base
 
 A run begins with step-00000000, which holds state.json alone: its weights are the policy's.
 """
@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.policy.config import PolicyConfig
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 from warpsmith.trainer.lostpeer import is_lost_peer
 
@@ -72,6 +73,41 @@ def latest(run_dir: Path) -> Path:
     return found[-1]
 
 
+def best(run_dir: Path) -> Path:
+    """Return the complete checkpoint of the highest score, the newest of equals.
+
+    Raises:
+        CheckpointError: there is none with a score.
+    """
+    scores = {path: read_state(path)["score"] for path in complete(run_dir)}
+    scored = [path for path, score in scores.items() if score is not None]
+    if not scored:
+        raise CheckpointError(
+            f"{run_dir} holds no checkpoint with a score.", "Take the newest one: leave --best out, or name it."
+        )
+    return max(scored, key=lambda path: (scores[path], path.name))
+
+
+def base_of(policy: PolicyConfig) -> str | None:
+    """Return the fingerprint of the weights that adapters are trained on; None where every weight is trained."""
+    from warpsmith.policy.adapters import fingerprint
+
+    return fingerprint(policy.path) if policy.lora is not None else None
+
+
+def check_base(path: Path, state: Mapping[str, Any], policy: PolicyConfig) -> None:
+    """Refuse to go on with adapters on other weights than they were trained on, or on weights that they are merged in.
+
+    Raises:
+        CheckpointError: the policy's directory has changed since the checkpoint was written.
+    """
+    if state["base"] != base_of(policy):
+        raise CheckpointError(
+            f"{path} holds adapters that were trained on other weights than {policy.path} has now.",
+            "Put the weights back that the run began with; an exported model has the adapters in it already.",
+        )
+
+
 def save(
     run_dir: Path,
     engine: "ZeroEngine",
@@ -82,6 +118,7 @@ def save(
     keep: int,
     keep_best: int = 0,
     score: float | None = None,
+    base: str | None = None,
 ) -> Path:
     """Write a checkpoint; collective. Then remove all but the newest `keep` and the `keep_best` of the highest score.
 
@@ -102,7 +139,7 @@ def save(
         save_random_state(partial / f"random-{ranks.rank}.pt")
         ranks.barrier()
         if ranks.drives:
-            _write_state(partial, progress, ranks, config, score)
+            _write_state(partial, progress, ranks, config, score=score, base=base)
             if final.exists():
                 shutil.rmtree(final)
             partial.rename(final)
@@ -113,20 +150,28 @@ def save(
     return final
 
 
-def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any]) -> None:
+def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any], base: str | None = None) -> None:
     """Let a run that is killed before its first checkpoint go on from its start; for rank 0 alone."""
     start = directory_of(run_dir) / START
     partial = _partial(start)
     with _refusals_told(start):
         partial.mkdir(parents=True, exist_ok=True)
-        _write_state(partial, Progress(), ranks, config, None)
+        _write_state(partial, Progress(), ranks, config, score=None, base=base)
         partial.rename(start)
 
 
 def _write_state(
-    partial: Path, progress: Progress, ranks: "Ranks", config: Mapping[str, Any], score: float | None
+    partial: Path,
+    progress: Progress,
+    ranks: "Ranks",
+    config: Mapping[str, Any],
+    *,
+    score: float | None,
+    base: str | None,
 ) -> None:
-    state = {"progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score}
+    state = {
+        "progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score, "base": base
+    }  # fmt: skip
     (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
     _flush(partial)
 
@@ -222,6 +267,7 @@ def read_state(path: Path) -> dict[str, Any]:
             "world": int(state["world"]),
             "config": dict(state["config"]),
             "score": state.get("score"),
+            "base": state.get("base"),
         }
     except FileNotFoundError:
         raise CheckpointError(f"{path} is no checkpoint: it has no {STATE}.", "Name a directory step-....") from None

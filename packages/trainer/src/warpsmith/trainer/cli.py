@@ -173,17 +173,30 @@ def schema(
 
 @app.command()
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="A directory checkpoints/step-..., or a run's directory.")],
-    out: Annotated[Path, typer.Argument(help="The Hugging Face directory to make.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(help="A directory checkpoints/step-..., or a run's directory: its newest checkpoint.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The Hugging Face directory to make.")],
+    adapter: Annotated[
+        bool,
+        typer.Option(
+            "--adapter/--merge", help="Write the adapters alone, in peft's format, or add them to the weights."
+        ),
+    ] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="Take the run's checkpoint of the best score (see checkpoint.keep_best).")
+    ] = False,
 ) -> None:
-    """Write a checkpoint as a Hugging Face directory.
+    """Write a checkpoint as a Hugging Face directory, which transformers and vLLM open.
 
-    Example: warpsmith-trainer export runs/demo runs/demo-model
+    Example: warpsmith-trainer export runs/demo --out runs/demo-model
+
+    Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
     from warpsmith.trainer.consolidate import consolidate
 
     choose_accelerator()
-    typer.echo(str(consolidate(checkpoint, out)))
+    typer.echo(str(consolidate(checkpoint, out, form="adapter" if adapter else "model", best=best)))
 
 
 app.command("plan")(plan_command)

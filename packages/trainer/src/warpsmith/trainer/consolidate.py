@@ -1,39 +1,99 @@
 """From a checkpoint to a Hugging Face directory, without the ranks that wrote it."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.records.errors import UsageError
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.errors import CheckpointError
 
+if TYPE_CHECKING:
+    import torch
 
-def consolidate(source: Path, target: Path) -> Path:
+    from warpsmith.policy.loading import Policy
+
+Form = Literal["model", "adapter"]
+
+
+def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool = False) -> Path:
     """Write the weights of a checkpoint, of any ZeRO stage and number of ranks, as a Hugging Face directory.
 
     Args:
         source: a checkpoint, or a run's directory (its newest checkpoint is taken).
         target: the directory to make; it must not exist or be empty.
+        form: `model` writes whole weights, adapters added to them; `adapter` the adapters alone, in peft's format.
+        best: take a run's checkpoint of the highest score in place of the newest.
 
     Raises:
-        CheckpointError: there is no checkpoint, or it is damaged.
+        CheckpointError: there is no checkpoint, it is damaged, or its base has other weights than it was trained on.
+        UsageError: the adapters are asked for and there are none, or the best of one checkpoint.
+        QuantizationError: the weights under the adapters were in 4 bits, and cannot be here.
     """
-    path = source if (source / checkpoint.STATE).is_file() else checkpoint.latest(source)
+    path = _checkpoint(source, best)
     state = checkpoint.read_state(path)
+    config = PolicyConfig.model_validate(state["config"]["policy"])
+    if config.lora is not None:
+        checkpoint.check_base(path, state, config)
+        return _adapted(path, state, config, target, form)
+    if form == "adapter":
+        raise UsageError(f"{path} trained every weight; it has no adapter.", "Leave --adapter out.")
     from warpsmith.policy.loading import Policy
 
-    policy = Policy.load(state["config"]["policy"]["path"], dtype=state["config"]["policy"]["dtype"])
-    if state["progress"]["step"] == 0:
-        return policy.save(target)
-    policy.model.load_state_dict(_weights(path, state["config"]["zero"]["stage"]), strict=False)
+    policy = Policy.load(config.path, dtype=config.dtype)
+    if state["progress"]["step"]:
+        policy.model.load_state_dict(_trained(path, state), strict=False)
     return policy.save(target)
 
 
-def _weights(path: Path, stage: int) -> "dict[str, object]":
+def _checkpoint(source: Path, best: bool) -> Path:
+    one = (source / checkpoint.STATE).is_file()
+    if one and best:
+        raise UsageError(
+            f"{source} is one checkpoint.", "Name the run's directory to have its best, or leave --best out."
+        )
+    return source if one else checkpoint.best(source) if best else checkpoint.latest(source)
+
+
+def _adapted(path: Path, state: Mapping[str, Any], config: PolicyConfig, target: Path, form: Form) -> Path:
+    from warpsmith.policy.adapters import write_adapter, write_merged
+    from warpsmith.trainer.engine.gather import factor_parts, merged_parts
+
+    assert config.lora is not None
+    # For its adapters alone a 4-bit base is not needed in 4 bits.
+    lora = config.lora if form == "model" else config.lora.model_copy(update={"bits": None})
+    policy = _with_adapters(path, state, config.model_copy(update={"lora": lora}))
+    factors = {part.name: part.make() for part in factor_parts(policy.model)}
+    if form == "adapter":
+        return write_adapter(factors, config.lora, target, base=config.path)
+    weights = {part.name: part.make().cpu() for part in merged_parts(policy.model)}
+    return write_merged(policy, weights, factors, target)
+
+
+def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -> "Policy":
+    from warpsmith.policy.lowrank import is_factor
+    from warpsmith.trainer.engine.adapted import load_to_train
+
+    policy = load_to_train(config, state["config"]["run"]["seed"])
+    if state["progress"]["step"]:
+        trained = {name: value for name, value in _trained(path, state).items() if is_factor(name)}
+        missing, unknown = policy.model.load_state_dict(trained, strict=False)
+        wrong = sorted({name for name in missing if is_factor(name)}.union(unknown))
+        if wrong:
+            raise CheckpointError(f"{path} does not fit its configuration: {wrong[0]}.", "Export an older checkpoint.")
+    return policy
+
+
+def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
+    """Return what was trained, by its name in the model; the frozen weights under adapters are in no checkpoint."""
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
+    frozen = state["config"]["policy"]["lora"] is not None
     try:
-        if stage == 0:
+        if state["config"]["zero"]["stage"] == 0:
             return dict(torch.load(path / "zero" / "mp_rank_00_model_states.pt", weights_only=False)["module"])
-        return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero"))
+        return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero", exclude_frozen_parameters=frozen))
     except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}.", "Export an older checkpoint.") from error

@@ -32,6 +32,7 @@ class RunControl:
         self.config, self.ranks, self.engine = config, ranks, engine
         self.steps = config.run.steps if steps is None else steps
         self._plain = config.model_dump(mode="json")
+        self._base = checkpoint.base_of(config.policy) if ranks.drives else None
         self._saved_at = -1
         self._began = time.monotonic()
         self._before = 0.0
@@ -85,7 +86,7 @@ class RunControl:
         checkpoint.save(
             self.config.run.dir, self.engine, self.ranks, progress,
             config=self._plain, keep=section.keep, keep_best=section.keep_best,
-            score=fmean(self._scores) if self._scores else None,
+            score=fmean(self._scores) if self._scores else None, base=self._base,
         )  # fmt: skip
         self._saved_at = progress.step
         self._scores.clear()
@@ -95,6 +96,6 @@ class RunControl:
         if not self.ranks.drives:
             return None
         if self._saved_at < 0:
-            checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain)
+            checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain, self._base)
         writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
         return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))

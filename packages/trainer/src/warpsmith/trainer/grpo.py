@@ -20,8 +20,9 @@ from warpsmith.trainer.control import RunControl
 from warpsmith.trainer.credit.types import Credit
 from warpsmith.trainer.crediting import Crediting
 from warpsmith.trainer.creditrows import CreditedBatch
+from warpsmith.trainer.engine.adapted import load_to_train
 from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
-from warpsmith.trainer.engine.reference import Reference
+from warpsmith.trainer.engine.reference import FrozenModel, PolicyWithoutAdapters, Reference
 from warpsmith.trainer.engine.valuehead import attach
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.export import export
@@ -73,7 +74,7 @@ class _Grpo:
 
     def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
         self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
-        self.policy = Policy.from_config(config.policy)
+        self.policy = load_to_train(config.policy, config.run.seed)
         self.engine = self._engine()
         reference = self._reference()
         self.crediting = Crediting(config, self.engine, reference, ranks)
@@ -166,7 +167,9 @@ class _Grpo:
 
     def _sync(self, version: int) -> float:
         """Bring the weights to the engines and prove that they arrived; return the probe's gap on rank 0."""
-        payload = payload_of(self.engine, self.ranks, version, self.config.sync.gather_elements)
+        payload = payload_of(
+            self.engine, self.ranks, version, self.config.sync.gather_elements, adapter=self.config.sends_adapter
+        )
         expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
         if self.session is None or payload is None:
             return 0.0
@@ -268,16 +271,18 @@ class _Grpo:
             head = attach(model, width, detached=config.algorithm.value_trains == "head")
         return ZeroEngine(
             model, zero=config.zero, optimizer=config.optimizer, ranks=self.ranks, dtype=config.policy.dtype,
-            value_head=head, value_lr=config.algorithm.value_lr,
+            value_head=head, value_lr=config.algorithm.value_lr, lora=config.policy.lora,
         )  # fmt: skip
 
     def _reference(self) -> Reference | None:
         algorithm = self.config.algorithm
         if not algorithm.kl_coefficient:
             return None
+        if self.config.policy.lora is not None and algorithm.reference is None:
+            return PolicyWithoutAdapters(self.engine)
         path = algorithm.reference or self.config.policy.path
         frozen = Policy.load(path, self.config.policy.dtype, attention=self.config.policy.attention)
-        return Reference(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
+        return FrozenModel(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
 
     def _probe_ids(self) -> list[int]:
         return self._driving().probe_ids

@@ -3,7 +3,10 @@
 import shutil
 from pathlib import Path
 
+from warpsmith.policy import adapters
+from warpsmith.policy.config import LoraSettings, PolicyConfig
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, load_chat
+from warpsmith.policy.quantization import check_quantization
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -25,15 +28,21 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
         ConfigError: the run's directory holds a run, or its disk has no room for the checkpoints.
         policy's CheckpointError, TokenizerError, TemplateError: the policy's directory cannot be used.
         DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
+        AdapterError, QuantizationError: peft is not installed, or there are no 4-bit weights here.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
     """
     if resume:
         newest = checkpoint.latest(config.run.dir)
-        checkpoint.refuse_changes(newest, checkpoint.read_state(newest)["config"], config.model_dump(mode="json"))
+        state = checkpoint.read_state(newest)
+        checkpoint.refuse_changes(newest, state["config"], config.model_dump(mode="json"))
     else:
         refuse_used(config.run)
     directory = check_directory(config.policy.path)
     check_weights(directory)
+    if config.policy.lora is not None:
+        _check_adapters(config.policy, config.policy.lora)
+    if resume:
+        checkpoint.check_base(newest, state, config.policy)
     load_chat(directory, config.policy.template_kwargs)
     _check_room(config, directory)
     if isinstance(config, SftConfig) and not resume:
@@ -45,7 +54,9 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
 def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
     """Refuse a disk that cannot hold the checkpoints that are kept, one that is being written, and the last model."""
     kept = config.checkpoint.keep + config.checkpoint.keep_best + 1
-    needed = count_parameters(policy) * (kept * _STATE_BYTES + 4)
+    lora, whole = config.policy.lora, count_parameters(policy)
+    trained = whole if lora is None else adapters.count_parameters(policy, lora)
+    needed = trained * kept * _STATE_BYTES + whole * 4
     folder = _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -53,6 +64,17 @@ def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
             f"{folder} has {free / _GIB:.2f} GiB free; {kept} checkpoints and the final model "
             f"of {policy} take about {needed / _GIB:.2f} GiB.",
             "Make room, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
+        )
+
+
+def _check_adapters(policy: PolicyConfig, lora: LoraSettings) -> None:
+    adapters.require_peft()
+    if lora.bits is not None:
+        check_quantization()
+    if not adapters.count_parameters(policy.path, lora):
+        raise ConfigError(
+            f"policy.lora.target_modules: {policy.path} has no layer named {', '.join(lora.target_modules)}.",
+            "Name linear layers of the model, as q_proj or down_proj.",
         )
 
 

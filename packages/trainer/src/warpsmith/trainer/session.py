@@ -17,6 +17,7 @@ from warpsmith.records import commands
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout import console
 from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.engines.actor import RemoteEngine
@@ -80,7 +81,7 @@ class RolloutSession:
             stack.enter_context(self._loop)
             self._pool = EnginePool(
                 [
-                    RemoteEngine(self.config.policy.path, rollout.engine, name=f"engine {number}")
+                    RemoteEngine(self.config.policy.path, _engine_config(self.config), name=f"engine {number}")
                     for number in range(rollout.engines)
                 ]
             )
@@ -252,6 +253,12 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
         return []
     levels = config.problems.levels
     return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
+
+
+def _engine_config(config: TrainerConfig) -> EngineConfig:
+    """Return the samplers' settings; where adapters are sent they are started for them."""
+    lora = config.policy.lora if config.sends_adapter else None
+    return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from warpsmith.policy.loading import Policy, load_chat
+from warpsmith.policy.loading import load_chat
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.control import RunControl
+from warpsmith.trainer.engine.adapted import load_to_train
 from warpsmith.trainer.engine.optimizer import learning_rate
 from warpsmith.trainer.engine.plan import deal, micro_batches, padding_share
 from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
@@ -59,10 +60,11 @@ class _Sft:
     def __init__(self, config: SftConfig, ranks: Ranks, data: SftData) -> None:
         self.config, self.ranks, self.data = config, ranks, data
         self.steps = config.run.updates(len(data.order), config.data.batch_size)
-        self.policy = Policy.from_config(config.policy)
+        self.policy = load_to_train(config.policy, config.run.seed)
         self.engine = ZeroEngine(
-            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype
-        )
+            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype,
+            lora=config.policy.lora,
+        )  # fmt: skip
         self.control = RunControl(config, ranks, self.engine, self.steps)
 
     def run(self, resume: bool) -> Path:

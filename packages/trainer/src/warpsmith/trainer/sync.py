@@ -33,12 +33,24 @@ _CHANGED_SHARE = 0.02
 """Share of the tolerance from which a change of the trainer's must show in an engine, in the last digit at least."""
 
 
-def payload_of(engine: ZeroEngine, ranks: Ranks, version: int, bucket_elements: int) -> "WeightPayload | None":
-    """Return all weights as version `version` on rank 0, None elsewhere; collective."""
-    from warpsmith.rollout.engines.weights import WeightPayload
+def payload_of(
+    engine: ZeroEngine, ranks: Ranks, version: int, bucket_elements: int, *, adapter: bool = False
+) -> "WeightPayload | None":
+    """Return all weights as version `version` on rank 0, None elsewhere; collective.
 
-    weights = dict(engine.weights(bucket_elements))
-    return WeightPayload.from_state_dict(version, weights) if ranks.drives else None
+    Args:
+        engine: the model in training.
+        ranks: the processes.
+        version: of the weights.
+        bucket_elements: how much is gathered at a time under ZeRO stage 3.
+        adapter: return the adapter's factors alone, and not the weights with it added.
+    """
+    from warpsmith.rollout.engines.weights import Adapter, WeightPayload
+
+    lora = engine.lora if adapter else None
+    weights = dict(engine.weights(bucket_elements) if lora is None else engine.adapter_weights(bucket_elements))
+    kind = None if lora is None else Adapter.of(weights, lora.rank, lora.alpha)
+    return WeightPayload.from_state_dict(version, weights, kind) if ranks.drives else None
 
 
 def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> list[float]:

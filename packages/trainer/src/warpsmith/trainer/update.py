@@ -188,10 +188,11 @@ class PolicyUpdate:
         self, turns: TrainingTurns, plan: Plan, old: Sequence[Floats], numbers: Sequence[int]
     ) -> MicroBatch:
         padded = pad_rows([turns.rows[i] for i in numbers], self.ranks.device)
-        found = self.engine.figures(padded, turns.temperature)
         reference_BT = None
         if self._reference_in_loss is not None:
+            # Before the policy's own pass: the reference may be the same model without its adapters.
             reference_BT = self._reference_in_loss.logprobs(padded, turns.temperature)
+        found = self.engine.figures(padded, turns.temperature)
         mask_BT = padded.mask_BT.to(found.logprobs_BT.dtype)
         return MicroBatch(
             logprobs_BT=found.logprobs_BT,

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -18,6 +17,7 @@ from warpsmith.rollout.engines.weights import WeightPayload
 from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
 
 if TYPE_CHECKING:
+    from vllm.lora.request import LoRARequest
     from vllm.v1.engine.async_llm import AsyncLLM
 
 
@@ -39,6 +39,7 @@ class AsyncVllmEngine:
         self.path = Path(path)
         self.config = config
         self._version = weight_version
+        self._adapter: LoRARequest | None = None
         self._expected, self._optional = settings.expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
@@ -68,7 +69,10 @@ class AsyncVllmEngine:
         progress = Progress()
         reason = None
         outputs = self._engine.generate(
-            {"prompt_token_ids": prompt_ids}, settings.sampling_params(sampling), str(next(self._numbers))
+            {"prompt_token_ids": prompt_ids},
+            settings.sampling_params(sampling),
+            str(next(self._numbers)),
+            lora_request=self._adapter,
         )
         async with aclosing(outputs):
             async for output in outputs:
@@ -81,7 +85,10 @@ class AsyncVllmEngine:
         self._check_alive()
         settings.check_request(ids, self.config)
         outputs = self._engine.generate(
-            {"prompt_token_ids": list(ids)}, settings.scoring_params(), str(next(self._numbers))
+            {"prompt_token_ids": list(ids)},
+            settings.scoring_params(),
+            str(next(self._numbers)),
+            lora_request=self._adapter,
         )
         # Kept as they come: which output of a request carries the prompt's log-probs is vLLM's business.
         async with aclosing(outputs):
@@ -89,8 +96,9 @@ class AsyncVllmEngine:
         return prompt_logprobs(ids, found[-1] if found else None)
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights while sampling is paused; see `Engine.update_weights`."""
+        """Replace all weights, or the adapter, while sampling is paused; see `Engine.update_weights`."""
         self._check_alive()
+        settings.check_kind(payload, self.config)
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
         async with self._updating:
             what = f"weight version {payload.version} to be loaded"
@@ -102,19 +110,27 @@ class AsyncVllmEngine:
                 raise
 
     async def _load(self, payload: WeightPayload) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=_memory_backed()))
+        folder = settings.scratch_directory()
         try:
-            await asyncio.to_thread(payload.save, folder / "model.safetensors")
+            if payload.adapter is None:
+                await asyncio.to_thread(payload.save, folder / "model.safetensors")
+            else:
+                await asyncio.to_thread(payload.save_adapter, folder, payload.adapter)
             # Returns once the steps in flight have delivered, so every token read so far is of the old version.
             await self._engine.pause_generation(mode="keep", clear_cache=False)
-            await self._replace(folder, payload.version)
+            await self._replace(folder, payload.version, adapter=payload.adapter is not None)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder)
 
-    async def _replace(self, folder: Path, version: int) -> None:
+    async def _replace(self, folder: Path, version: int, *, adapter: bool) -> None:
         """Load while vLLM is paused. Whatever ends this early leaves a mixture of weights, and so ends the engine."""
         try:
-            await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            if adapter:
+                loaded = await self._engine.add_lora(settings.adapter_request(folder, load=True))
+                settings.check_adapter_loaded(loaded)
+                self._adapter = settings.adapter_request(folder)
+            else:
+                await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
             settings.check_cache_dropped(await self._engine.reset_prefix_cache(reset_running_requests=True))
             self._version = version
             await self._engine.resume_generation()
@@ -144,8 +160,3 @@ class AsyncVllmEngine:
                 f"vLLM cannot start on {self.path}: {type(error).__name__}: {error}.",
                 "Check the model and the engine's settings.",
             ) from error
-
-
-def _memory_backed() -> str | None:
-    shared = Path("/dev/shm")
-    return str(shared) if shared.is_dir() else None

@@ -66,7 +66,9 @@ class Engine(Protocol):
         """Return log p(ids[t] | ids[<t]) at temperature 1 for every t; 0 for the first."""
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights between two steps; running completions go on, each token with its own version.
+        """Replace all weights, or the adapter on them, between two steps.
+
+        Running completions go on, each token with its own version.
 
         Raises:
             BadPayloadError: the payload is incomplete, damaged or of another model; nothing was loaded.

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import queue
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -15,10 +16,11 @@ from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines import vllm_settings as settings
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
-from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.engines.weights import Adapter, WeightPayload
 from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
 
 if TYPE_CHECKING:
+    from vllm.lora.request import LoRARequest
     from vllm.v1.engine.llm_engine import LLMEngine
 
 
@@ -77,6 +79,7 @@ class VllmEngine:
         self.path = Path(path)
         self.config = config or EngineConfig()
         self._version = weight_version
+        self._adapter: LoRARequest | None = None
         self._expected, self._optional = settings.expected_shapes(self.path)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
@@ -112,7 +115,8 @@ class VllmEngine:
         return await asyncio.wrap_future(future)
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights between two steps; see `Engine.update_weights`."""
+        """Replace all weights, or the adapter, between two steps; see `Engine.update_weights`."""
+        settings.check_kind(payload, self.config)
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
         future: Future[None] = Future()
         self._post(_Update(payload, future))
@@ -209,7 +213,7 @@ class VllmEngine:
         # Known before vLLM sees it: whatever ends the thread here must reach this caller too.
         self._waiting[name] = item
         try:
-            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters)
+            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
         except settings.refusals() as error:
             del self._waiting[name]
             _fail(item.future, EngineError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
@@ -221,14 +225,26 @@ class VllmEngine:
             EngineDiedError: vLLM or the payload failed on the way, whatever the cause.
         """
         try:
-            # Everything at once: fused layers are corrupted by a part of what they are made of.
-            engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
-            engine.collective_rpc(_pack_output_layer)
+            if payload.adapter is None:
+                # Everything at once: fused layers are corrupted by a part of what they are made of.
+                engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
+                engine.collective_rpc(_pack_output_layer)
+            else:
+                self._load_adapter(engine, payload, payload.adapter)
             # Running requests are computed anew: a cache that mixes two versions fits neither.
             settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
         except Exception as error:
             raise settings.half_loaded(payload.version, error) from error
         self._version = payload.version
+
+    def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
+        folder = settings.scratch_directory()
+        try:
+            payload.save_adapter(folder, adapter)
+            settings.check_adapter_loaded(engine.add_lora(settings.adapter_request(folder, load=True)))
+            self._adapter = settings.adapter_request(folder)
+        finally:
+            shutil.rmtree(folder)
 
     def _abort_cancelled(self, engine: "LLMEngine") -> None:
         cancelled = [name for name, item in self._waiting.items() if item.future.cancelled()]

@@ -1,17 +1,19 @@
 """What both vLLM engines share: environment, engine arguments, sampling parameters, reading of outputs."""
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines.base import Sampling
-from warpsmith.rollout.engines.weights import checkpoint_shapes
-from warpsmith.rollout.errors import EngineDiedError, EngineError
+from warpsmith.rollout.engines.weights import WeightPayload, checkpoint_shapes
+from warpsmith.rollout.errors import BadPayloadError, EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
+    from vllm.lora.request import LoRARequest
 
 _QUIET = {
     "HF_HUB_OFFLINE": "1",
@@ -53,7 +55,70 @@ def engine_arguments(path: Path, config: EngineConfig) -> dict[str, Any]:
         "use_tqdm_on_load": False,
         "seed": config.seed,
     }
-    return {**shared, **(_CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config))}
+    device = _CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config)
+    return {**shared, **device, **_lora_arguments(config)}
+
+
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM takes as `max_lora_rank`, but for 1."""
+
+_ADAPTER_NUMBER = 1
+
+
+def _lora_arguments(config: EngineConfig) -> dict[str, Any]:
+    if not config.lora_rank:
+        return {}
+    largest = next(rank for rank in _LORA_RANKS if rank >= config.lora_rank)
+    return {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": largest}
+
+
+def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
+    """Return what names the one adapter of an engine to vLLM.
+
+    Every version has the same number, so that requests on their way go on with the new one.
+
+    Args:
+        directory: where the adapter was read from.
+        load: read it again, in the place of the one before.
+    """
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest("policy", _ADAPTER_NUMBER, str(directory), load_inplace=load)
+
+
+def check_adapter_loaded(loaded: bool) -> None:
+    """Refuse to go on where vLLM did not take an adapter.
+
+    Raises:
+        EngineError: it did not.
+    """
+    if not loaded:
+        raise EngineError("vLLM did not take the adapter.")
+
+
+def check_kind(payload: WeightPayload, config: EngineConfig) -> None:
+    """Refuse an adapter where whole weights are taken, and whole weights where an adapter is.
+
+    Raises:
+        BadPayloadError: nothing was loaded.
+    """
+    if payload.adapter is None and config.lora_rank:
+        raise BadPayloadError(
+            f"Weight version {payload.version} is whole weights; the engine was started for adapters.",
+            "Send the adapter, or start the engine with lora_rank = 0.",
+        )
+    if payload.adapter is not None and payload.adapter.rank > config.lora_rank:
+        raise BadPayloadError(
+            f"Weight version {payload.version} is an adapter of rank {payload.adapter.rank}; the engine takes "
+            f"{f'ranks up to {config.lora_rank}' if config.lora_rank else 'whole weights'}.",
+            f"Start the engine with lora_rank = {payload.adapter.rank}, or send whole weights.",
+        )
+
+
+def scratch_directory() -> Path:
+    """Make a directory for weights on their way, backed by memory where the machine has such."""
+    shared = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=str(shared) if shared.is_dir() else None))
 
 
 _CPU_ARGUMENTS: Mapping[str, Any] = {

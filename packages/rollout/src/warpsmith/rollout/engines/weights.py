@@ -10,7 +10,7 @@ import struct
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64
 _ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+_IN_PEFT = "base_model.model."
 _RETRY = "Send the whole state dict again."
 
 
@@ -53,21 +54,73 @@ class TensorEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """A low-rank adapter on the weights that an engine was started with: W + (alpha / rank) B A.
+
+    Args:
+        rank: of its factors.
+        alpha: what their product is weighed by, times the rank.
+        layers: names of the layers that have one, as `model.layers.0.self_attn.q_proj`.
+    """
+
+    rank: int
+    alpha: float
+    layers: tuple[str, ...]
+
+    @property
+    def peft_config(self) -> dict[str, Any]:
+        """What peft and vLLM read from `adapter_config.json`."""
+        targets = sorted({layer.rpartition(".")[2] for layer in self.layers})
+        return {"peft_type": "LORA", "r": self.rank, "lora_alpha": self.alpha, "target_modules": targets}
+
+    def shapes(self, base: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each factor by its name in peft's files.
+
+        Args:
+            base: the shapes of the weights that the adapter is on.
+
+        Raises:
+            BadPayloadError: it is on a layer that they lack.
+        """
+        found: dict[str, tuple[int, ...]] = {}
+        for layer in self.layers:
+            if len(base.get(f"{layer}.weight", ())) != 2:
+                raise BadPayloadError(
+                    f"The adapter has factors for {layer}, and the engine's model has no such linear layer.",
+                    "Send the adapter of the model that the engine was started with.",
+                )
+            rows, columns = base[f"{layer}.weight"]
+            found[f"{_IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
+            found[f"{_IN_PEFT}{layer}.lora_B.weight"] = (rows, self.rank)
+        return found
+
+    @staticmethod
+    def of(names: Iterable[str], rank: int, alpha: float) -> "Adapter":
+        """Return the adapter whose factors have these names in peft's files."""
+        layers = {name.removeprefix(_IN_PEFT).partition(".lora_")[0]: None for name in names}
+        return Adapter(rank, alpha, tuple(layers))
+
+
+@dataclass(frozen=True, slots=True)
 class WeightPayload:
-    """All weights of one version.
+    """All weights of one version, or the whole adapter that makes that version of the engine's first weights.
 
     Args:
         version: the weight version that these weights are.
         manifest: what lies where.
         data: all bytes, uint8, one dimension.
+        adapter: what the tensors are factors of; None where they are the model's weights.
     """
 
     version: int
     manifest: tuple[TensorEntry, ...]
     data: npt.NDArray[np.uint8]
+    adapter: Adapter | None = None
 
     @staticmethod
-    def from_state_dict(version: int, tensors: "Mapping[str, torch.Tensor]") -> "WeightPayload":
+    def from_state_dict(
+        version: int, tensors: "Mapping[str, torch.Tensor]", adapter: Adapter | None = None
+    ) -> "WeightPayload":
         """Copy a state dict into one block. bf16 is kept as it is.
 
         Raises:
@@ -79,18 +132,20 @@ class WeightPayload:
         data = np.zeros(layout[-1].offset + layout[-1].nbytes, dtype=np.uint8)
         for entry in layout:
             data[entry.offset : entry.offset + entry.nbytes] = _bytes_of(tensors[entry.name])
-        return WeightPayload(version, tuple(_checksummed(entry, data) for entry in layout), data)
+        return WeightPayload(version, tuple(_checksummed(entry, data) for entry in layout), data, adapter)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:
-        """Refuse weights that are not exactly those of a model.
+        """Refuse weights that are not exactly those of a model, or factors that are not exactly those of an adapter.
 
         Args:
-            expected: shape by name.
+            expected: the model's shapes by name.
             optional: further names that may be there (a tied output layer).
 
         Raises:
             BadPayloadError: a name is missing, unknown or there twice, a shape differs, or a checksum does not fit.
         """
+        if self.adapter is not None:
+            expected, optional = self.adapter.shapes(expected), frozenset()
         names = [entry.name for entry in self.manifest]
         self._refuse("lacks", sorted(set(expected) - set(names)))
         self._refuse("has unknown", sorted(set(names) - set(expected) - optional))
@@ -135,6 +190,11 @@ class WeightPayload:
         from safetensors.torch import save_file
 
         save_file(dict(self.tensors()), path, metadata={"format": "pt"})
+
+    def save_adapter(self, directory: Path, adapter: Adapter) -> None:
+        """Write the factors as peft has them into a directory that is there."""
+        self.save(directory / "adapter_model.safetensors")
+        (directory / "adapter_config.json").write_text(json.dumps(adapter.peft_config), encoding="utf-8")
 
 
 def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:

@@ -216,6 +216,11 @@ class SyncSection(Section):
         ge=8,
         description="Tokens whose log-probabilities are compared; more than a prefix cache's block (128 on a CPU).",
     )
+    lora: Literal["auto", "adapter", "merged"] = Field(
+        default="auto",
+        description="With [policy.lora]: send the `adapter` alone, or whole weights with it `merged`; `auto` merges "
+        "where policy.lora.bits is set.",
+    )
     tolerance: float | None = Field(
         default=None,
         gt=0,
@@ -271,6 +276,29 @@ class TrainerConfig(Section):
     wandb: WandbSection = WandbSection()
 
     _trainable = model_validator(mode="after")(trainable)
+
+    @property
+    def sends_adapter(self) -> bool:
+        """Whether samplers get the adapter alone, and not whole weights."""
+        return self.policy.lora is not None and not self.policy.lora.bits and self.sync.lora != "merged"
+
+    @model_validator(mode="after")
+    def _samplers_can_take_adapters(self) -> Self:
+        lora = self.policy.lora
+        if self.rollout.engine.lora_rank:
+            raise ValueError("rollout.engine.lora_rank: a run sets it from policy.lora.rank; remove it")
+        if self.sync.lora != "auto" and lora is None:
+            raise ValueError("sync.lora is read with [policy.lora] alone; add that table or remove the key")
+        if self.sync.lora == "adapter" and lora is not None and lora.bits:
+            raise ValueError(
+                "sync.lora: the sampler's weights are not in 4 bits, so on them the adapter is another policy; "
+                'set "merged"'
+            )
+        if self.sends_adapter and lora is not None and lora.rank > 512:
+            raise ValueError(
+                f'policy.lora.rank ({lora.rank}): vLLM takes up to 512; lower it, or set sync.lora = "merged"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _placed(self) -> Self:

@@ -25,12 +25,19 @@ T = TypeVar("T", bound=TrainingFile)
 
 def trainable(config: T) -> T:
     """Refuse what this trainer would train wrongly or not at all."""
-    if config.policy.lora is not None:
-        raise ValueError("policy.lora: this version trains every weight; remove the table [policy.lora]")
     if config.policy.dtype == "float16":
         raise ValueError('policy.dtype: float16 needs loss scaling, which is not there; use "bfloat16" or "float32"')
     if config.policy.dtype == "bfloat16" and config.zero.stage == 0:
         raise ValueError(
             "zero.stage: stage 0 has no fp32 gradients for bfloat16 weights; use stage 1, which costs no more"
         )
+    if config.policy.lora is not None and config.policy.lora.bits is not None:
+        _check_quantized(config)
     return config
+
+
+def _check_quantized(config: TrainingFile) -> None:
+    if config.policy.dtype != "bfloat16":
+        raise ValueError('policy.lora.bits: 4-bit weights compute in bfloat16; set policy.dtype = "bfloat16"')
+    if config.zero.stage == 3:
+        raise ValueError("policy.lora.bits: ZeRO stage 3 cannot spread 4-bit weights; use zero.stage = 2")

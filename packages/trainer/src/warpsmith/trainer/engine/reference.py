@@ -1,6 +1,6 @@
-"""The frozen reference policy of the divergence term."""
+"""The frozen reference policy of the divergence term: a model of its own, or the policy without its adapters."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -9,13 +9,34 @@ from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
 from warpsmith.trainer.engine.packing import Scorer
 from warpsmith.trainer.engine.ranks import Ranks
+from warpsmith.trainer.engine.zero import ZeroEngine
 
 if TYPE_CHECKING:
     from warpsmith.trainer.engine.rows import PaddedRows
 
 
-class Reference:
-    """A policy that is only asked for log-probabilities.
+class Reference(Protocol):
+    """A policy that is only asked for log-probabilities."""
+
+    def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
+        """Return the log-probabilities of the rows' completion tokens, (B, T) fp32, without gradient; collective."""
+        ...
+
+
+class PolicyWithoutAdapters:
+    """The weights under the adapters of the policy in training: what it began as, without a second model."""
+
+    def __init__(self, engine: ZeroEngine) -> None:
+        self._engine = engine
+
+    def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
+        """See `Reference.logprobs`."""
+        with torch.no_grad(), self._engine.without_adapters():
+            return self._engine.logprobs(rows, temperature)[0]
+
+
+class FrozenModel:
+    """A model of its own.
 
     It stands whole on every rank, except under ZeRO stage 3, which spreads its parameters as it does the policy's.
     """
@@ -26,7 +47,7 @@ class Reference:
         self._scorer = Scorer(placed, packing=zero.packing)
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
-        """Return the log-probabilities of the rows' completion tokens, (B, T) fp32, without gradient; collective."""
+        """See `Reference.logprobs`."""
         with torch.no_grad():
             logprobs_BT, _ = self._scorer.logprobs(rows, temperature)
         return logprobs_BT

@@ -1,16 +1,19 @@
 """A causal language model under DeepSpeed ZeRO: forward, accumulated backward, step, weights, state."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from warpsmith.policy import lowrank
+from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.logprobs import TokenFigures
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
-from warpsmith.trainer.engine.gather import gathered_weights
+from warpsmith.trainer.engine.gather import factor_parts, gathered, merged_parts, plain_parts
 from warpsmith.trainer.engine.optimizer import make_optimizer
 from warpsmith.trainer.engine.packing import Scorer
 from warpsmith.trainer.engine.ranks import Ranks
@@ -32,6 +35,7 @@ class ZeroEngine:
         dtype: `float32` or `bfloat16`.
         value_head: of the model, see `warpsmith.trainer.engine.valuehead`; None where it has none.
         value_lr: peak learning rate of the value head.
+        lora: what the adapters on the model were attached with; None where every weight is trained.
     """
 
     def __init__(
@@ -44,10 +48,12 @@ class ZeroEngine:
         dtype: str,
         value_head: ValueHead | None = None,
         value_lr: float | None = None,
+        lora: LoraSettings | None = None,
     ) -> None:
         import deepspeed
 
         self.ranks = ranks
+        self.lora = lora
         self.zero = zero
         chosen, self._lr_factors = make_optimizer(model, optimizer, value_lr)
         # A tied weight is stored once; its second name would be a second gradient to some of ZeRO's code.
@@ -128,16 +134,38 @@ class ZeroEngine:
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
         return float(nn.utils.get_total_norm(gradients))
 
+    @contextmanager
+    def without_adapters(self) -> Iterator[None]:
+        """Compute as before the adapters were attached, in evaluation mode, for passes without a gradient."""
+        training = self.module.training
+        self.train(False)
+        with lowrank.disabled(self.module):
+            yield
+        self.train(training)
+
     def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
         """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0.
 
-        A value head's are left out: neither samplers nor Hugging Face directories know them.
+        Adapters are added to the copies. A value head's weights are left out: neither samplers nor Hugging Face
+        directories know them.
         """
-        return gathered_weights(self.module, self.ranks, bucket_elements)
+        parts = plain_parts(self.module) if self.lora is None else merged_parts(self.module)
+        return gathered(parts, self.ranks, bucket_elements)
+
+    def adapter_weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the adapters' factors by their names in peft's files; as `weights` otherwise."""
+        return gathered(factor_parts(self.module), self.ranks, bucket_elements)
 
     def save(self, directory: Path) -> None:
-        """Write model, optimizer and DeepSpeed's counters into `directory`, which exists."""
-        self._engine.save_checkpoint(str(directory), tag="zero", save_latest=False)
+        """Write what is trained, the optimizer and DeepSpeed's counters into `directory`, which exists.
+
+        Frozen weights under adapters are left out: they are those of the policy's directory.
+        """
+        frozen = self.lora is not None
+        with _trained_state(self.module) if frozen else nullcontext():
+            self._engine.save_checkpoint(
+                str(directory), tag="zero", save_latest=False, exclude_frozen_parameters=frozen
+            )
 
     def load(self, directory: Path) -> None:
         """Read what `save` wrote; to be called before the first forward pass.
@@ -146,7 +174,9 @@ class ZeroEngine:
             CheckpointError: the files are damaged or of another shape.
         """
         try:
-            found, _ = self._engine.load_checkpoint(str(directory), tag="zero")
+            found, _ = self._engine.load_checkpoint(
+                str(directory), tag="zero", custom_load_fn=None if self.lora is None else _load_trained
+            )
         except (RuntimeError, OSError, EOFError, KeyError, ValueError, AssertionError) as error:
             raise CheckpointError(
                 f"The checkpoint in {directory} cannot be loaded: {error}.",
@@ -154,3 +184,33 @@ class ZeroEngine:
             ) from error
         if found is None:
             raise CheckpointError(f"{directory} holds no DeepSpeed state.", "Remove it and resume from an older one.")
+
+
+@contextmanager
+def _trained_state(module: nn.Module) -> Iterator[None]:
+    """Leave frozen weights out of the module's state, under every name: DeepSpeed forgets that of a tied one."""
+    frozen = {name for name, value in module.named_parameters(remove_duplicate=False) if not value.requires_grad}
+
+    def drop(_module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict[str, Any]) -> None:
+        if not prefix:
+            for name in frozen.intersection(state):
+                del state[name]
+
+    handle = module.register_state_dict_post_hook(drop)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _load_trained(src: dict[str, Tensor], dst: nn.Module) -> None:
+    """Load a checkpoint without frozen weights.
+
+    Raises:
+        KeyError: it lacks something that is trained, or holds something that is not.
+    """
+    trained = {name for name, parameter in dst.named_parameters() if parameter.requires_grad}
+    missing, unknown = dst.load_state_dict(src, strict=False)
+    wrong = sorted(trained.intersection(missing).union(unknown))
+    if wrong:
+        raise KeyError(f"{wrong[0]} is in one of checkpoint and model only")

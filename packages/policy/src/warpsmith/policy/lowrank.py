@@ -1,0 +1,99 @@
+"""Adapters inside a model: which layers have one, what their sum with the weight is, and the model without them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.policy.errors import AdapterError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ADAPTER = "default"
+"""peft's name of the one adapter that a model has here."""
+
+_IN_FILES = "base_model.model."
+_BASE, _FACTORS = ".base_layer.", (".lora_A.", ".lora_B.")
+
+
+def layers(model: "nn.Module") -> dict[str, Any]:
+    """Return the layers that have an adapter (peft's `LoraLayer`), by the names that they have without one."""
+    from peft.tuners.lora import LoraLayer
+
+    return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+
+
+def check_layers(model: "nn.Module") -> None:
+    """Refuse adapters elsewhere than on linear layers within the blocks.
+
+    The output projection is never called on its hidden states here, and an embedding has no W to add B A to.
+
+    Raises:
+        AdapterError: naming the layer.
+    """
+    from torch.nn import Linear
+
+    for name, layer in layers(model).items():
+        if not isinstance(layer.get_base_layer(), Linear) or name.rpartition(".")[2] == "lm_head":
+            raise AdapterError(
+                f"{name} is an embedding, the output layer, or no linear layer; it can have no adapter here.",
+                "Name linear layers of the blocks in target_modules, as q_proj or down_proj.",
+            )
+
+
+def is_factor(name: str) -> bool:
+    """Whether a parameter of that name is a factor of an adapter."""
+    return any(part in name for part in _FACTORS)
+
+
+def file_name(name: str) -> str:
+    """Return the name that a factor has in peft's files."""
+    return _IN_FILES + name.replace(f".{ADAPTER}.", ".")
+
+
+def name_in_model(name: str) -> str:
+    """Return the name that a factor from peft's files has in the model; the inverse of `file_name`."""
+    head, _, last = name.removeprefix(_IN_FILES).rpartition(".")
+    return f"{head}.{ADAPTER}.{last}"
+
+
+def base_name(name: str) -> str:
+    """Return the name that a weight has in the model without adapters."""
+    return name.replace(_BASE, ".")
+
+
+def merged_weight(layer: Any) -> "Tensor":
+    """Return W + (alpha / rank) B A of a layer, in W's type; the layer stays as it is.
+
+    The sum is made in fp32. A 4-bit W is dequantized first. Under ZeRO stage 3 the three have to be gathered.
+    """
+    import torch
+
+    with torch.no_grad():
+        weight = whole_weight(layer.get_base_layer().weight)
+        first, second = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+        product: Tensor = second.float() @ first.float()
+        return (weight.float() + layer.scaling[ADAPTER] * product).to(weight.dtype)
+
+
+def whole_weight(weight: "nn.Parameter") -> "Tensor":
+    """Return a weight as it is, or the numbers that a 4-bit one (bitsandbytes' `Params4bit`) stands for."""
+    if type(weight).__name__ != "Params4bit":
+        return weight.detach()
+    from peft.utils.integrations import dequantize_bnb_weight
+
+    whole: Tensor = dequantize_bnb_weight(weight)
+    return whole.detach()
+
+
+@contextmanager
+def disabled(model: "nn.Module") -> Iterator[None]:
+    """Let a model compute without its adapters inside the block: what it was before they were attached."""
+    adapted = list(layers(model).values())
+    for layer in adapted:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in adapted:
+            layer.enable_adapters(True)
