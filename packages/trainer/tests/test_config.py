@@ -65,7 +65,14 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
         (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
         (SMALL + "dtype = 'float16'", ["loss scaling"]),
-        (SMALL + "[policy.lora]\nrank = 4", ["policy.lora"]),
+        (SMALL + "[policy.lora]\nrank = 0", ["`policy.lora.rank`"]),
+        (SMALL + "[policy.lora]\nbits = 8", ["`policy.lora.bits`"]),
+        (SMALL + "dtype = 'float32'\n[policy.lora]\nbits = 4", ["policy.lora.bits", 'policy.dtype = "bfloat16"']),
+        (SMALL + "[policy.lora]\nbits = 4\n[zero]\nstage = 3", ["policy.lora.bits", "zero.stage = 2"]),
+        (SMALL + "[policy.lora]\nbits = 4\n[sync]\nlora = 'adapter'", ["sync.lora", 'set "merged"']),
+        (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
+        (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
+        (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
         ("[run", ["not valid TOML"]),
     ],
 )
@@ -74,6 +81,22 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [
+        ([], False),
+        (["policy.lora.rank=4"], True),
+        (["policy.lora.rank=4", "sync.lora=merged"], False),
+        (["policy.lora.bits=4"], False),
+        (["policy.lora.rank=600", "sync.lora=merged"], False),
+    ],
+)
+def test_samplers_get_the_adapter_alone_where_it_makes_the_same_policy(
+    tmp_path: Path, changes: list[str], alone: bool
+) -> None:
+    assert load_grpo(write(tmp_path, SMALL), changes).sends_adapter is alone
 
 
 @pytest.mark.parametrize("override", ["run.steps", "=3", "run..steps=3", "run.dir.x=3"])

@@ -1,6 +1,8 @@
 """Adapters under ZeRO: what is trained, kept, sent and exported, and the reference without a second model."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -222,3 +224,23 @@ def test_a_run_without_adapters_has_none_to_export(tiny: Path, alone: Ranks, tmp
         consolidate(path, tmp_path / "out", form="adapter")
     assert json.loads((path / "state.json").read_text())["base"] is None
     assert consolidate(path, tmp_path / "out").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone: Ranks, tmp_path: Path) -> None:
+    """In another process: vLLM and a process group do not live in one."""
+    training = Training(tiny, alone, 3).train()
+    path = training.save(tmp_path / "run")
+    merged, adapter = consolidate(path, tmp_path / "merged"), consolidate(path, tmp_path / "adapter", form="adapter")
+    expected = plain_logprobs(load_policy(merged))
+    torch.testing.assert_close(expected, training.logprobs(), atol=1e-5, rtol=1e-4)
+    worker = Path(__file__).with_name("vllm_worker.py")
+    for arguments in ([str(merged)], [str(tiny), str(adapter)]):
+        ended = subprocess.run(
+            [sys.executable, str(worker), json.dumps(IDS), *arguments],
+            capture_output=True, text=True, timeout=280, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        found = torch.tensor(json.loads(ended.stdout.splitlines()[-1]))
+        torch.testing.assert_close(found[1:], expected[1:], atol=1e-4, rtol=0)

@@ -52,12 +52,14 @@ def finish(config: Path, run: Path, *more: str) -> str:
     return ended.stdout + ended.stderr
 
 
-@pytest.fixture(scope="module")
-def whole(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+@pytest.fixture(scope="module", params=["", "[policy.lora]\nrank = 4\n"], ids=["weights", "adapters"])
+def whole(
+    request: pytest.FixtureRequest, tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
     """A run that nobody kills, and its file."""
     run = tmp_path_factory.mktemp("resume") / "whole"
     config = run.parent / "grpo.toml"
-    config.write_text(grpo_text.format(run=run, policy=tiny, stage=2, wandb="disabled"))
+    config.write_text(grpo_text.format(run=run, policy=tiny, stage=2, wandb="disabled") + request.param)
     finish(config, run)
     return run, config
 
