@@ -154,6 +154,32 @@ def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, P
     assert largest_gap(load_file(out / "model.safetensors"), weights(tmp_path / "two")) < 1e-6
 
 
+def test_adapters_are_resumed_and_exported_as_they_were_trained(tiny: Path, tmp_path: Path) -> None:
+    run, cut = tmp_path / "whole", tmp_path / "cut"
+    config = write(tmp_path / "sft.toml", SFT + "[policy.lora]\nrank = 4\n", run=run, policy=tiny, stage=1)
+    trainer("sft", config)
+    trainer("sft", config, "--set", f"run.dir={cut}", "--steps", 3)
+    trainer("sft", config, "--set", f"run.dir={cut}", "--resume")
+    assert largest_gap(weights(run), weights(cut)) == 0.0
+    trainer("export", run, "--out", tmp_path / "adapter", "--adapter")
+    adapters = [load_file(path / "adapter_model.safetensors") for path in (tmp_path / "adapter", run / "final_adapter")]
+    assert largest_gap(*adapters) == 0.0
+    assert any(value.any() for name, value in adapters[0].items() if "lora_B" in name)
+
+
+def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    text = grpo_text + '[policy.lora]\nrank = 4\n[sync]\nlora = "merged"\n'
+    trainer("grpo", write(tmp_path / "grpo.toml", text, run=run, policy=tiny, stage=3), "--num-processes", 2)
+    steps = RunReader(run).table("steps").to_pylist()
+    assert [row["weight_version"] for row in steps] == [1, 2]
+    assert max(dict(row["metrics"])["probe_gap"] for row in steps) < 1e-3
+    trainer("export", run, "--out", tmp_path / "best", "--best")
+    trainer("export", run, "--out", tmp_path / "newest")
+    assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(run)) < 1e-6
+    assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(run).keys()
+
+
 @pytest.fixture(scope="module")
 def grpo_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A whole GRPO run: its directory, its file and what it said."""
