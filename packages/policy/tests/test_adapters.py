@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from warpsmith.policy import adapters
+from warpsmith.policy import adapters, lowrank
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.errors import AdapterError, AlreadyMergedError, BaseMismatchError, CheckpointError
 from warpsmith.policy.loading import load_policy
@@ -108,3 +108,45 @@ def test_what_is_no_adapter(tiny_dir, tmp_path):
         adapters.merge_adapter(tiny_dir, tiny_dir, tmp_path / "out")
     with pytest.raises(CheckpointError, match="does not exist"):
         adapters.merge_adapter(tmp_path / "none", tiny_dir, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["lm_head", "embed_tokens"])
+def test_layers_that_can_have_no_adapter(policy, name):
+    with pytest.raises(AdapterError, match=f"{name} is an embedding, the output layer, or no linear layer"):
+        adapters.attach(policy, LoraSettings(target_modules=("q_proj", name)))
+
+
+def test_a_model_without_its_adapters_is_its_base_and_has_them_again_afterwards(policy, shared_policy):
+    model = trained(policy)
+    adapted = output(model)
+    with lowrank.disabled(policy.model):
+        assert torch.equal(output(policy.model), output(shared_policy.model))
+    assert torch.equal(output(policy.model), adapted)
+    assert {name for name, p in policy.model.named_parameters() if p.requires_grad} == {
+        name for name, _ in policy.model.named_parameters() if lowrank.is_factor(name)
+    }
+
+
+def test_factors_have_the_names_of_peft(policy, tmp_path, tiny_dir):
+    from safetensors.torch import load_file
+
+    path = adapters.save_adapter(trained(policy), tmp_path / "adapter", base=tiny_dir)
+    named = {name: value for name, value in policy.model.named_parameters() if lowrank.is_factor(name)}
+    stored = load_file(path / adapters.WEIGHTS)
+    assert {lowrank.file_name(name) for name in named} == stored.keys()
+
+
+def test_gathered_factors_make_the_same_files(policy, tmp_path, tiny_dir, shared_policy):
+    model = trained(policy)
+    factors = {lowrank.file_name(n): p.detach() for n, p in policy.model.named_parameters() if lowrank.is_factor(n)}
+    path = adapters.write_adapter(factors, SETTINGS, tmp_path / "adapter", base=tiny_dir)
+    merged = load_policy(adapters.merge_adapter(tiny_dir, path, tmp_path / "merged"))
+    torch.testing.assert_close(output(merged.model), output(model), atol=1e-5, rtol=1e-4)
+    sums = {name: lowrank.merged_weight(layer) for name, layer in lowrank.layers(policy.model).items()}
+    weights = merged.model.state_dict()
+    for name, weight in sums.items():
+        torch.testing.assert_close(weights[f"{name}.weight"], weight)
+    written = adapters.write_merged(policy, weights, factors, tmp_path / "written")
+    assert torch.equal(output(load_policy(written).model), output(merged.model))
+    with pytest.raises(AlreadyMergedError):
+        adapters.merge_adapter(written, path, tmp_path / "twice")

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from warpsmith.policy import adapters
-from warpsmith.policy.config import LoraSettings, PolicyConfig
+from warpsmith.policy.config import DTypeName, LoraSettings, PolicyConfig
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.records.errors import UsageError
@@ -41,13 +41,15 @@ def rows() -> PaddedRows:
 class Training:
     """Adapters on the tiny model in training under one stage."""
 
-    def __init__(self, base: Path, ranks: Ranks, stage: int, lora: LoraSettings | None = LORA) -> None:
-        self.config = PolicyConfig(path=base, dtype="float32", lora=lora)
+    def __init__(
+        self, base: Path, ranks: Ranks, stage: int, lora: LoraSettings | None = LORA, dtype: DTypeName = "float32"
+    ) -> None:
+        self.config = PolicyConfig(path=base, dtype=dtype, lora=lora)
         self.zero = ZeroSection(stage=stage)
         self.ranks = ranks
         self.policy = load_to_train(self.config, 0)
         self.engine = ZeroEngine(
-            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2), ranks=ranks, dtype="float32",
+            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2), ranks=ranks, dtype=dtype,
             lora=lora,
         )  # fmt: skip
 
@@ -159,6 +161,25 @@ def test_what_is_sent_is_the_adapter_or_whole_weights(tiny: Path, alone: Ranks) 
     shapes = {name: tuple(value.shape) for name, value in load_file(tiny / "model.safetensors").items()}
     alone_.check(shapes)
     whole.check(shapes)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_in_bfloat16_factors_are_kept_in_fp32_and_sent_and_exported_in_bfloat16(
+    tiny: Path, alone: Ranks, tmp_path: Path, stage: int
+) -> None:
+    training = Training(tiny, alone, stage, dtype="bfloat16").train()
+    payload = payload_of(training.engine, alone, 1, 1 << 20, adapter=True)
+    assert payload is not None
+    assert {entry.dtype for entry in payload.manifest} == {"bfloat16"}
+    path = training.save(tmp_path / "run")
+    resumed = Training(tiny, alone, stage, dtype="bfloat16")
+    resumed.engine.load(path)
+    one, two = training.train().factors(), resumed.train().factors()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    exported = consolidate(path, tmp_path / "merged")
+    stored = load_file(exported / "model.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.bfloat16}
+    assert json.loads((exported / "config.json").read_text())["dtype"] == "bfloat16"
 
 
 def test_exports_of_a_run_and_of_its_checkpoint_open_and_are_the_same(

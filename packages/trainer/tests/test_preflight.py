@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from warpsmith.evaluator import ServerError
-from warpsmith.policy.errors import CheckpointError, TemplateError, TokenizerError
+from warpsmith.policy.errors import CheckpointError, QuantizationError, TemplateError, TokenizerError
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.reader import NoRecordsError
 from warpsmith.trainer.config import load_grpo, load_sft
@@ -154,3 +155,28 @@ def test_a_mistyped_key_names_the_near_one(grpo: Grpo, key: str, says: str) -> N
     with pytest.raises(ConfigError) as caught:
         grpo(key)
     assert says in str(caught.value)
+
+
+def test_adapters_that_fit_no_layer_are_refused_at_once(grpo: Grpo) -> None:
+    preflight(grpo("policy.lora.rank=4"), False)
+    with pytest.raises(ConfigError, match=r"target_modules: .* has no layer named wq"):
+        preflight(grpo('policy.lora.target_modules=["wq"]'), False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine with a GPU may have 4-bit weights")
+def test_4_bit_weights_are_refused_where_there_are_none(grpo: Grpo) -> None:
+    with pytest.raises(QuantizationError, match=r"bits = 4 needs .*(not installed|torch sees none)") as caught:
+        preflight(grpo("policy.lora.bits=4"), False)
+    assert "policy.lora.bits" in caught.value.remedy
+    assert caught.value.exit_code == 2
+
+
+def test_the_parameters_of_adapters_are_counted_without_a_model(tiny: Path) -> None:
+    from warpsmith.policy import adapters
+    from warpsmith.policy.config import LoraSettings
+    from warpsmith.policy.loading import load_policy
+
+    settings = LoraSettings(rank=4)
+    model = adapters.attach(load_policy(tiny), settings)
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    assert adapters.count_parameters(tiny, settings) == trained

@@ -51,12 +51,6 @@ def file_name(name: str) -> str:
     return _IN_FILES + name.replace(f".{ADAPTER}.", ".")
 
 
-def name_in_model(name: str) -> str:
-    """Return the name that a factor from peft's files has in the model; the inverse of `file_name`."""
-    head, _, last = name.removeprefix(_IN_FILES).rpartition(".")
-    return f"{head}.{ADAPTER}.{last}"
-
-
 def base_name(name: str) -> str:
     """Return the name that a weight has in the model without adapters."""
     return name.replace(_BASE, ".")
@@ -73,7 +67,8 @@ def merged_weight(layer: Any) -> "Tensor":
         weight = whole_weight(layer.get_base_layer().weight)
         first, second = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
         product: Tensor = second.float() @ first.float()
-        return (weight.float() + layer.scaling[ADAPTER] * product).to(weight.dtype)
+        scale: float = layer.scaling[ADAPTER]
+        return (weight.float() + scale * product).to(weight.dtype)
 
 
 def whole_weight(weight: "nn.Parameter") -> "Tensor":

@@ -92,8 +92,13 @@ def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
 
     frozen = state["config"]["policy"]["lora"] is not None
     try:
-        if state["config"]["zero"]["stage"] == 0:
-            return dict(torch.load(path / "zero" / "mp_rank_00_model_states.pt", weights_only=False)["module"])
+        if state["config"]["zero"]["stage"] < 3:
+            # Whole, in the type that computes, which is also that of the export.
+            return dict(
+                torch.load(path / "zero" / "mp_rank_00_model_states.pt", map_location="cpu", weights_only=False)[
+                    "module"
+                ]
+            )
         return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero", exclude_frozen_parameters=frozen))
     except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}.", "Export an older checkpoint.") from error

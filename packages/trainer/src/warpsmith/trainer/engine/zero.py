@@ -196,7 +196,7 @@ def _trained_state(module: nn.Module) -> Iterator[None]:
             for name in frozen.intersection(state):
                 del state[name]
 
-    handle = module.register_state_dict_post_hook(drop)
+    handle = module.register_state_dict_post_hook(drop)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
