@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 OTHER_TESTS := $(foreach package,records policy evaluator rollout,packages/$(package)/tests) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-faults test-native test-gpu lint format packages lock bench clean
+.PHONY: help install demo test test-fast test-faults test-long test-native test-gpu lint format packages lock bench clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,7 +20,7 @@ demo: install  ## train a small policy by multi-turn GRPO on this machine, no GP
 	@$(RUN)/python -m warpsmith.trainer demo
 
 # Half of the trainer's time is waiting, so its tests run beside all others; what they print comes after.
-test: install test-native  ## every test that this machine can run, but for test-faults
+test: install test-native  ## every test that this machine can run, but for test-long
 	@mkdir -p build
 	@$(RUN)/python -m pytest -c pyproject.toml packages/trainer/tests > build/trainer-tests.log 2>&1 & trainer=$$!; \
 	$(RUN)/python -m pytest -c pyproject.toml $(OTHER_TESTS); others=$$?; \
@@ -31,6 +31,9 @@ test-fast: install  ## the tests that take seconds
 
 test-faults: install  ## kill, stop and starve each part of real runs at random moments
 	$(RUN)/python -m pytest -m long tests/faults
+
+test-long: install  ## test-faults, and whatever else is marked `long`
+	$(RUN)/python -m pytest -m long
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null

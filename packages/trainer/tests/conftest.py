@@ -50,6 +50,15 @@ mode = "{wandb}"
 """
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is `long`, unless it is asked for."""
+    if "long" in config.option.markexpr:
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes more; asked for with -m long"))
+
+
 @pytest.fixture(scope="session")
 def grpo_text() -> str:
     """A small GRPO run as TOML: `run`, `policy`, `stage` and `wandb` are to be filled in."""

@@ -71,7 +71,7 @@ def check_run(run: Path, bound: int) -> Counter[int]:
     return ages
 
 
-@pytest.mark.parametrize("bound", [1, 2])
+@pytest.mark.parametrize("bound", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_rollouts_go_on_while_the_ranks_train(config: Path, tmp_path: Path, bound: int) -> None:
     run = tmp_path / "run"
     finish(config, run, bound)
@@ -97,6 +97,7 @@ def _versions_by_label(turns: Any) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.long
 def test_a_killed_run_resumes_within_the_bound_and_trains_what_it_recorded(config: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("WARPSMITH_KILL_SEED", random.SystemRandom().getrandbits(32)))
     turns = random.Random(seed).randint(2, PROMPTS * SAMPLES * 2 * (STEPS - 2))
@@ -130,6 +131,7 @@ def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
     process.communicate(timeout=60)
 
 
+@pytest.mark.long
 def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     more = ("--set", "held_out.problems=0")
@@ -191,6 +193,7 @@ def engines_of(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.long
 def test_two_ranks_train_refilled_batches_ahead(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     values = ("algorithm.preset=dapo", "algorithm.refill_rounds=1", "held_out.problems=0", "rollout.max_turns=1")
