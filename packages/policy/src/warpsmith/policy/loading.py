@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.policy.attention import register as register_attention
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import AttentionName, DTypeName, PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TokenizerError
@@ -310,7 +309,9 @@ def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName, bit
     """Load the weights, and refuse a model of which a part would stay randomly initialised."""
     from transformers import AutoModelForCausalLM
 
-    register_attention()
+    from warpsmith.policy.attention import register
+
+    register()
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             directory,
