@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.policy.attention import register
-from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.errors import UnsupportedModelError
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import restarting_positions, sequence_starts, token_figures, token_logprobs, unwrap
@@ -289,11 +288,11 @@ def test_an_error_in_the_model_leaves_it_as_it_was(policy):
 
 
 def test_adapted_projection_goes_by_its_own_forward(policy):
-    from warpsmith.policy import adapters
-
+    peft = pytest.importorskip("peft")
     ids = random_ids(policy, 2, 7)
     mask = torch.ones_like(ids)
-    model = adapters.attach(policy, LoraSettings(rank=2, target_modules=("q_proj", "lm_head")))
+    settings = peft.LoraConfig(r=2, target_modules=["q_proj", "lm_head"], task_type="CAUSAL_LM")
+    model = peft.get_peft_model(policy.model, settings)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:

@@ -76,6 +76,13 @@ def write(path: Path, text: str, **values: object) -> Path:
     return path
 
 
+def write_chats(path: Path) -> Path:
+    """Write twenty chats, and a row that is none."""
+    rows = [{"prompt": f"x = {n}", "completion": f"return x + {n}"} for n in range(20)]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"text": "no chat"}])))
+    return path
+
+
 def trainer(*arguments: object, code: int = 0) -> str:
     """Run the command to its end; return what it said."""
     ended = subprocess.run(
@@ -100,9 +107,7 @@ def largest_gap(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 def sft_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A whole SFT run, with W&B offline: its directory and its file."""
     run = tmp_path_factory.mktemp("sft") / "whole"
-    chats = run.parent / "chats.jsonl"
-    rows = [{"prompt": f"x = {n}", "completion": f"return x + {n}"} for n in range(20)]
-    chats.write_text("\n".join(map(json.dumps, [*rows, {"text": "no chat"}])))
+    chats = write_chats(run.parent / "chats.jsonl")
     config = write(run.parent / "sft.toml", SFT, run=run, policy=tiny, wandb="offline", chats=chats)
     assert "1 no chat" in trainer("sft", config)
     return run, config
@@ -156,7 +161,8 @@ def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, P
 
 def test_adapters_are_resumed_and_exported_as_they_were_trained(tiny: Path, tmp_path: Path) -> None:
     run, cut = tmp_path / "whole", tmp_path / "cut"
-    config = write(tmp_path / "sft.toml", SFT + "[policy.lora]\nrank = 4\n", run=run, policy=tiny, stage=1)
+    text, chats = SFT + "[policy.lora]\nrank = 4\n", write_chats(tmp_path / "chats.jsonl")
+    config = write(tmp_path / "sft.toml", text, run=run, policy=tiny, stage=1, chats=chats)
     trainer("sft", config)
     trainer("sft", config, "--set", f"run.dir={cut}", "--steps", 3)
     trainer("sft", config, "--set", f"run.dir={cut}", "--resume")
