@@ -84,6 +84,8 @@ CASES = ("0:float32", "1:float32", "2:float32", "3:float32", "1:bfloat16", "2:bf
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_states_are_those_of_real_ranks(model: Path, tmp_path: Path) -> None:
     """Two ranks: weights, gradients and Adam's state while Adam works, by stage and dtype."""
     assert importlib.util.find_spec("deepspeed") is not None
