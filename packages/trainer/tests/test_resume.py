@@ -52,7 +52,10 @@ def finish(config: Path, run: Path, *more: str) -> str:
     return ended.stdout + ended.stderr
 
 
-@pytest.fixture(scope="module", params=["", "[policy.lora]\nrank = 4\n"], ids=["weights", "adapters"])
+ADAPTERS = pytest.param("[policy.lora]\nrank = 4\n", id="adapters", marks=pytest.mark.long)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("", id="weights"), ADAPTERS])
 def whole(
     request: pytest.FixtureRequest, tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path]:
