@@ -117,6 +117,9 @@ def install_editable(packages: Iterable[str], *settings: str) -> None:
 
 
 def install_evaluator() -> None:
+    # Right after an install the disk may keep cmake from starting for longer than the build backend waits (5 s). Ours
+    # waits for as long as it takes, and leaves it in memory.
+    subprocess.run([VENV / "bin/cmake", "--version"], check=True, stdout=subprocess.DEVNULL)
     install_editable(["evaluator"], "--config-settings", "cmake.define.WARPSMITH_WERROR=ON")
 
 
