@@ -10,15 +10,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is `long`, unless it is asked for."""
-    if "long" in config.option.markexpr:
-        return
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes more; asked for with -m long"))
-
-
 @pytest.fixture(scope="session")
 def problems(tmp_path_factory) -> Path:
     """Sixty problems of one kind, each with a text of its own, as JSON lines."""

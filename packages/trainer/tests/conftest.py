@@ -1,6 +1,7 @@
 """Small real parts that the tests share: a tiny model, turns as the records hold them."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,13 +51,18 @@ mode = "{wandb}"
 """
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is `long`, unless it is asked for."""
-    if "long" in config.option.markexpr:
-        return
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes more; asked for with -m long"))
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs `warpsmith-trainer` with arguments in this process; returns the exit code."""
+    from warpsmith.trainer.cli import main
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["warpsmith-trainer", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from warpsmith.trainer.cli import main
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch import launcher
 from warpsmith.trainer.launch.port import checked_port, free_port
@@ -117,18 +117,15 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
 
 
 def test_what_would_be_trained_is_shown_and_nothing_is_written(
-    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tiny: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "sft.toml"
     config.write_text(
         f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n'
         '[data]\nproblems = 20\nlevels = [1]\nprompt_style = "compact"\neval_examples = 4\n'
     )
-    monkeypatch.setattr(sys, "argv", ["warpsmith-trainer", "sft", str(config), "--show", "1"])
-    with pytest.raises(SystemExit) as ended:
-        main()
+    assert command("sft", str(config), "--show", "1") == 0
     said = capsys.readouterr().out
-    assert ended.value.code in (0, None)
     assert "generated: 20 rows, 20 examples" in said
     assert "Held out: 4 examples" in said
     assert "Example 1, generated" in said

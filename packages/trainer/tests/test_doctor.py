@@ -3,7 +3,6 @@
 import json
 import resource
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,11 +79,15 @@ def test_problems_are_counted_by_level(load: Load) -> None:
 
 def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
     path = tmp_path / "sft.toml"
-    path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\n[data]\nsource = "chats"\npath = "chats.jsonl"\n')
-    (absent,) = inputs.data(load_sft(path))
-    assert (absent.state, absent.seen) == ("error", "chats.jsonl is not there")
-    (there,) = inputs.data(load_sft(path, [f'data.path="{path}"']))
-    assert (there.state, there.seen) == ("ok", f"chats {path}")
+    chats = tmp_path / "chats.jsonl"
+    path.write_text(
+        f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\n[[data.sources]]\nproblems = 7\n'
+        f'[[data.sources]]\nsource = "chats"\npath = "{chats}"\n'
+    )
+    *_, absent = found("data", lambda: inputs.data(load_sft(path)))
+    assert (absent.state, absent.seen) == ("error", f"There is no file {chats}.")
+    chats.write_text("{}\n{}\n")
+    assert [one.seen for one in inputs.data(load_sft(path))] == ["generated: about 7 rows", "chats: about 2 rows"]
 
 
 def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,21 +152,10 @@ def test_wandb_online_needs_a_login(load: Load, monkeypatch: pytest.MonkeyPatch,
     assert [one.state for one in machine.wandb(load('wandb.mode="online"'))] == ["ok"]
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    from warpsmith.trainer.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["warpsmith-trainer", "doctor", *arguments])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
-
-
-def test_the_command(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, str(file)) == 0, capsys.readouterr().out
+def test_the_command(file: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("doctor", str(file)) == 0, capsys.readouterr().out
     assert "0 errors" in capsys.readouterr().out
-    assert run(monkeypatch, str(file), "--json", "--set", "policy.path=nowhere") == 1
+    assert command("doctor", str(file), "--json", "--set", "policy.path=nowhere") == 1
     findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert findings["policy"]["state"] == "error"
     assert findings["W&B"]["state"] == "ok"

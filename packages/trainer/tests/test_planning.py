@@ -1,7 +1,6 @@
 """Plans of memory: shapes, machines, what fits, what is refused, and the change that mends it."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -246,36 +245,21 @@ def test_timing_where_the_file_names_no_gpus(file: Path) -> None:
 Command = Callable[..., int]
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Command:
-    from warpsmith.trainer.cli import main
-
-    def run(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["warpsmith-trainer", "plan", *arguments])
-        try:
-            main()
-        except SystemExit as stop:
-            return int(stop.code or 0)
-        return 0
-
-    return run
-
-
 def test_the_command_says_what_it_found(file: Path, command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(str(file), "--machine", "2xh100-80") == 2
+    assert command("plan", str(file), "--machine", "2xh100-80") == 2
     told = capsys.readouterr().out
     assert "does not fit" in told
     assert "zero." in told
-    assert command(str(file), "--machine", "2xh100-80", "--model", "smollm2-135m", "--json") == 0
+    assert command("plan", str(file), "--machine", "2xh100-80", "--model", "smollm2-135m", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["fits"]
     assert found["devices"][0]["peak"] < 30 * GIB
-    assert command(str(file), "--gpus", "2", "--gpu-memory", "141GB", "--machine", "cpu-64g") == 2
-    assert command(str(file), "--machine", "toaster") == 2
+    assert command("plan", str(file), "--gpus", "2", "--gpu-memory", "141GB", "--machine", "cpu-64g") == 2
+    assert command("plan", str(file), "--machine", "toaster") == 2
     assert "no machine called `toaster`" in capsys.readouterr().err
 
 
 def test_this_machine_is_planned_for(tiny: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "sft.toml"
     path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\ndtype = "float32"\n[data]\nproblems = 10\n')
-    assert command(str(path)) == 0
+    assert command("plan", str(path)) == 0

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 ADAPTER = "default"
 """peft's name of the one adapter that a model has here."""
 
-_IN_FILES = "base_model.model."
+IN_PEFT = "base_model.model."
+"""What peft puts before the name of a layer in its files."""
+
 _BASE, _FACTORS = ".base_layer.", (".lora_A.", ".lora_B.")
 
 
@@ -48,7 +50,7 @@ def is_factor(name: str) -> bool:
 
 def file_name(name: str) -> str:
     """Return the name that a factor has in peft's files."""
-    return _IN_FILES + name.replace(f".{ADAPTER}.", ".")
+    return IN_PEFT + name.replace(f".{ADAPTER}.", ".")
 
 
 def base_name(name: str) -> str:

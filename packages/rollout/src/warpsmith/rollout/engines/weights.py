@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsmith.policy.lowrank import IN_PEFT
 from warpsmith.rollout.errors import BadPayloadError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64
 _ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
-_IN_PEFT = "base_model.model."
 _RETRY = "Send the whole state dict again."
 
 
@@ -90,14 +90,14 @@ class Adapter:
                     "Send the adapter of the model that the engine was started with.",
                 )
             rows, columns = base[f"{layer}.weight"]
-            found[f"{_IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
-            found[f"{_IN_PEFT}{layer}.lora_B.weight"] = (rows, self.rank)
+            found[f"{IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
+            found[f"{IN_PEFT}{layer}.lora_B.weight"] = (rows, self.rank)
         return found
 
     @staticmethod
     def of(names: Iterable[str], rank: int, alpha: float) -> "Adapter":
         """Return the adapter whose factors have these names in peft's files."""
-        layers = {name.removeprefix(_IN_PEFT).partition(".lora_")[0]: None for name in names}
+        layers = {name.removeprefix(IN_PEFT).partition(".lora_")[0]: None for name in names}
         return Adapter(rank, alpha, tuple(layers))
 
 

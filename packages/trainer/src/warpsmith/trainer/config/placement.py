@@ -34,7 +34,7 @@ class PlacementSection(Section):
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
         """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
 
-        None where `rollout` names none: Ray then gives away what rank 0 sees.
+        None of them where `rollout` names none: Ray then gives away what rank 0 sees.
         """
         if not self.rollout:
             return ()

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.examples.sources import count_source
 from warpsmith.trainer.preflight import preflight
 
 Config = SftConfig | TrainerConfig
@@ -54,7 +54,8 @@ def mask(chat: ChatFormat) -> Finding:
 def data(config: Config) -> Iterator[Finding]:
     """Read what the run is to learn from."""
     if isinstance(config, SftConfig):
-        yield _chats(config)
+        for label, part in zip(config.data.labels, config.data.parts, strict=True):
+            yield Finding("data", "ok", f"{label}: about {count_source(part):,} rows")
         return
     from warpsmith.trainer.session import load_held_out, load_problems
 
@@ -66,16 +67,6 @@ def data(config: Config) -> Iterator[Finding]:
         remedy = "Lower algorithm.prompts_per_step, or give more problems."
         yield Finding("problems", "warning", "A step asks for more problems than there are", remedy)
     yield Finding("held-out problems", "ok", str(len(load_held_out(config))))
-
-
-def _chats(config: SftConfig) -> Finding:
-    """Tell where examples come from; a file that is named and is not there is an error, a pattern is not tried."""
-    given = config.data.model_dump(mode="json")["path"]
-    paths = [given] if isinstance(given, str) else list(given or ())
-    absent = [path for path in paths if "*" not in path and not Path(path).exists()]
-    if absent:
-        return Finding("data", "error", f"{absent[0]} is not there", "Change data.path.")
-    return Finding("data", "ok", f"{config.data.source} {', '.join(paths)}".strip())
 
 
 def judgement(config: Config) -> Iterator[Finding]:

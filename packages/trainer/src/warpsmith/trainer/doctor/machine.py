@@ -137,8 +137,7 @@ def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
     """Compare /dev/shm with Ray's object store and the weights that lie there for the engines of a GPU."""
     if not isinstance(config, TrainerConfig):
         return
-    there = [part for part in plan.host.parts if part.name.startswith(("Ray's object", "weights in /dev/shm"))]
-    needed, free = sum(part.bytes for part in there), shutil.disk_usage(_SHM).free
+    needed, free = sum(part.bytes for part in plan.host.parts if part.shared), shutil.disk_usage(_SHM).free
     seen = f"{gib(free)} GiB free; the sampler takes up to {gib(needed)}"
     if free >= needed:
         yield Finding("/dev/shm", "ok", seen)

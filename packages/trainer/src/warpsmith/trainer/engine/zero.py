@@ -139,9 +139,11 @@ class ZeroEngine:
         """Compute as before the adapters were attached, in evaluation mode, for passes without a gradient."""
         training = self.module.training
         self.train(False)
-        with lowrank.disabled(self.module):
-            yield
-        self.train(training)
+        try:
+            with lowrank.disabled(self.module):
+                yield
+        finally:
+            self.train(training)
 
     def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
         """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0.

@@ -1,6 +1,7 @@
 """The examples of a run: opened on every rank, split into those to train on and those held out."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,24 +69,17 @@ def open_data(config: SftConfig, chat: ChatFormat, ranks: "Ranks", *, resume: bo
 def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenStore:
     """Encode the sources into `folder`, with a bar for each; errors as for `open_data`."""
     bars: dict[str, Bar] = {}
+    with ExitStack() as shown:
 
-    def watch(label: str, done: int, expected: int) -> None:
-        if label not in bars:
-            _end(bars)
-            bars[label] = Bar(f"read {label}", max(expected, done)).__enter__()
-        # How many there are is an estimate; a line is to come now and then, not one a row.
-        bars[label].total = max(bars[label].total, done + 1)
-        bars[label].advance(to=done)
+        def watch(label: str, done: int, expected: int) -> None:
+            if label not in bars:
+                shown.close()
+                bars[label] = shown.enter_context(Bar(f"read {label}", max(expected, done)))
+            # How many there are is an estimate; a line is to come now and then, not one a row.
+            bars[label].total = max(bars[label].total, done + 1)
+            bars[label].advance(to=done)
 
-    try:
         return build(config.data, chat, config.run.seed, folder, watch)
-    finally:
-        _end(bars)
-
-
-def _end(bars: dict[str, Bar]) -> None:
-    for bar in bars.values():
-        bar.__exit__(None, None, None)
 
 
 def arrange(store: TokenStore, config: SftConfig) -> SftData:

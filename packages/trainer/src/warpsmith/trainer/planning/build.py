@@ -117,11 +117,9 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int) 
     else:
         longest = config.rollout.prompt_budget + config.rollout.sampling.max_tokens
         reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
-    # Not every version of the policy's settings has it.
-    bits = policy.lora.model_dump().get("bits") if policy.lora else None
     return Training(
         shape, _WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
-        policy.lora, bits, reference, head,
+        policy.lora, reference, head,
     )  # fmt: skip
 
 
@@ -154,7 +152,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
     weights = shape.parameters * _WIDTH[config.policy.dtype]
     made.host.parts += [
         Part("rank 0's copies of the weights on their way to the engines", 2 * weights, "sync"),
-        Part("Ray's object store", (256 << 20) + 2 * weights),
+        Part("Ray's object store", (256 << 20) + 2 * weights, shared=True),
     ]
     if engine.device == "cpu":
         parts, cache = sampler.cpu_parts(shape, engine)
@@ -165,7 +163,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
             device.parts += parts
         made.host.parts += [
             Part("engines' processes", rollout.engines * _ENGINE_HOST, assumed=True),
-            Part("weights in /dev/shm for the engines", rollout.engines * weights, "sync"),
+            Part("weights on their way to the engines", rollout.engines * weights, "sync", shared=True),
         ]
     made.misfits += _of_engine(made, config, cache)
     made.facts |= {

@@ -11,7 +11,7 @@ from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.search import Change, nearest
-from warpsmith.trainer.planning.shapes import ModelShape, shape_of
+from warpsmith.trainer.planning.shapes import shape_of
 from warpsmith.trainer.planning.show import as_json, show
 from warpsmith.trainer.planning.sizes import parse_size
 
@@ -65,10 +65,9 @@ def suggested(
     processes: int | None,
 ) -> Change | None:
     """Return the nearest change of `config`, read from `path`, under which the plan fits."""
-    shape: ModelShape = made.shape
 
     def fits(keys: Sequence[str]) -> bool:
         changed = load_any(path, [*overrides, *keys])
-        return plan(changed, shape, made.machine, processes).fits
+        return plan(changed, made.shape, made.machine, processes).fits
 
     return nearest(config, made.machine.gpus, fits)

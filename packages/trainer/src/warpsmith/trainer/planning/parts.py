@@ -17,12 +17,14 @@ class Part:
         bytes: how much.
         when: at which time it is there; parts of different times are not there together.
         assumed: whether it is a round figure of experience and not computed from sizes.
+        shared: whether it lies in /dev/shm.
     """
 
     name: str
     bytes: int
     when: When = "always"
     assumed: bool = False
+    shared: bool = False
 
 
 @dataclass

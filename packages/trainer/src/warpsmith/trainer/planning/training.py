@@ -37,7 +37,6 @@ class Training:
         checkpointing: whether activations are computed again in the backward pass.
         attention: transformers' name.
         lora: adapters, if they alone are trained.
-        weight_bits: bits of a frozen weight where it is quantised; None where it has the policy's dtype.
         reference: whether a frozen reference policy is held besides.
         value_head: whether there is one.
     """
@@ -50,7 +49,6 @@ class Training:
     checkpointing: bool
     attention: str = "sdpa"
     lora: LoraSettings | None = None
-    weight_bits: int | None = None
     reference: bool = False
     value_head: bool = False
 
@@ -99,17 +97,17 @@ def state_parts(run: Training) -> list[Part]:
         Part("reference policy", _reference(run) // run.spread),
     ]
     if offloaded and stage:
-        return [*parts, *_gradient_parts(run, on_device=False)]
+        return parts  # the rest is on the host: see `host_parts`
     return [
         *parts,
         Part("fp32 master weights", 0 if stage == 0 else _FP32 * run.trained // state_over),
         Part("Adam's moments", _MOMENTS * run.trained // state_over),
-        *_gradient_parts(run, on_device=True),
+        *_gradient_parts(run),
     ]
 
 
 def _weights(run: Training) -> int:
-    frozen_bits = run.weight_bits or 8 * run.width
+    frozen_bits = (run.lora.bits if run.lora else None) or 8 * run.width
     return run.frozen * frozen_bits // 8 + run.trained * run.width
 
 
@@ -118,11 +116,9 @@ def _reference(run: Training) -> int:
     return run.shape.parameters * run.width if run.reference and run.lora is None else 0
 
 
-def _gradient_parts(run: Training, *, on_device: bool) -> list[Part]:
-    """Return gradients, and the further copy of the update; on the host they are counted there."""
+def _gradient_parts(run: Training) -> list[Part]:
+    """Return gradients, and the further copy of the update."""
     stage, share = run.zero.stage, _FP32 * run.trained // run.ranks
-    if not on_device:
-        return []
     if stage == 0:
         return [Part("gradients", _FP32 * run.trained)]
     if stage == 1 and run.width == 2:
@@ -135,7 +131,7 @@ def _gradient_parts(run: Training, *, on_device: bool) -> list[Part]:
 
 
 def pass_parts(run: Training) -> list[Part]:
-    """Return what forward and backward passes take on a rank's device, and what the device's software takes."""
+    """Return what forward and backward passes take on a rank's device."""
     return [
         Part("activations", activations(run), "pass"),
         Part("logits of a chunk", logits(run), "pass"),
