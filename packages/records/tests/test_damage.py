@@ -184,7 +184,7 @@ def test_what_was_skipped_is_told_once(tmp_path, original):
     assert len(reader.damage) == 1
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=[pytest.mark.slow, pytest.mark.long])])
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_mutated_files_of_every_table_never_crash_the_reader_nor_give_other_rows(tmp_path, count, compression):
     run_dir = write_run(tmp_path / "run", compression=compression)

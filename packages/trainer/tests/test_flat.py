@@ -54,6 +54,7 @@ mode = "disabled"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_at_learning_rate_0_weights_and_sampler_stay_as_they_were(tiny: Path, tmp_path: Path) -> None:
     run, config = tmp_path / "run", tmp_path / "grpo.toml"
