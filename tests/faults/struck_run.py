@@ -21,8 +21,8 @@ STEP = re.compile(r"^\[Step (\d+)\]", re.MULTILINE)
 SLOW_INPUTS = "def get_inputs():\n    time.sleep(0.1)\n"
 """The reference's inputs take a while, so that a blow at a random moment meets evaluations under way."""
 
-START_S = 180.0
-STEP_S = 120.0
+START_S = 400.0
+STEP_S = 240.0
 
 
 class StruckRun:
