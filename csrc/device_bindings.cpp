@@ -16,6 +16,7 @@
 #include "device/gate.h"
 #include "device/kernel.h"
 #include "device/memory.h"
+#include "device/tensor_map.h"
 
 namespace py = pybind11;
 
@@ -110,7 +111,18 @@ void launch(const Kernel& kernel, const Extent& grid, unsigned threads, const Cl
   kernel.launch(make_shape(grid, threads, cluster, cooperative), stream, views_of(parameters));
 }
 
+py::bytes tensor_map(const DevicePointer& device, cuda::Address address, int element, unsigned item_bytes,
+                     int swizzle, bool nan_outside, std::vector<std::uint64_t> shape,
+                     std::vector<std::uint64_t> strides, std::vector<std::uint32_t> block) {
+  const Tiling tiling{address,     element,          item_bytes,         swizzle,
+                      nan_outside, std::move(shape), std::move(strides), std::move(block)};
+  return encode_tensor_map(*device, tiling);
+}
+
 void bind_kernels(py::module_& module) {
+  module.def("encode_tensor_map", tensor_map, py::arg("device").none(false), py::arg("address"),
+             py::arg("element"), py::arg("item_bytes"), py::arg("swizzle"), py::arg("nan_outside"),
+             py::arg("shape"), py::arg("strides"), py::arg("block"));
   py::class_<Launch>(module, "Launch", "A kernel with all its arguments but the stream.", py::is_final())
       .def("launch", &Launch::launch, py::arg("stream"));
   py::class_<Kernel>(module, "Kernel", "One kernel of a cubin, loaded on a device.", py::is_final())

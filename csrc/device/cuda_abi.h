@@ -146,4 +146,14 @@ static_assert(offsetof(LaunchConfig, stream) == 32);
 static_assert(offsetof(LaunchConfig, attributes) == 40);
 static_assert(offsetof(LaunchConfig, attribute_count) == 48);
 
+/// What a kernel takes for a tensor descriptor: opaque, made by the driver.
+struct alignas(64) TensorMap {
+  std::uint64_t words[16] = {};
+};
+static_assert(sizeof(TensorMap) == 128);
+inline constexpr int kInterleaveNone = 0;
+inline constexpr int kPromote128Bytes = 2;
+inline constexpr int kFillZero = 0;
+inline constexpr int kFillNan = 1;
+
 }  // namespace warpsmith::cuda

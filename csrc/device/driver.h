@@ -62,6 +62,7 @@ struct Driver {
   Library library;
 
   Call<unsigned> init{library, "cuInit"};
+  Call<int*> driver_get_version{library, "cuDriverGetVersion"};
   Call<int*> device_get_count{library, "cuDeviceGetCount"};
   Call<DeviceId*, int> device_get{library, "cuDeviceGet"};
   Call<char*, int, DeviceId> device_get_name{library, "cuDeviceGetName"};
@@ -101,6 +102,9 @@ struct Driver {
   Call<Function, int, int> function_set_attribute{library, "cuFuncSetAttribute"};
   Call<Function, std::size_t, std::size_t*, std::size_t*> function_parameter{library, "cuFuncGetParamInfo"};
   Call<const LaunchConfig*, Function, void**, void**> launch_kernel{library, "cuLaunchKernelEx"};
+  Call<TensorMap*, int, unsigned, void*, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*,
+       const std::uint32_t*, int, int, int, int>
+      tensor_map_encode{library, "cuTensorMapEncodeTiled"};
 
   Call<Stream> stream_synchronize{library, "cuStreamSynchronize"};
   Call<Stream, Address, std::uint32_t, unsigned> stream_wait_value{library, "cuStreamWaitValue32_v2"};

@@ -5,10 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 import triton
+from triton.runtime.jit import MockTensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.compile_worker import compile_source
-from warpsmith.evaluator.kernels import Binary, _packed
+from warpsmith.evaluator.descriptors import FLAGS
+from warpsmith.evaluator.kernels import Binary, Tile, _packed
 
 HEAD = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
 ALIGNED, SHIFTED = ["tensor", "float32", True], ["tensor", "float32", False]
@@ -147,6 +151,43 @@ def test_packed_arguments_are_what_the_code_declares(name, tmp_path):
     assert sizes_in(binary.cubin, tmp_path) == [*sizes, 8, 8]
     assert binary.symbol == "kernel"
     assert binary.cubin.startswith(b"\x7fELF")
+
+
+HOST_DESCRIPTORS = HEAD + (
+    "def kernel(x, pair, BLOCK: tl.constexpr):\n    pair[0].store([0, 0], x.load([0, 0]) + pair[1])\n"
+)
+ON_HOST = {
+    "x": ["descriptor", "float16", [32, 64]],
+    "pair": ["tuple", [["descriptor", "float16", [32, 64]], ["value", 3]]],
+    "BLOCK": ["value", 32],
+}
+
+
+def test_descriptors_of_the_host_are_what_the_code_declares(tmp_path):
+    values = {"x": descriptor(), "pair": (descriptor(), 3), "BLOCK": 32}
+    (tiled,) = compiled(tmp_path, HOST_DESCRIPTORS, launch(ON_HOST))
+    # 64 elements of 16 bits are 128 bytes, which shared memory swizzles as a whole (CU_TENSOR_MAP_SWIZZLE_128B).
+    assert tiled.tiles == [Tile(element=6, item_bytes=2, swizzle=3, block=[32, 64])] * 2
+    sizes = [len(part) for part in _packed(tiled.parameters, values, lambda _: bytes(128))]
+    assert sizes == [128, 4, 4, 8, 8, 128, 4, 4, 8, 8, 4]
+    assert sizes_in(tiled.cubin, tmp_path) == [*sizes, 8, 8]
+
+
+def test_descriptors_of_the_host_are_taken_apart_for_a_chip_without_a_unit_for_them(tmp_path):
+    values = {"x": descriptor(), "pair": (descriptor(), 3), "BLOCK": 32}
+    (plain,) = compiled(tmp_path, HOST_DESCRIPTORS, launch(ON_HOST), arch=80)
+    assert plain.tiles == []
+    sizes = [len(part) for part in _packed(plain.parameters, values)]
+    one = [8, 8, 8, 8, 8, *[1] * FLAGS, 4, 4, 8, 8]
+    assert sizes == [*one, *one, 4]
+    assert sizes_in(plain.cubin, tmp_path) == [*sizes, 8, 8]
+
+
+def descriptor():
+    """A descriptor on memory that nobody reads."""
+    made = TensorDescriptor(MockTensor(torch.float16), [40, 96], [96, 1], [32, 64])
+    made.base = None
+    return made
 
 
 def test_the_facts_of_a_launch_are_those_of_its_options(tmp_path):

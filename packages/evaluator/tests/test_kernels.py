@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import wire
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.kernels import ArgumentError, Binary, _packed
+from warpsmith.evaluator.kernels import ArgumentError, Binary, Tile, _packed
 
 INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -113,10 +113,16 @@ def test_a_fraction_is_no_whole_number(kind):
         packed(kind, 1.5)
 
 
-@pytest.mark.parametrize("kind", ["fp8", "nvTmaDesc", "tensordesc<fp16[64, 64]>", ""])
+@pytest.mark.parametrize("kind", ["fp8", "nvTmaDesc", ""])
 def test_a_type_that_no_launch_passes_is_refused(kind):
-    with pytest.raises(ArgumentError, match="make descriptors in the kernel"):
+    with pytest.raises(ArgumentError, match="Pass tensors, numbers and Triton's tensor descriptors"):
         packed(kind, 1)
+
+
+@pytest.mark.parametrize("value", [None, 1, (1, 2), torch.zeros(4)])
+def test_what_is_no_tensor_descriptor_is_refused(value):
+    with pytest.raises(ArgumentError, match="a TensorDescriptor was expected"):
+        packed("tensordesc<fp16[64, 64]>", value)
 
 
 # --- pointers ---
@@ -180,13 +186,14 @@ BINARY = Binary(
     blocks=2,
     cooperative=True,
     scratch_bytes=128,
-    parameters=[["x", "*fp32"], ["sizes", ["i32", ["i64", "constexpr"]]]],
+    parameters=[["x", "*fp32"], ["sizes", ["i32", ["i64", "constexpr"]]], ["y", "tensordesc<fp16[32,64]>"]],
+    tiles=[Tile(element=6, item_bytes=2, swizzle=3, block=[32, 64])],
 )
 
 
 def test_a_binary_crosses_a_border_as_it_is():
     assert Binary.of(wire.decode(wire.encode(asdict(BINARY)))) == BINARY
-    empty = replace(BINARY, cubin=b"", cooperative=False, parameters=[])
+    empty = replace(BINARY, cubin=b"", cooperative=False, parameters=[], tiles=[])
     assert Binary.of(wire.decode(wire.encode(asdict(empty)))) == empty
 
 
@@ -206,6 +213,13 @@ def test_what_is_no_binary_is_refused(field, wrong):
 def test_what_has_no_fields_is_no_binary(wrong):
     with pytest.raises(WireError):
         Binary.of(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, {"element": 6}, {"block": ["32"]}, {"block": 32}, {"swizzle": 1.5}])
+def test_a_tile_has_whole_numbers(wrong):
+    tile = asdict(BINARY)["tiles"][0]
+    with pytest.raises(WireError):
+        Binary.of(asdict(BINARY) | {"tiles": [wrong if wrong in (None, {"element": 6}) else tile | wrong]})
 
 
 @pytest.mark.parametrize("parameter", ["x", ["x"], [1, "i32"], ["x", 4], ["x", "i32", "i32"], None])

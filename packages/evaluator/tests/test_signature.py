@@ -4,13 +4,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import _native, arenas
+from warpsmith.evaluator import _native, arenas, descriptors
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.interpreting import describe_argument
 from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.trace import Recorder
 from warpsmith.evaluator.worker import Memory
+
+TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 
 
 def recorded(arguments, options):
@@ -19,6 +22,7 @@ def recorded(arguments, options):
     view = arenas.view(memory.buffers["inputs"], arenas.contiguous("float32", (16, 16)))
     recorder = Recorder(memory)
     arguments = arguments | {"x": view, "y": view.flatten()[1:], "z": torch.zeros(8, dtype=torch.int64)[2:]}
+    arguments["d"] = TensorDescriptor.from_tensor(view, [16, 4])
     recorder.launch("k", arguments, options)
     return arguments, recorder.events
 
@@ -49,11 +53,32 @@ def test_a_traced_launch_has_the_signature_that_was_reported(arguments, options)
         ["launch", "k", [1], {"x": ["value", 1, 2]}, {}],
         ["launch", "k", [1], {"x": ["tensor", "inputs", 0, "float99", [1], [1], 0]}, {}],
         ["launch", "k", [1], {"x": ["tuple", [["descriptor", "float32", [1]]]]}, {}],
+        ["launch", "k", [1], {"x": ["descriptor", TENSOR, [16, 16], [16, 1], [16, True], "zero", False]}, {}],
+        ["launch", "k", [1], {"x": ["descriptor", TENSOR, [16, 16], [16, 1], [16, "16"], "zero", False]}, {}],
+        ["launch", "k", [1], {"x": ["descriptor", TENSOR, [16, 16], [16, 1], [16, 16], "zero"]}, {}],
+        ["launch", "k", [1], {"x": ["descriptor", ["value", 1], [16], [1], [16], "zero", False]}, {}],
     ],
 )
 def test_a_forged_launch_is_refused(event):
     with pytest.raises(WireError, match="trace"):
         launches_of([["alloc", 0, 64], event])
+
+
+def test_a_traced_descriptor_is_made_again_as_it_was():
+    _, events = recorded({}, {})
+    described = events[-1][3]["d"]
+    assert described == ["descriptor", TENSOR, [16, 16], [16, 1], [16, 4], "zero", False]
+    again = descriptors.made(torch.zeros(16, 16), described[2:])
+    assert (list(again.shape), list(again.strides), list(again.block_shape)) == ([16, 16], [16, 1], [16, 4])
+
+
+@given(st.lists(st.one_of(st.lists(st.integers(-3, 64), max_size=6), st.text(max_size=4), st.booleans()), max_size=6))
+def test_a_forged_descriptor_is_one_that_triton_makes_or_is_refused(rest):
+    try:
+        found = descriptors.made(torch.zeros(64), rest)
+    except WireError:
+        return
+    assert [list(found.shape), list(found.strides), list(found.block_shape)] == rest[:3]
 
 
 @given(

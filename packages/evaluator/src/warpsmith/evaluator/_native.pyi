@@ -336,6 +336,31 @@ class DeviceBuffer:
     def dlpack(self) -> object:
         """Return a capsule for torch.from_dlpack: uint8 [size] on this device. It keeps the memory."""
 
+def encode_tensor_map(
+    device: Device,
+    address: int,
+    element: int,
+    item_bytes: int,
+    swizzle: int,
+    nan_outside: bool,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    block: Sequence[int],
+) -> bytes:
+    """Return the 128 bytes that a kernel takes for a tensor descriptor (`cuTensorMapEncodeTiled`).
+
+    Args:
+        address: of the tensor in the device's memory, a multiple of 16.
+        element: CUtensorMapDataType.
+        item_bytes: of an element.
+        swizzle: CUtensorMapSwizzle.
+        nan_outside: what lies outside of the tensor reads as NaN, not as 0.
+        shape: of the tensor, 1 to 5 sides in elements, the outermost first, like `strides` and `block`.
+        block: what one access moves.
+
+    NativeError where the driver makes no such map.
+    """
+
 @final
 class Launch:
     """A kernel with all its arguments but the stream, ready to be launched any number of times."""

@@ -16,6 +16,7 @@ from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.errors import EvaluatorError
@@ -185,6 +186,10 @@ def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
     match description:
         case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
             return _Tensor(TORCH_DTYPES[name], aligned)
+        case ["descriptor", str(name), list(block)] if name in TORCH_DTYPES:
+            # Triton compiles for the dtype and the block; the strides are such as it accepts.
+            strides = [*[16] * (len(block) - 1), 1]
+            return TensorDescriptor(_Tensor(TORCH_DTYPES[name], True), block, strides, block)
         case ["value", value]:
             return value
         case ["dtype", str(name)]:
@@ -259,6 +264,25 @@ def _binary(compiled: Any, kernel: JITFunction[Any], signature: dict[str, Any]) 
         "cooperative": bool(metadata.launch_cooperative_grid),
         "scratch_bytes": int(metadata.global_scratch_size),
         "parameters": [[name, _as_lists(kind)] for name, kind in signature.items()],
+        "tiles": [_tile(described) for described in metadata.tensordesc_meta or ()],
+    }
+
+
+def _tile(described: Any) -> dict[str, Any]:
+    """Return how the code reads one descriptor: the fields of `kernels.Tile`."""
+    from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST
+
+    if described["fp4_padded"] or described.get("is_im2col"):
+        raise KernelCompilationError(
+            "A kernel takes a tensor descriptor of padded 4-bit numbers or of an im2col view, which cannot be passed "
+            "here. Pass the tensor, and make the descriptor in the kernel with tl.make_tensor_descriptor."
+        )
+    element = TMA_DTYPE_DEVICE_TO_HOST[int(described["elem_type"])]
+    return {
+        "element": int(element),
+        "item_bytes": int(described["elem_size"]),
+        "swizzle": int(described["swizzle"]),
+        "block": [int(side) for side in described["block_size"]],
     }
 
 

@@ -20,7 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
-from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
+from warpsmith.evaluator.descriptors import signature_of
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -126,13 +126,6 @@ class LaunchMonitor:
 
     def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
         """Note one launch; None if the kernel must not run, else what its grid is to be written to (as third item)."""
-        for key, value in arguments.items():
-            if isinstance(value, TensorDescriptor):
-                raise UnsupportedOnCpuError(
-                    f"Argument {key} of kernel {name} is a TensorDescriptor made on the host, which the cpu device "
-                    "does not support. Pass the tensor, and make the descriptor in the kernel with "
-                    "tl.make_tensor_descriptor, for which the host calls triton.set_allocator, or use pointers."
-                )
         signature = {
             "kernel": name,
             "arguments": {key: describe_argument(value) for key, value in arguments.items()},
@@ -289,7 +282,7 @@ def describe_argument(value: Any) -> list[Any]:
         case torch.Tensor():
             return ["tensor", NAMES.get(value.dtype, str(value.dtype)), value.data_ptr() % 16 == 0]
         case TensorDescriptor():
-            return ["descriptor", NAMES.get(value.base.dtype, ""), list(value.block_shape)]
+            return signature_of(NAMES.get(value.base.dtype, ""), value.block_shape)
         case None | bool() | int() | float() | str():
             return ["value", value]
         case _:

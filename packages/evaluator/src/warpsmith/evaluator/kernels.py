@@ -7,13 +7,16 @@ order and flattened, then a pointer to global scratch memory and one to the prof
 
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import _native, wire
+from warpsmith.evaluator import _native, descriptors, wire
+from warpsmith.evaluator.descriptors import FLAGS
 from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.memory import DeviceMemory
 
@@ -33,6 +36,9 @@ _FORMATS: Final = {
     "fp64": "d",
 }
 _SINGLE: Final = frozenset({"bf16", "fp32", "f32"})
+_DESCRIPTOR: Final = "tensordesc<"
+TFLOAT32: Final = 11
+"""The driver's number of float32 that is rounded to TF32 on its way."""
 
 
 class ArgumentError(EvaluatorError):
@@ -52,6 +58,7 @@ class Binary:
         cooperative: whether all blocks must run at once.
         scratch_bytes: global scratch memory of a block.
         parameters: name and type of each parameter; types are nested lists where arguments are tuples.
+        tiles: how the code reads each tensor descriptor, in their order; none where the chip has no unit for them.
     """
 
     cubin: bytes
@@ -62,6 +69,7 @@ class Binary:
     cooperative: bool
     scratch_bytes: int
     parameters: list[Any]
+    tiles: list["Tile"]
 
     @staticmethod
     def of(values: Any) -> "Binary":
@@ -76,7 +84,34 @@ class Binary:
             fields.flag("cooperative"),
             fields.integer("scratch_bytes"),
             [_parameter(described) for described in fields.sequence("parameters")],
+            [Tile.of(described) for described in fields.sequence("tiles")],
         )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How machine code reads a tensor through a descriptor.
+
+    Attributes:
+        element: the driver's number of the dtype (CUtensorMapDataType).
+        item_bytes: of an element.
+        swizzle: the driver's number of the order in shared memory (CUtensorMapSwizzle).
+        block: sides of what one access moves, in elements; it may be a part of the descriptor's block.
+    """
+
+    element: int
+    item_bytes: int
+    swizzle: int
+    block: list[int]
+
+    @staticmethod
+    def of(described: Any) -> "Tile":
+        """Read what `compiling.compile_launch` returns; WireError where it is something else."""
+        fields = wire.Fields(described)
+        block = fields.sequence("block")
+        if not all(type(side) is int for side in block):
+            raise WireError(f"{str(block)[:80]} are no sides of a tile; whole numbers were expected.")
+        return Tile(fields.integer("element"), fields.integer("item_bytes"), fields.integer("swizzle"), block)
 
 
 def _parameter(described: Any) -> list[Any]:
@@ -117,11 +152,25 @@ class LoadedKernel:
         if binary.scratch_bytes:
             room = max(x * y * z, 1) * binary.blocks * binary.scratch_bytes
             scratch = torch.empty(room, dtype=torch.uint8, device=self._memory.device)
-        parameters = [*_packed(binary.parameters, values), _pointer(scratch), _pointer(None)]
+        encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles else None
+        parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
         launch = self._kernel.prepare(
             (x * binary.blocks, y, z), WARP * binary.warps, binary.blocks, binary.cooperative, parameters
         )
         return launch, scratch
+
+    def _encoded(self, tiles: "Iterator[Tile]", value: TensorDescriptor) -> bytes:
+        """Return the bytes that the chip takes for the next descriptor."""
+        tile = next(tiles)
+        if not len(value.shape) == len(value.strides) == len(tile.block):
+            raise ArgumentError(
+                f"A tensor descriptor has {len(value.shape)} dimensions; the kernel's {len(tile.block)}."
+            )
+        element = TFLOAT32 if descriptors.rounds(value) else tile.element
+        return _native.encode_tensor_map(
+            self._memory.handle, value.base.data_ptr(), element, tile.item_bytes, tile.swizzle,
+            value.padding == "nan", list(value.shape), list(value.strides), tile.block,
+        )  # fmt: skip
 
     def launch(self, grid: Sequence[int], values: dict[str, Any]) -> None:
         """Launch on torch's current stream; a grid without programs launches nothing."""
@@ -132,19 +181,39 @@ class LoadedKernel:
         launch.launch(torch.cuda.current_stream().cuda_stream)
 
 
-def _packed(parameters: list[Any], values: dict[str, Any]) -> Iterator[bytes]:
+Encode = Callable[[TensorDescriptor], bytes]
+
+
+def _packed(parameters: list[Any], values: dict[str, Any], encode: Encode | None = None) -> Iterator[bytes]:
     for name, kind in parameters:
-        yield from _flat(name, kind, values.get(name))
+        yield from _flat(name, kind, values.get(name), encode)
 
 
-def _flat(name: str, kind: Any, value: Any) -> Iterator[bytes]:
+def _flat(name: str, kind: Any, value: Any, encode: Encode | None) -> Iterator[bytes]:
     if isinstance(kind, list):
         if not isinstance(value, tuple) or len(value) != len(kind):
             raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a tuple of {len(kind)} was expected.")
         for number, (part, item) in enumerate(zip(kind, value, strict=True)):
-            yield from _flat(f"{name}[{number}]", part, item)
+            yield from _flat(f"{name}[{number}]", part, item, encode)
+    elif str(kind).startswith(_DESCRIPTOR):
+        yield from _descriptor(name, value, encode)
     elif kind != "constexpr":
         yield _one(name, str(kind), value)
+
+
+def _descriptor(name: str, value: Any, encode: Encode | None) -> Iterator[bytes]:
+    """Yield the parts of a tensor descriptor: for the chip's unit, or one by one where it has none; then the sizes."""
+    if not isinstance(value, TensorDescriptor):
+        raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a TensorDescriptor was expected.")
+    sides = [*((f"{name}.shape", side) for side in value.shape), *((f"{name}.strides", side) for side in value.strides)]
+    if encode is not None:
+        yield encode(value)
+    else:
+        yield _pointer(value.base, name)
+        yield from (_one(part, "i64", side) for part, side in sides)
+        yield from [_one(name, "i1", flag) for flag in (value.padding == "nan", descriptors.rounds(value))][:FLAGS]
+    for number, (part, side) in enumerate(sides):
+        yield _one(part, "i32" if number < len(value.shape) else "i64", side)
 
 
 def _one(name: str, kind: str, value: Any) -> bytes:
@@ -152,8 +221,8 @@ def _one(name: str, kind: str, value: Any) -> bytes:
         return _pointer(value, name)
     if kind not in _FORMATS and kind not in _SINGLE:
         raise ArgumentError(
-            f"Argument {name} of type {kind} cannot be passed to a kernel here. Pass tensors and numbers, and make "
-            "descriptors in the kernel with tl.make_tensor_descriptor."
+            f"Argument {name} of type {kind} cannot be passed to a kernel here. Pass tensors, numbers and Triton's "
+            "tensor descriptors."
         )
     try:
         return _single(kind, value) if kind in _SINGLE else struct.pack(f"<{_FORMATS[kind]}", value)

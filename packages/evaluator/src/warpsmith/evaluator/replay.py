@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from warpsmith.evaluator import arenas, compiling, wire
+from warpsmith.evaluator import arenas, compiling, descriptors, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
 from warpsmith.evaluator.garbage import Garbage
@@ -119,6 +119,8 @@ class Replay:
                 return compiling.triton_dtype(name)
             case ["kernel", str(name)]:
                 return self._kernels[name]
+            case ["descriptor", tensor, *rest]:
+                return descriptors.made(self.tensor(tensor), rest)
             case ["tuple", list(items)]:
                 return tuple(self._argument(item) for item in items)
             case _:
@@ -296,6 +298,8 @@ class _Place:
                 return tuple(self.argument(item) for item in items)
             case ["dtype" | "kernel", str()]:
                 return None
+            case ["descriptor", tensor, *rest]:
+                return descriptors.made(self.tensor(tensor), rest)
             case _:
                 raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
 

@@ -31,6 +31,10 @@ def _argument(described: Any) -> list[Any]:
         case ["tensor", str(memory), int(start), str(dtype), list(), list(), int(offset)] if dtype in ITEM_BYTES:
             address = offset * ITEM_BYTES[dtype] + (0 if memory == "fresh" else start)
             return ["tensor", dtype, address % ALIGNMENT == 0]
+        case ["descriptor", ["tensor", str(), int(), str(dtype), *_], list(), list(), list(block), str(), bool()] if (
+            dtype in ITEM_BYTES and all(type(side) is int for side in block)
+        ):
+            return ["descriptor", dtype, block]
         case ["tuple", list(items)]:
             return ["tuple", [_argument(item) for item in items]]
         case ["value", None | bool() | int() | float() | str()] | ["dtype" | "kernel", str()]:

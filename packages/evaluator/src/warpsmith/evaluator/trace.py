@@ -14,7 +14,9 @@ import ctypes
 from typing import Any, Final
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
+from warpsmith.evaluator import descriptors
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.interpreting import describe_argument
 from warpsmith.evaluator.layout import TensorSlot
@@ -83,6 +85,8 @@ class Recorder:
             return self.tensor(value)
         if isinstance(value, tuple):
             return ["tuple", [self._argument(item) for item in value]]
+        if isinstance(value, TensorDescriptor):
+            return descriptors.described(value, self.tensor)
         return describe_argument(value)
 
     def tensor(self, tensor: torch.Tensor) -> list[Any]:

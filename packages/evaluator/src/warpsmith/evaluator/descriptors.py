@@ -1,0 +1,57 @@
+"""Tensor descriptors that the host hands to a kernel: as plain values in a trace, and made of them again.
+
+A description is `["descriptor", tensor, shape, strides, block, padding, rounded]`: the tensor as in `trace.py`, sizes
+in elements, and the other fields as Triton's class has them. What a kernel is compiled for is the dtype and the block.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Final
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpsmith.evaluator.errors import WireError
+
+ROUNDED: Final = "round_f32_to_tf32"
+_FIELDS: Final = frozenset(field.name for field in fields(TensorDescriptor))
+
+FLAGS: Final = 2 if ROUNDED in _FIELDS else 1
+"""Truth values that a kernel takes of a descriptor where the chip has no unit for them: Triton 3.9 added one."""
+
+
+def described(descriptor: Any, tensor: Callable[[torch.Tensor], list[Any]]) -> list[Any]:
+    """Return a descriptor as plain values; `tensor` describes what it is on."""
+    sides = [[int(side) for side in sides] for sides in (descriptor.shape, descriptor.strides, descriptor.block_shape)]
+    return ["descriptor", tensor(descriptor.base), *sides, descriptor.padding, rounds(descriptor)]
+
+
+def signature_of(dtype: str, block: list[Any]) -> list[Any]:
+    """Return what a kernel that takes a descriptor is compiled for."""
+    return ["descriptor", dtype, [int(side) for side in block]]
+
+
+def made(base: Any, rest: list[Any]) -> Any:
+    """Return the descriptor of a description.
+
+    Args:
+        base: the tensor that it is on.
+        rest: what stands behind the tensor in the description.
+
+    Raises:
+        WireError: it is none, or Triton makes no such descriptor.
+    """
+    match rest:
+        case [list(shape), list(strides), list(block), str(padding), bool(rounded)]:
+            further = {ROUNDED: rounded} if ROUNDED in _FIELDS else {}
+        case _:
+            raise WireError(f"{str(rest)[:80]} is no tensor descriptor of a trace.")
+    try:
+        return TensorDescriptor(base, shape, strides, block, padding, **further)
+    except (AssertionError, TypeError, ValueError, IndexError) as error:
+        raise WireError(f"A trace holds a tensor descriptor that Triton does not make: {error}.") from error
+
+
+def rounds(descriptor: Any) -> bool:
+    """Whether loads through a descriptor round float32 to TF32."""
+    return bool(getattr(descriptor, ROUNDED, False))
