@@ -32,13 +32,13 @@ from torch import Tensor
 
 from warpsmith.policy.attention import register
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
-from warpsmith.trainer.engine.plan import micro_batches
+from warpsmith.trainer.engine.plan import micro_batches, padding_share
 from warpsmith.trainer.engine.ranks import join, leave
 from warpsmith.trainer.engine.rows import PaddedRows, Row, pad_rows
 from warpsmith.trainer.engine.zero import ZeroEngine
 
 ROOT = Path(__file__).resolve().parent.parent
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "qwen3-0.6b": {
         "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
         "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
@@ -143,12 +143,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
     leave()
-    computed = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
     return {
         "seconds": median(seconds[WARMUP_STEPS:]),
         "tokens": sum(lengths),
         "micro_batches": len(batches),
-        "padding_share": 0.0 if variant.packing else 1 - sum(lengths) / computed,
+        "padding_share": 0.0 if variant.packing else padding_share(lengths, batches),
         "parameters": parameters,
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
