@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from _models import random_model
 
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
 from warpsmith.trainer.engine.ranks import join, leave
@@ -22,24 +22,6 @@ from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.planning.parts import peak
 from warpsmith.trainer.planning.shapes import KNOWN, ModelShape
 from warpsmith.trainer.planning.training import Training, rank_parts
-
-
-def random_model(shape: ModelShape) -> PreTrainedModel:
-    """Return a model of that shape in bfloat16."""
-    kind = "qwen3" if shape.normed else "qwen2" if shape.biased else "llama"
-    config = AutoConfig.for_model(
-        kind,
-        num_hidden_layers=shape.layers,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        vocab_size=shape.vocabulary,
-        tie_word_embeddings=shape.tied,
-    )
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    return model
 
 
 def measured(shape: ModelShape, zero: ZeroSection, *, checkpointing: bool) -> int:

@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 import torch
 from _machine import describe, write_result
+from _models import random_model
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from warpsmith.policy.attention import register
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
@@ -36,20 +38,13 @@ from warpsmith.trainer.engine.plan import micro_batches, padding_share
 from warpsmith.trainer.engine.ranks import join, leave
 from warpsmith.trainer.engine.rows import PaddedRows, Row, pad_rows
 from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.planning.shapes import KNOWN, ModelShape
 
 ROOT = Path(__file__).resolve().parent.parent
-SHAPES: dict[str, dict[str, Any]] = {
-    "qwen3-0.6b": {
-        "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
-        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
-        "tie_word_embeddings": True,
-    },
-    "tiny": {
-        "model_type": "qwen3", "vocab_size": 4096, "hidden_size": 64, "intermediate_size": 192,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-        "tie_word_embeddings": True,
-    },
-}  # fmt: skip
+SHAPES = {
+    "qwen3-0.6b": KNOWN["qwen3-0.6b"],
+    "tiny": ModelShape("tiny", 2, 64, 192, 4, 2, 16, 4096, tied=True, normed=True),
+}
 PEAK_BF16_FLOPS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12}
 """Dense, by the makers' data sheets; the name is a part of the device's."""
 WARMUP_STEPS = 2
@@ -87,14 +82,9 @@ def lengths_of(batch: str) -> list[int]:
     return [min(2048, max(64, int(drawn.lognormvariate(6.0, 0.8)))) for _ in range(64)]
 
 
-def build(shape: str, variant: Variant, dtype: str) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
+def build(shape: str, variant: Variant, dtype: str) -> PreTrainedModel:
     register()
-    settings = dict(SHAPES[shape])
-    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=variant.attention, dtype=getattr(torch, dtype))
+    model = random_model(SHAPES[shape], getattr(torch, dtype), variant.attention)
     if variant.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
@@ -128,7 +118,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     batches = micro_batches(lengths, zero.micro_batch_tokens, packed=variant.packing)
     drawn = np.random.default_rng(0)
     rows = [
-        Row(drawn.integers(0, SHAPES[arguments.shape]["vocab_size"], n), np.r_[0, np.ones(n - 1, int)]) for n in lengths
+        Row(drawn.integers(0, SHAPES[arguments.shape].vocabulary, n), np.r_[0, np.ones(n - 1, int)]) for n in lengths
     ]
     score, on_gpu = scorer(engine, variant), ranks.device.type == "cuda"
     seconds = []
@@ -160,7 +150,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def model_flops(shape: str, parameters: int, lengths: Sequence[int]) -> float:
     """FLOPs of forward and backward: 6 a weight and token, 6 T^2 a layer and channel for causal attention."""
     made = SHAPES[shape]
-    channels = made["num_attention_heads"] * made["head_dim"] * made["num_hidden_layers"]
+    channels = made.heads * made.head_dim * made.layers
     return 6.0 * parameters * sum(lengths) + 6.0 * channels * sum(n * n for n in lengths)
 
 
@@ -208,7 +198,7 @@ def main() -> None:
         return
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     result = {**describe(["torch", "transformers", "deepspeed", "triton", "warpsmith-trainer"]), "rows": []}
-    result |= {"shape": SHAPES[arguments.shape], "dtype": arguments.dtype, "steps": arguments.steps}
+    result |= {"shape": asdict(SHAPES[arguments.shape]), "dtype": arguments.dtype, "steps": arguments.steps}
     result["micro_batch_tokens"] = arguments.micro_batch_tokens
     for batch in (arguments.batch,) if arguments.batch else ("even", "mixed"):
         for number in range(len(VARIANTS)):
