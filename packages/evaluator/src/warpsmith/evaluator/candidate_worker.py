@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
@@ -308,6 +308,8 @@ def categorise(error: BaseException) -> str:
         for kind, category in _CATEGORIES.items():
             if isinstance(found, kind):
                 return category
+        if descriptors.refuses(found):
+            return "triton_jit_error"
     return "unknown"
 
 

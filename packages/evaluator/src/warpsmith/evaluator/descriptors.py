@@ -4,6 +4,7 @@ A description is `["descriptor", tensor, shape, strides, block, padding, rounded
 in elements, and the other fields as Triton's class has them. What a kernel is compiled for is the dtype and the block.
 """
 
+import traceback
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Final
@@ -15,6 +16,8 @@ from warpsmith.evaluator.errors import WireError
 
 ROUNDED: Final = "round_f32_to_tf32"
 _FIELDS: Final = frozenset(field.name for field in fields(TensorDescriptor))
+
+_CHECKS: Final = TensorDescriptor.__post_init__.__code__
 
 FLAGS: Final = 2 if ROUNDED in _FIELDS else 1
 """Truth values that a kernel takes of a descriptor where the chip has no unit for them: Triton 3.9 added one."""
@@ -50,6 +53,11 @@ def made(base: Any, rest: list[Any]) -> Any:
         return TensorDescriptor(base, shape, strides, block, padding, **further)
     except (AssertionError, TypeError, ValueError, IndexError) as error:
         raise WireError(f"A trace holds a tensor descriptor that Triton does not make: {error}.") from error
+
+
+def refuses(error: BaseException) -> bool:
+    """Whether it was Triton that made no descriptor of what it was given: sizes, alignment, padding."""
+    return any(frame.f_code is _CHECKS for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def rounds(descriptor: Any) -> bool:

@@ -53,14 +53,11 @@ class Tuning:
         config = drawn[self._call % len(drawn)]
         if first and len(found) > 1:
             for other in drawn:
-                self._report(partial(tuner.fn.run, *args, **kwargs, **other.all_kwargs()))
+                self._report(partial(_launch, tuner, other, args, kwargs))
             self._time(tuner, config, args, kwargs)
         tuner.best_config = config
         self.taken[tuner.base_fn.__name__] = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
-        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
-        if config.pre_hook is not None:
-            config.pre_hook(full)
-        result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        result = _launch(tuner, config, args, kwargs)
         tuner.nargs = None
         return result
 
@@ -74,6 +71,13 @@ class Tuning:
         tuner.fn.run(*args, **kwargs, **config.all_kwargs())
         tuner.post_hook(full, exception=None)
         tuner.pre_hook(full, reset_only=True)
+
+
+def _launch(tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Launch with a configuration, after its hook, which may change the arguments: the block of a descriptor."""
+    if config.pre_hook is not None:
+        config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+    return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
 
 
 def install(tuning: Tuning) -> None:
