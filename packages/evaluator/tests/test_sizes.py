@@ -180,8 +180,31 @@ class ModelNew(torch.nn.Module):
 """
 
 
-def test_what_triton_itself_cannot_do_with_other_shapes_is_flagged_and_tried_again_with_the_samples(evaluator):
-    verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), BY_DESCRIPTORS)
+BY_DESCRIPTORS_OF_THE_HOST = """
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def abs_kernel(x, out):
+    out.store([0, 0], tl.abs(x.load([0, 0])))
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        abs_kernel[(1,)](*(TensorDescriptor.from_tensor(tensor, [32, 32]) for tensor in (x, out)))
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    "candidate", [BY_DESCRIPTORS, BY_DESCRIPTORS_OF_THE_HOST], ids=["in the kernel", "on the host"]
+)
+def test_what_triton_itself_cannot_do_with_other_shapes_is_flagged_and_tried_again_with_the_samples(
+    evaluator, candidate
+):
+    verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), candidate)
     assert (verdict.status, verdict.flags, verdict.trials) == ("correct", ("sample_shapes_only",), 5)
 
 
