@@ -11,8 +11,8 @@ namespace warpsmith {
 namespace {
 
 constexpr std::size_t kMaxRank = 5;
-// Up to this version the driver marks small tensors in a way that makes the chip read them wrongly.
-constexpr int kLastWrongDriver = 13010;
+// With drivers up to this version CUTLASS and Triton take a mark off the maps of small tensors; so do we.
+constexpr int kLastMarkingDriver = 13010;
 constexpr std::uint64_t kSmallBytes = 128 << 10;
 constexpr std::uint64_t kMark = 1ULL << 21;
 
@@ -58,7 +58,7 @@ std::string encode_tensor_map(const Device& device, const Tiling& tiling) {
                            cuda::kPromote128Bytes, tiling.nan_outside ? cuda::kFillNan : cuda::kFillZero);
   int version = 0;
   driver.driver_get_version(&version);
-  if (version <= kLastWrongDriver && span(tiling) + 1 < kSmallBytes) map.words[1] &= ~kMark;
+  if (version <= kLastMarkingDriver && span(tiling) + 1 < kSmallBytes) map.words[1] &= ~kMark;
   return {reinterpret_cast<const char*>(map.words), sizeof(map.words)};
 }
 

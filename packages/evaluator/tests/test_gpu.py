@@ -161,35 +161,6 @@ class ModelNew(nn.Module):
         return out
 """
 )
-PRODUCT = (
-    HEAD
-    + """from triton.tools.tensor_descriptor import TensorDescriptor
-
-def sides(named):
-    for name, shape in (("a", ("M", "K")), ("b", ("K", "N")), ("out", ("M", "N"))):
-        named[name].block_shape = [named[side] for side in shape]
-
-@triton.autotune(
-    [triton.Config({"M": m, "N": n, "K": 64}, num_warps=4, pre_hook=sides) for m, n in ((64, 64), (128, 64))],
-    key=["depth"],
-)
-@triton.jit
-def product(a, b, out, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    row, column = tl.program_id(0) * M, tl.program_id(1) * N
-    total = tl.zeros((M, N), dtype=tl.float32)
-    for step in range(0, depth, K):
-        total = tl.dot(a.load([row, step]), b.load([step, column]), total)
-    out.store([row, column], total.to(tl.float16))
-
-class ModelNew(nn.Module):
-    def forward(self, x, y):
-        out = torch.empty((x.shape[0], y.shape[1]), dtype=x.dtype, device=x.device)
-        a, b, c = (TensorDescriptor.from_tensor(tensor, [64, 64]) for tensor in (x, y, out))
-        grid = lambda named: (triton.cdiv(x.shape[0], named["M"]), triton.cdiv(y.shape[1], named["N"]))
-        product[grid](a, b, c, x.shape[1])
-        return out
-"""
-)
 ARGUMENTS = elementwise(
     LOADS + "v = x * factor + y * pair[0] + wide % 7 + pair[1][0]\nif bias is not None:\n    v += 1.0\n"
     "v = tl.where(flag, v, 0.0)\ntl.store(out_ptr + at, v + half, mask=at < n)",
@@ -220,11 +191,6 @@ SILU = elementwise(
         pytest.param(SUM, TUNED, id="autotuned"),
         pytest.param(problem("x.abs()", "torch.randn(64, 96)"), DESCRIPTORS, id="scratch memory"),
         pytest.param(problem("x.abs()", "torch.randn(64, 96)"), HOST_DESCRIPTORS, id="descriptors of the host"),
-        pytest.param(
-            problem("x @ y", "torch.randn(256, 192).half(), torch.randn(192, 320).half()"),
-            PRODUCT,
-            id="a product by autotuned descriptors",
-        ),
         pytest.param(
             problem(f"x * 2 + y * 3 + {(1 << 40) % 7} + 0.75", "torch.randn(20, 30), torch.randn(20, 30)"),
             ARGUMENTS,

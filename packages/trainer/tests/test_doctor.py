@@ -88,6 +88,9 @@ def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
     assert (absent.state, absent.seen) == ("error", f"There is no file {chats}.")
     chats.write_text("{}\n{}\n")
     assert [one.seen for one in inputs.data(load_sft(path))] == ["generated: about 7 rows", "chats: about 2 rows"]
+    chats.write_text("")
+    *_, empty = inputs.data(load_sft(path))
+    assert (empty.state, empty.seen) == ("error", "chats: about 0 rows")
 
 
 def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

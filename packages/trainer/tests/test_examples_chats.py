@@ -100,7 +100,7 @@ def test_parquet_and_json_lists_are_read_as_lines_are(tmp_path: Path) -> None:
         assert list(good.messages) == CHAT
         assert isinstance(bad, Refusal)
         assert bad.place == f"row 2 of {tmp_path / name}"
-    assert count_rows(tmp_path / "c.parquet") == 2
+    assert count_rows(tmp_path / "c.parquet") == count_rows(tmp_path / "c.json") == 2
 
 
 def test_the_problem_is_the_first_question_or_the_column_that_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-# problem: half_matmul_of_even_rows
+# problem: half_matmul_of_aligned_rows
 # A product through descriptors of the host, whose blocks the hook of each configuration sets, as in Triton's tutorial.
 import torch
 import torch.nn as nn

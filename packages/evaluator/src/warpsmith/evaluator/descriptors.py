@@ -29,11 +29,6 @@ def described(descriptor: Any, tensor: Callable[[torch.Tensor], list[Any]]) -> l
     return ["descriptor", tensor(descriptor.base), *sides, descriptor.padding, rounds(descriptor)]
 
 
-def signature_of(dtype: str, block: list[Any]) -> list[Any]:
-    """Return what a kernel that takes a descriptor is compiled for."""
-    return ["descriptor", dtype, [int(side) for side in block]]
-
-
 def made(base: Any, rest: list[Any]) -> Any:
     """Return the descriptor of a description.
 

@@ -20,7 +20,6 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
-from warpsmith.evaluator.descriptors import signature_of
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -282,7 +281,7 @@ def describe_argument(value: Any) -> list[Any]:
         case torch.Tensor():
             return ["tensor", NAMES.get(value.dtype, str(value.dtype)), value.data_ptr() % 16 == 0]
         case TensorDescriptor():
-            return signature_of(NAMES.get(value.base.dtype, ""), value.block_shape)
+            return ["descriptor", NAMES.get(value.base.dtype, ""), [int(side) for side in value.block_shape]]
         case None | bool() | int() | float() | str():
             return ["value", value]
         case _:

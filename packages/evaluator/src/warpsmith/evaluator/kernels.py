@@ -16,7 +16,6 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native, descriptors, wire
-from warpsmith.evaluator.descriptors import FLAGS
 from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.memory import DeviceMemory
 
@@ -211,7 +210,8 @@ def _descriptor(name: str, value: Any, encode: Encode | None) -> Iterator[bytes]
     else:
         yield _pointer(value.base, name)
         yield from (_one(part, "i64", side) for part, side in sides)
-        yield from [_one(name, "i1", flag) for flag in (value.padding == "nan", descriptors.rounds(value))][:FLAGS]
+        flags = (value.padding == "nan", descriptors.rounds(value))[: descriptors.FLAGS]
+        yield from (_one(name, "i1", flag) for flag in flags)
     for number, (part, side) in enumerate(sides):
         yield _one(part, "i32" if number < len(value.shape) else "i64", side)
 

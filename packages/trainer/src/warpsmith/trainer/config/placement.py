@@ -34,7 +34,7 @@ class PlacementSection(Section):
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
         """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
 
-        None of them where `rollout` names none: Ray then gives away what rank 0 sees.
+        Empty where `rollout` names none: Ray then gives away what rank 0 sees.
         """
         if not self.rollout:
             return ()

@@ -55,7 +55,9 @@ def data(config: Config) -> Iterator[Finding]:
     """Read what the run is to learn from."""
     if isinstance(config, SftConfig):
         for label, part in zip(config.data.labels, config.data.parts, strict=True):
-            yield Finding("data", "ok", f"{label}: about {count_source(part):,} rows")
+            rows = count_source(part)
+            remedy = "" if rows else "Correct `path` of the source, or take the source out."
+            yield Finding("data", "ok" if rows else "error", f"{label}: about {rows:,} rows", remedy)
         return
     from warpsmith.trainer.session import load_held_out, load_problems
 
