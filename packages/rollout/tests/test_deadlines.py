@@ -15,13 +15,13 @@ def test_standing_in_line_does_not_count_as_work():
         async def work():
             for _ in range(3):
                 progress.set(False)
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(0.5)
                 progress.set(True)
                 await asyncio.sleep(0)
             passed.set()
             return "verdict"
 
-        return await within_phases(60, 0.3, progress, work(), "it")
+        return await within_phases(60, 1.2, progress, work(), "it")
 
     assert asyncio.run(scene()) == "verdict"
 

@@ -52,13 +52,18 @@ class EnginePool:
     async def update_weights(self, payload: WeightPayload) -> None:
         """Load a payload into every member from one shared copy.
 
+        Where a member fails, the others finish first: nothing loads any more once the error is out.
+
         Raises:
-            EngineError: the members do not all have the version afterwards.
+            EngineError: a member failed, or the members do not all have the version afterwards.
         """
         import ray
 
         reference = ray.put(payload)
-        await asyncio.gather(*(self._surviving(i, lambda engine: engine.load(reference)) for i in self._load))
+        loads = [self._surviving(i, lambda engine: engine.load(reference)) for i in self._load]
+        for outcome in await asyncio.gather(*loads, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
         versions = {engine.name: engine.weight_version for engine in self.engines}
         if set(versions.values()) != {payload.version}:
             raise EngineError(f"After an update to version {payload.version} the versions are {versions}.", "Restart.")
