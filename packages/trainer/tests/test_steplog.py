@@ -1,0 +1,55 @@
+"""W&B's own process may end when it likes: the run goes on, and at its end nothing is left to fail."""
+
+import subprocess
+import sys
+
+import pytest
+
+from warpsmith.records import RunReader
+
+pytestmark = pytest.mark.slow
+
+RUN = """
+import sys
+from datetime import datetime, timezone
+
+import psutil
+
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer.config.sections import RunSection, WandbSection
+from warpsmith.trainer.steplog import StepLog
+
+folder, moment = sys.argv[1:]
+run = RunSection(dir=folder)
+
+
+def strike(now):
+    if now == moment:
+        (service,) = psutil.Process().children(recursive=True)
+        service.kill()
+        service.wait()
+
+
+with RunWriter(folder) as writer:
+    with StepLog(writer, run, WandbSection(mode="offline"), run) as log:
+        for step in (1, 2, 3):
+            if step == 2:
+                strike("while it runs")
+            log.step(
+                step, weight_version=step, started_at=datetime.now(timezone.utc), seconds=1.0, figures={"loss": 0.5}
+            )
+            log.warn("title", "text")
+        strike("before it is told of the end")
+"""
+
+
+@pytest.mark.parametrize("moment", ["never", "while it runs", "before it is told of the end"])
+def test_a_service_that_is_lost_costs_nothing_but_itself(tmp_path, moment):
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path / "run"), moment],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert done.stderr.count("W&B is lost") == (moment != "never")
+    steps = RunReader(tmp_path / "run").table("steps", latest=True).to_pylist()
+    assert [row["step"] for row in steps] == [1, 2, 3]
