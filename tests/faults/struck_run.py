@@ -233,6 +233,7 @@ PARTS: dict[str, Callable[[_Seen], bool]] = {
     "judge": lambda seen: "evaluator.judge" in seen.words,
     "engine": lambda seen: seen.words.startswith("ray::EngineActor"),
     "evaluator actor": lambda seen: seen.words.startswith("ray::EvaluatorActor"),
+    "wandb": lambda seen: seen.words.split(" ")[0].endswith("/wandb-core"),
     "raylet": lambda seen: seen.words.split(" ")[0].endswith("/raylet"),
     "gcs": lambda seen: seen.words.split(" ")[0].endswith("/gcs_server"),
     "rank 0": lambda seen: _is_rank(seen, "0"),

@@ -224,6 +224,14 @@ def test_an_evaluator_actor_that_is_killed_is_replaced(spread: StruckRun) -> Non
     spread.await_step()
 
 
+def test_the_run_goes_on_without_wandb_where_its_process_is_killed(spread: StruckRun) -> None:
+    spread.ensure()
+    spread.await_moment()
+    spread.strike("wandb")
+    spread.await_words("W&B is lost")
+    spread.await_step()
+
+
 @pytest.mark.parametrize("part", ["rank 1", "raylet", "gcs", "rank 0", "launcher"])
 def test_a_part_that_cannot_be_replaced_ends_the_run(spread: StruckRun, part: str) -> None:
     spread.ensure()

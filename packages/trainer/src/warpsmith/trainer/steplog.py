@@ -3,8 +3,9 @@
 import json
 import math
 import os
+import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,8 @@ class StepLog:
         writer: the run's records.
         run: directory and title.
         wandb: where else to.
-        config: written to `config.json` in the run directory, and handed to W&B.
+        config: written to `config.json` in the run directory, and handed to W&B. Where its service is lost on the way,
+            that is said once, and the run goes on without it: the `steps` table has everything.
     """
 
     def __init__(self, writer: RunWriter, run: RunSection, wandb: WandbSection, config: BaseModel) -> None:
@@ -37,6 +39,7 @@ class StepLog:
         run.dir.mkdir(parents=True, exist_ok=True)
         (run.dir / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         self._wandb = _start_wandb(run, wandb, plain)
+        self._used_wandb = self._wandb is not None
 
     def __enter__(self) -> Self:
         return self
@@ -44,8 +47,13 @@ class StepLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._wandb is not None:
-            self._wandb.finish(exit_code=0 if kind is None else 1)
+        code = 0 if kind is None else 1
+        self._to_wandb(lambda: self._wandb.finish(exit_code=code))
+        if self._used_wandb:
+            import wandb
+
+            # Here and not at the process's end, where W&B would raise what nobody can answer.
+            self._guarded(lambda: wandb.teardown(code))
 
     def step(
         self, step: int, *, weight_version: int, started_at: datetime, seconds: float, figures: Mapping[str, float]
@@ -70,13 +78,26 @@ class StepLog:
             "metrics": known,
         }
         self._writer.append("steps", steps_batch([row]))
-        if self._wandb is not None:
-            self._wandb.log({**known, "weight_version": weight_version, "seconds": seconds}, step=step)
+        figures = {**known, "weight_version": weight_version, "seconds": seconds}
+        self._to_wandb(lambda: self._wandb.log(figures, step=step))
 
     def warn(self, title: str, text: str) -> None:
         """Hand a warning to W&B, which shows it on the run's page and sends it to whoever asked for alerts."""
+        self._to_wandb(lambda: self._wandb.alert(title=title, text=text, level="WARN", wait_duration=0))
+
+    def _to_wandb(self, send: Callable[[], None]) -> None:
         if self._wandb is not None:
-            self._wandb.alert(title=title, text=text, level="WARN", wait_duration=0)
+            self._guarded(send)
+
+    def _guarded(self, send: Callable[[], None]) -> None:
+        """Send something to W&B; where that fails, say so the first time, and send no more."""
+        try:
+            send()
+        except Exception as error:  # noqa: BLE001  W&B raises errors of many kinds, and none is worth the run.
+            if self._wandb is not None:
+                what = f"{type(error).__name__}: {error}"
+                sys.stderr.write(f"W&B is lost ({what}); the run goes on without it, its own tables have every step.\n")
+            self._wandb = None
 
 
 def _start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any]) -> Any:
