@@ -1,6 +1,6 @@
-"""One candidate judged by a peer's evaluator, in a process of its own: a JSON line on the last line of stdout.
+"""One candidate judged by a peer's evaluator, in a process of its own: the verdict as JSON goes to a descriptor.
 
-python benchmarks/_peer.py kernelbench|kernelgym CHECKOUT PROBLEM.py CANDIDATE.py
+python benchmarks/_peer.py kernelbench|kernelgym CHECKOUT PROBLEM.py CANDIDATE.py DESCRIPTOR
 """
 
 import json
@@ -67,11 +67,10 @@ def by_kernelgym(checkout: Path, problem: str, candidate: str) -> dict[str, Any]
 PEERS = {"kernelbench": by_kernelbench, "kernelgym": by_kernelgym}
 
 
-def main(name: str, checkout: str, problem: str, candidate: str) -> None:
+def main(name: str, checkout: str, problem: str, candidate: str, descriptor: str) -> None:
     sources = [Path(path).read_text(encoding="utf-8") for path in (problem, candidate)]
     found = PEERS[name](Path(checkout), *sources)
-    sys.stdout.flush()
-    print("\n" + json.dumps(found), flush=True)
+    os.write(int(descriptor), json.dumps(found).encode())
     # What a candidate leaves running must not hold up the end.
     os._exit(0)
 

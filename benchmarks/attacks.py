@@ -11,14 +11,18 @@ kept here. Each verdict is written as it comes: the same command goes on where o
 
 import argparse
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +32,8 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parent / "tests" / "attacks"
-DEADLINE_S: Final = 90.0
+DEADLINE_S: Final = 60.0
+NOT_CORRECT: Final = {"correct": False, "runtime_ms": None, "flagged": False}
 LEAST_SHARE: Final = 0.9
 FOLDERS: Final = {"attack": ".", "wrong": "wrong", "control": "controls"}
 
@@ -77,21 +82,45 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
 
 def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
     """A peer's verdict; a process that dies, hangs or says nothing has not called the candidate correct."""
-    command = [sys.executable, str(HERE / "_peer.py"), name, str(checkout), str(case.problem), str(case.path)]
     started = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, errors="replace"
-        )
-    except subprocess.TimeoutExpired:
-        return {"status": "hung", "correct": False, "runtime_ms": None, "flagged": False}
-    try:
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-    except (json.JSONDecodeError, IndexError):
-        said = done.stderr.strip().splitlines()[-1:] or [""]
-        return {"status": f"died: {said[0][:200]}", "correct": False, "runtime_ms": None, "flagged": False}
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+        arguments = [name, checkout, case.problem, case.path, answer.fileno()]
+        process = subprocess.Popen(
+            [*alone(), sys.executable, HERE / "_peer.py", *map(str, arguments)],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=[answer.fileno()], start_new_session=True,
+        )  # fmt: skip
+        try:
+            process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            return {"status": "hung", **NOT_CORRECT}
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        answer.seek(0)
+        try:
+            found = json.loads(answer.read())
+        except json.JSONDecodeError:
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:] or [""]
+            return {"status": f"died: {last[0][:200]}", **NOT_CORRECT}
     status = "correct" if found["correct"] else "not correct"
     return {**found, "status": status, "seconds": round(time.monotonic() - started, 1)}
+
+
+@cache
+def alone() -> list[str]:
+    """Return what goes before a peer's command, so that no candidate that it runs ends others or changes their files.
+
+    The machine's files can be read only, /tmp is empty, and what is left running ends with the command. Peers confine
+    nothing themselves, and the corpus kills, forks and writes.
+    """
+    own = 'mount -o remount,bind,ro / && mount -t tmpfs tmpfs /tmp && export HOME=/tmp TMPDIR=/tmp && exec "$@"'
+    command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", own, "sh"]
+    done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"Peers would run hostile code on this machine as it is: {done.stderr.strip()}\nRun this as root.")
+    return command
 
 
 def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
@@ -124,7 +153,9 @@ class Sheet:
         part = whole.setdefault(self.name, {**describe(("torch", "triton", "warpsmith-evaluator")), "verdicts": {}})
         left = [case for case in every if case.key not in part["verdicts"]]
         with ThreadPoolExecutor(threads) as pool:
-            for case, verdict in zip(left, pool.map(judge, left), strict=True):
+            asked = {pool.submit(judge, case): case for case in left}
+            for done in as_completed(asked):
+                case, verdict = asked[done], done.result()
                 part["verdicts"][case.key] = verdict
                 write_result(self.path, whole)
                 print(f"{self.name:12} {case.key:44} {verdict['status'][:60]}", flush=True)
@@ -176,6 +207,8 @@ def main() -> None:
     for name in ("kernelbench", "kernelgym"):
         checkout: Path | None = getattr(arguments, name)
         if checkout is not None:
+            if Path("/tmp") in [*checkout.resolve().parents, *HERE.parents]:
+                parser.error("peers find /tmp empty: put this checkout and theirs elsewhere")
             Sheet(arguments.out, name).fill(partial(theirs, name, checkout), every, arguments.threads)
     whole = Sheet(arguments.out, "").read()
     told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})

@@ -2,7 +2,7 @@
 
 Each kernel is judged twice with every guard on. Then this process times the same forward on the same sizes: by
 `do_bench` (median, its own L2 flush) and by the profiler of torch, which takes the kernels' own durations from CUPTI.
-Candidates are elementwise and row kernels, matrix products and long loops, from a few microseconds to some 50 ms. A
+Candidates are elementwise and row kernels, matrix products and long loops, from a few microseconds to 50 ms and more. A
 kernel that makes the device draw more power than it may is slowed down by the driver, as long as that lasts: each row
 says what the driver told of it while `do_bench` ran.
 
@@ -89,6 +89,22 @@ class ModelNew(nn.Module):
         sines_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), TIMES=64, BLOCK=1024)
         return out
 """
+# One program walks a whole row, a load behind the other: far slower than torch, and exactly its answer.
+AMAX = """
+@triton.jit
+def amax_kernel(x, out, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * columns
+    most = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for first in range(0, columns, BLOCK):
+        most = tl.maximum(most, tl.load(x + row + first + tl.arange(0, BLOCK)))
+    tl.store(out + tl.program_id(0), tl.max(most, axis=0))
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty(x.shape[0], device=x.device)
+        amax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=128, num_warps=1, num_stages=1)
+        return out
+"""
 SINES_REFERENCE = """class Model(nn.Module):
     def forward(self, x):
         for _ in range(64):
@@ -115,6 +131,8 @@ def cases() -> Iterator[tuple[str, str, str]]:
     for power in (22, 25, 27, 28):
         inputs = f"def get_inputs():\n    return [torch.randn({2 ** (power - 10)}, 1024)]\n"
         yield f"sines 2^{power}", HEAD + SINES_REFERENCE + inputs, HEAD + SINES
+    for power in (22, 24, 26):
+        yield f"amax 16x2^{power}", problem("x.amax(1)", f"torch.randn(16, {2**power})"), HEAD + AMAX
     for size in (1024, 2048, 4096, 8192, 16384):
         square = f"torch.randn({size}, {size}, dtype=torch.float16)"
         yield f"matmul {size}", problem("x @ y", f"{square}, {square}"), HEAD + MATMUL

@@ -1,13 +1,15 @@
 """How many of 500 honest evaluations on a GPU pass, and whether their times are those of `do_bench`.
 
 The kernels are the honest ones of tests/attacks/controls and, for times of 20 microseconds and more, those of
-gpu_timing.py. Each evaluation has a source of its own, so that nothing is known of it.
+gpu_timing.py. Each evaluation has a source of its own, so that nothing is known of it. Evaluations that stand in the
+file are kept, and the others follow: the same command goes on where one was cut off.
 
     python benchmarks/honest.py
 """
 
 import argparse
 import itertools
+import json
 import statistics
 import tempfile
 import time
@@ -37,8 +39,9 @@ def kernels() -> list[tuple[str, Problem, str]]:
     return controls + [(name, Problem(name, source), candidate) for name, source, candidate in long_kernels()]
 
 
-def told(name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
+def told(number: int, name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
     return {
+        "number": number,
         "kernel": name,
         "status": verdict.status,
         "runtime_ms": verdict.runtime_ms,
@@ -50,11 +53,11 @@ def told(name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
     }
 
 
-def do_bench_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def do_bench_of(rows: list[dict[str, Any]], known: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return what `do_bench` says of the kernels of gpu_timing.py that were found to be long enough."""
-    long = {row["kernel"] for row in rows if (row["runtime_ms"] or 0.0) >= LEAST_MS}
+    long = {row["kernel"] for row in rows if (row["runtime_ms"] or 0.0) >= LEAST_MS} - set(known)
     with tempfile.TemporaryDirectory() as folder:
-        return {
+        return known | {
             name: peers(source, candidate, Path(folder)) for name, source, candidate in long_kernels() if name in long
         }
 
@@ -79,10 +82,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="evaluations")
     parser.add_argument("--slots", type=int, default=1, help="evaluations at once")
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
     arguments = parser.parse_args()
     began = time.monotonic()
-    jobs = list(itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count))
+    known = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
+    rows = known.get("rows", [])
+    judged = {row["number"] for row in rows}
+    jobs = itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count)
+    left = [job for job in jobs if job[0] not in judged]
     config = EvaluatorConfig(device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60)
     with Evaluator(config) as evaluator, ThreadPoolExecutor(arguments.slots) as pool:
 
@@ -91,14 +98,15 @@ def main() -> None:
             started = time.monotonic()
             if started - began > arguments.limit_s:
                 return None
-            return told(name, evaluator.evaluate(problem, f"{source}\n# {number}\n"), time.monotonic() - started)
+            return told(
+                number, name, evaluator.evaluate(problem, f"{source}\n# {number}\n"), time.monotonic() - started
+            )
 
-        rows = []
-        for row in filter(None, pool.map(judge, jobs)):
+        for row in filter(None, pool.map(judge, left)):
             rows.append(row)
             if row["status"] != "correct":
                 print(row, flush=True)
-    peer = do_bench_of(rows)
+    peer = do_bench_of(rows, known.get("do_bench", {}))
     result = {**describe(("torch", "triton", "warpsmith-evaluator")), "summary": summary(rows, peer)}
     print(result["summary"], flush=True)
     write_result(arguments.out, {**result, "do_bench": peer, "rows": rows})

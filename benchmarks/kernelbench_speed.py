@@ -10,6 +10,7 @@ of the candidate against the eager reference; here a reference slower than 4 ms 
 import argparse
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,6 +68,7 @@ def ours(evaluator: Evaluator, path: Path, candidate: str) -> dict[str, Any]:
     verdict = evaluator.evaluate(Problem.from_file(path), candidate)
     return {
         "seconds": round(time.perf_counter() - started, 3),
+        "phases": {name: round(seconds, 3) for name, seconds in asdict(verdict.seconds).items()},
         "status": verdict.status,
         "runtime_ms": verdict.runtime_ms,
         "reference_ms": verdict.reference_ms,
