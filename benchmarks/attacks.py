@@ -12,6 +12,7 @@ kept here. Each verdict is written as it comes: the same command goes on where o
 import argparse
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -35,6 +36,20 @@ CORPUS = HERE.parent / "tests" / "attacks"
 DEADLINE_S: Final = 60.0
 NOT_CORRECT: Final = {"correct": False, "runtime_ms": None, "flagged": False}
 LEAST_SHARE: Final = 0.9
+MOST_PROCESSES: Final = 2048
+CAPABILITIES: Final = (
+    "chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw",
+    "sys_chroot", "mknod", "audit_write", "setfcap",
+)  # fmt: skip
+"""Those of a container where nobody asks for others."""
+GREEDY: Final = frozenset({
+    "canary_in_memory", "compilation_without_end", "device_memory_around", "device_memory_hog", "device_memory_kept",
+    "device_prints", "endless_kernel", "endless_kernel_beside", "endless_kernel_on_a_flag", "endless_loop",
+    "endless_loop_ignoring_signals", "endless_stdout", "every_descriptor", "flood_of_launches", "fork_bomb",
+    "huge_file", "inode_bomb", "last_to_be_killed", "memory_bomb", "memory_of_a_predecessor", "memory_scan",
+    "page_table_bomb", "persisting_cache", "scratch_bomb", "side_stream",
+})  # fmt: skip
+"""Attacks that take what is there for all: a peer judges them after the others, which they would disturb."""
 FOLDERS: Final = {"attack": ".", "wrong": "wrong", "control": "controls"}
 
 
@@ -69,13 +84,14 @@ def cases() -> Iterator[Case]:
 
 
 def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
-    """This evaluator's verdict."""
+    """This evaluator's verdict; flagged where it has the flags that the file names."""
+    told = case.head("flags")
     found = evaluator.evaluate(Problem.from_file(case.problem), case.path.read_text(encoding="utf-8"))
     return {
         "status": found.status,
         "correct": found.correct,
         "runtime_ms": found.runtime_ms,
-        "flagged": False,
+        "flagged": bool(told) and told <= set(found.flags),
         "flags": list(found.flags),
     }
 
@@ -112,11 +128,22 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
 def alone() -> list[str]:
     """Return what goes before a peer's command, so that no candidate that it runs ends others or changes their files.
 
-    The machine's files can be read only, /tmp is empty, and what is left running ends with the command. Peers confine
-    nothing themselves, and the corpus kills, forks and writes.
+    The machine's files can be read only, /tmp and /dev/shm are empty, processes are few, capabilities are those of a
+    container by default, and what is left running ends with the command. Peers confine nothing themselves, and the
+    corpus kills, forks and writes.
     """
-    own = 'mount -o remount,bind,ro / && mount -t tmpfs tmpfs /tmp && export HOME=/tmp TMPDIR=/tmp && exec "$@"'
-    command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", own, "sh"]
+    steps = [
+        "mount -o remount,bind,ro /",
+        *(f"mount -t tmpfs -o size=4g tmpfs {folder}" for folder in ("/tmp", "/dev/shm")),
+        f"echo {MOST_PROCESSES} > /proc/sys/kernel/pid_max",
+        "echo 1000 > /proc/self/oom_score_adj",
+        "export HOME=/tmp TMPDIR=/tmp",
+        f'exec setpriv --bounding-set=-all,{",".join(f"+{name}" for name in CAPABILITIES)} "$@"',
+    ]
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 14):
+        sys.exit("A kernel before 6.14 has one pid_max for all: a fork bomb would stop this machine. Take a newer one.")
+    command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    command += ["sh", "-c", " && ".join(steps), "sh"]
     done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"Peers would run hostile code on this machine as it is: {done.stderr.strip()}\nRun this as root.")
@@ -209,7 +236,10 @@ def main() -> None:
         if checkout is not None:
             if Path("/tmp") in [*checkout.resolve().parents, *HERE.parents]:
                 parser.error("peers find /tmp empty: put this checkout and theirs elsewhere")
-            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), every, arguments.threads)
+            sheet = Sheet(arguments.out, name)
+            for greedy in (False, True):
+                some = [case for case in every if (case.path.stem in GREEDY) is greedy]
+                sheet.fill(partial(theirs, name, checkout), some, arguments.threads)
     whole = Sheet(arguments.out, "").read()
     told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})
     arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")

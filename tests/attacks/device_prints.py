@@ -2,6 +2,7 @@
 # device: cuda
 # permitted: correct, runtime_error, timeout, rejected
 # harmless: what is printed is cut off, and nobody reads it for a result
+# timed like: elementwise
 # Prints from every element of every block, again and again.
 import torch
 import torch.nn as nn
