@@ -1,9 +1,9 @@
 """Who catches which cheat: the corpus of tests/attacks against this evaluator, KernelBench's and KernelGYM's.
 
 Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
-cheat is *fooled by* where it is called correct and not flagged, unless it is harmless there: its file names an honest
-kernel (`# timed like:`) of whose time it takes at least nine tenths. An attack on the sandbox is right only where it
-succeeded. Honest kernels must pass. The checkouts of the peers are given on the command line; nothing of theirs is
+cheat *fooled* who calls it correct and does not flag it (here: with the flags that its file names), unless it is
+harmless there: its file names an honest kernel (`# timed like:`) of whose time it takes at least nine tenths. An attack
+on the sandbox is right only where it succeeded. Honest kernels must pass. The checkouts of the peers are given on the command line; nothing of theirs is
 kept here. Each verdict is written as it comes: the same command goes on where one was cut off.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
@@ -84,14 +84,13 @@ def cases() -> Iterator[Case]:
 
 
 def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
-    """This evaluator's verdict; flagged where it has the flags that the file names."""
-    told = case.head("flags")
+    """This evaluator's verdict."""
     found = evaluator.evaluate(Problem.from_file(case.problem), case.path.read_text(encoding="utf-8"))
     return {
         "status": found.status,
         "correct": found.correct,
         "runtime_ms": found.runtime_ms,
-        "flagged": bool(told) and told <= set(found.flags),
+        "flagged": False,
         "flags": list(found.flags),
     }
 
@@ -152,7 +151,9 @@ def alone() -> list[str]:
 
 def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
     """`caught` or `fooled` for what cheats or is wrong, `passed` or `refused` for what is honest."""
-    believed = bool(found["correct"]) and not found["flagged"]
+    named = case.head("flags")
+    flagged = found["flagged"] or (bool(named) and named <= set(found.get("flags", ())))
+    believed = bool(found["correct"]) and not flagged
     if case.kind == "control":
         return "passed" if believed else "refused"
     if not believed:

@@ -35,8 +35,8 @@ MOST_REPEATS: Final = 4
 """Repetitions where the clocks disagree: what held the host up once is not held against a kernel."""
 LONG_MS: Final = 0.5
 """From there on one repetition is exact enough: the judge's rounds are longer, and its clock's noise is not."""
-REFERENCE_MS: Final = 400.0
-LEAST_CALLS: Final = 40
+REFERENCE_MS: Final = 250.0
+LEAST_CALLS: Final = 30
 """A slow reference is called less often than the candidate: for so long, and so often at least."""
 LOOKS: Final = 2
 """Answers that are looked at in each segment."""
