@@ -1,8 +1,8 @@
 """The console command `warpsmith-trainer`, which is also `python -m warpsmith.trainer`."""
 
-import gc
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.doctor.command import doctor_command
+from warpsmith.trainer.launch.ending import ends_after_exit_handlers
 from warpsmith.trainer.launch.launcher import (
     check_visible,
     choose_accelerator,
@@ -217,16 +218,14 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
 
 
 def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: int | None) -> None:
-    """Refuse here, in one paragraph and at once, what the ranks would refuse after their start."""
+    """Refuse at once what can be refused without torch; rank 0 asks for the rest, and for this again."""
     if is_rank():
         return
     if master_port is not None:
-        # Before what takes seconds to import; the launcher asks again.
         checked_port(master_port)
-    from warpsmith.trainer.preflight import preflight
+    from warpsmith.trainer.preflight import check_files
 
-    choose_accelerator()
-    preflight(config, resume)
+    check_files(config, resume)
 
 
 def _as_ranks(
@@ -240,11 +239,7 @@ def _as_ranks(
     if is_rank():
         check_visible(train)
         choose_accelerator()
-        try:
-            run()
-        finally:
-            # What torch and Ray have loaded ends with the process; the interpreter would look through it for seconds.
-            gc.freeze()
+        run()
         return
     code = launch(arguments, ranks_of(train, processes), master_port, devices=train)
     if code:
@@ -282,4 +277,5 @@ def _run_grpo(config: Any, resume: bool) -> None:
 def main() -> None:
     """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
     sys.argv[1:] = without_local_rank(sys.argv[1:])
-    commands.run(app)
+    with ends_after_exit_handlers() if is_rank() else nullcontext():
+        commands.run(app)

@@ -24,11 +24,25 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
     """Refuse a run that cannot go well; starts no process and writes nothing.
 
     Raises:
+        what `check_files` raises.
+        policy's TokenizerError, TemplateError: the policy's directory cannot be used for chats.
+        QuantizationError: there are no 4-bit weights here.
+    """
+    check_files(config, resume)
+    if config.policy.lora is not None and config.policy.lora.bits is not None:
+        check_quantization()
+    load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
+
+
+def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
+    """Refuse what can be refused without torch, whose import takes longer than all of this.
+
+    Raises:
         CheckpointError: there is nothing to resume, or it is of another configuration.
         ConfigError: the run's directory holds a run, or its disk has no room for the checkpoints.
-        policy's CheckpointError, TokenizerError, TemplateError: the policy's directory cannot be used.
+        policy's CheckpointError: there is no model in its directory.
         DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
-        AdapterError, QuantizationError: peft is not installed, or there are no 4-bit weights here.
+        AdapterError: peft is not installed.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
     """
     if resume:
@@ -43,7 +57,6 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
         _check_adapters(config.policy, config.policy.lora)
     if resume:
         checkpoint.check_base(newest, state, config.policy)
-    load_chat(directory, config.policy.template_kwargs)
     _check_room(config, directory)
     if isinstance(config, SftConfig) and not resume:
         check_sources(config.data)
@@ -69,8 +82,6 @@ def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
 
 def _check_adapters(policy: PolicyConfig, lora: LoraSettings) -> None:
     adapters.require_peft()
-    if lora.bits is not None:
-        check_quantization()
     if not adapters.count_parameters(policy.path, lora):
         raise ConfigError(
             f"policy.lora.target_modules: {policy.path} has no layer named {', '.join(lora.target_modules)}.",

@@ -1,0 +1,34 @@
+"""How a rank's process ends: its exit handlers run, and the interpreter's teardown does not."""
+
+import atexit
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def ends_after_exit_handlers() -> Iterator[None]:
+    """End this process, once it comes to that, with the code that the block gives it, after all exit handlers.
+
+    The interpreter would look for seconds through what torch and Ray have loaded, and where it is kept from that,
+    Triton's extension complains in forty lines. To be entered before anything else registers an exit handler: this one
+    runs last.
+    """
+    code = 1
+
+    def end() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(end)
+    try:
+        yield
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        raise
+    except KeyboardInterrupt:
+        code = 130
+        raise
+    code = 0
