@@ -1,4 +1,4 @@
-"""How many evaluations a minute one judge reaches with small shapes, and where the time of its slots goes.
+"""How many evaluations a minute one judge, or one for each GPU, reaches with small shapes, and where their time goes.
 
 Candidates are plain elementwise Triton kernels for eight activations of 64 x 1,024 elements. Each is another text with
 another block or number of warps, so that every kernel is compiled anew; none is judged twice. All guards are on: 5
@@ -17,6 +17,7 @@ import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,17 +95,15 @@ def candidates(count: int, first: int) -> list[tuple[str, str]]:
     return made
 
 
-def judged(evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int) -> tuple[list[Verdict], float]:
-    """Judge all, `at_once` under way at any time; return the verdicts and the seconds that took."""
+def judged(evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int) -> list[Verdict]:
+    """Judge all, `at_once` under way at any time."""
     known = problems()
     with ThreadPoolExecutor(at_once) as threads:
-        began = time.perf_counter()
         verdicts = list(threads.map(lambda one: evaluator.evaluate(known[one[0]], one[1]), asked))
-        took = time.perf_counter() - began
     wrong = [verdict for verdict in verdicts if not verdict.correct]
     if wrong:
         raise SystemExit(f"{len(wrong)} of {len(verdicts)} honest candidates were refused: {wrong[0]}")
-    return verdicts, took
+    return verdicts
 
 
 def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[str, float]:
@@ -114,20 +113,33 @@ def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[s
     return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
 
 
-def measure(config: EvaluatorConfig, count: int) -> dict[str, Any]:
-    with Evaluator(config) as evaluator:
-        judged(evaluator, candidates(len(ACTIVATIONS), first=0), at_once=config.slots)
-        verdicts, took = judged(evaluator, candidates(count, first=len(ACTIVATIONS)), at_once=2 * config.slots)
+def measure(configs: list[EvaluatorConfig], count: int) -> dict[str, Any]:
+    """Judge `count` candidates with each of these evaluators, all at once; return the figures of all together."""
+    with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
+        evaluators = [stack.enter_context(Evaluator(config)) for config in configs]
+
+        def each(first: int, count: int, queued: int) -> list[Verdict]:
+            """Let every evaluator judge others, with `queued` under way for each of its slots."""
+            jobs = [candidates(count, first + index * count) for index in range(len(configs))]
+            at_once = [queued * config.slots for config in configs]
+            return [verdict for found in threads.map(judged, evaluators, jobs, at_once) for verdict in found]
+
+        each(0, len(ACTIVATIONS), queued=1)
+        began = time.perf_counter()
+        verdicts = each(len(ACTIVATIONS) * len(configs), count, queued=2)
+        took = time.perf_counter() - began
+    slots = sum(config.slots for config in configs)
     lasted = sorted(verdict.seconds.evaluate for verdict in verdicts)
-    spent = seconds_of_slots(verdicts, config.slots, took)
+    spent = seconds_of_slots(verdicts, slots, took)
     return {
         "device": verdicts[0].device,
-        "slots": config.slots,
-        "evaluations": count,
+        "devices": len(configs),
+        "slots": slots,
+        "evaluations": len(verdicts),
         "trials": TRIALS,
         "timed_trials": TIMED if verdicts[0].timing_tier != "none" else 0,
         "seconds": round(took, 2),
-        "a_minute": round(60 * count / took, 1),
+        "a_minute": round(60 * len(verdicts) / took, 1),
         "evaluation_p50_s": round(statistics.median(lasted), 4),
         "evaluation_p90_s": round(lasted[int(0.9 * (len(lasted) - 1))], 4),
         "compile_mean_s": round(statistics.mean(verdict.seconds.compile for verdict in verdicts), 4),
@@ -139,23 +151,33 @@ def measure(config: EvaluatorConfig, count: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--gpu", type=int, default=0, help="which GPU, with --device cuda")
+    parser.add_argument(
+        "--gpus", type=int, nargs="+", default=[0], help="with --device cuda; several: the first, then all"
+    )
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
     parser.add_argument("--count", type=int, default=200, help="evaluations a row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture beside it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"]) | {"rows": []}
-    for slots in arguments.slots or [len(os.sched_getaffinity(0))]:
-        config = EvaluatorConfig(
-            device=arguments.device, gpu=arguments.gpu, slots=slots, trials=TRIALS, timed_trials=TIMED
-        )
-        result["rows"].append(measure(config, arguments.count))
+    groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
+    for slots, gpus in itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], groups):
+        configs = [
+            EvaluatorConfig(device=arguments.device, gpu=gpu, slots=slots, trials=TRIALS, timed_trials=TIMED)
+            for gpu in gpus
+        ]
+        result["rows"].append(measure(configs, arguments.count))
         print(result["rows"][-1], flush=True)
     result["goal_a_minute_on_an_h200_with_16_cores"] = GOAL_A_MINUTE
     result["load_1min_at_end"] = os.getloadavg()[0]
     write_result(out, result)
-    rows = [(f"{row['slots']} slots: {row['a_minute']:g} a minute", row["slot_seconds"]) for row in result["rows"]]
+    rows = [
+        (
+            f"{row['devices']} x {row['slots'] // row['devices']} slots: {row['a_minute']:g} a minute",
+            row["slot_seconds"],
+        )
+        for row in result["rows"]
+    ]
     bars(out.with_suffix(".svg"), rows, title=f"Where the time of a slot goes ({result['rows'][0]['device']})")
     print(f"written to {out}")
 
