@@ -1,15 +1,18 @@
-"""What the evaluation server promises under load: /health at once, and 1,000 kernels that fault change nothing.
+"""What the evaluation server promises under load: /health at once, and neither faults nor long use change anything.
 
 `health`: /health is asked every 20 ms on one connection while as many evaluations run as the server has slots, first of
 candidates that sleep, then of honest ones that keep all cores busy. `faults`: kernels that write behind the end of
-their output, each another text, one after the other for each slot; each must be answered with the right category, and
-afterwards the server must be healthy, with the processes, descriptors and private memory that it had before.
+their output, each another text, one after the other for each slot. `mixed`: as many right, wrong, raising and faulting
+ones and modules without a kernel. Each must be answered with the right status and category, and afterwards the server
+must be healthy, with the processes, descriptors and private memory that it had before.
 
     python benchmarks/server.py
+    python benchmarks/server.py --device cuda
 """
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import os
 import sys
@@ -38,6 +41,12 @@ class ModelNew(nn.Module):
     def forward(self, x, y):
         time.sleep(600)
 """
+NO_KERNEL: Final = """
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return x + y
+"""
 FAULT: Final = """
 import torch
 import torch.nn as nn
@@ -47,7 +56,7 @@ import triton.language as tl
 @triton.jit
 def beyond_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + n + at, tl.load(x_ptr + at, mask=at < n))
+    tl.store(out_ptr + FAR + at, tl.load(x_ptr + at, mask=at < n))
 
 class ModelNew(nn.Module):
     def forward(self, x, y):
@@ -55,9 +64,21 @@ class ModelNew(nn.Module):
         beyond_kernel[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)
         return out
 """
-EXPECTED: Final = ("runtime_error", "illegal_memory_access")
+FAR: Final = {"cpu": "n", "cuda": "(1 << 40)"}
+"""Where a fault is sure: nobody may touch what lies behind a tensor on a CPU; a GPU's driver keeps memory there."""
+FAULTS: Final = {"runtime_error illegal_memory_access": FAULT}
+MIXED: Final = {
+    **FAULTS,
+    "correct None": HONEST,
+    "incorrect unknown": HONEST.replace("x + y, mask", "x - y, mask"),
+    "runtime_error unknown": HONEST.replace("out = torch.empty_like(x)", "raise ValueError('no')"),
+    "rejected unknown": NO_KERNEL,
+}
+"""Sources by the status and the category that each is to get."""
 EVERY_S: Final = 0.02
 SETTLE_S: Final = 60
+WARM_UP: Final = 100
+MOST_P99_MS: Final = 50
 MOST_GROWTH_KIB: Final = 8192
 """Private memory that a process may gain over the soak; the judge keeps compilations, the server verdicts."""
 
@@ -143,7 +164,7 @@ async def health_beside_honest_work(url: str, slots: int, probes: int) -> dict[s
 def health(arguments: argparse.Namespace) -> dict[str, Any]:
     """Time /health on an idle server, beside sleepers and beside honest work."""
     slots, probes = arguments.slots, arguments.probes
-    options = ("--slots", str(slots), "--queue", "0")
+    options = ("--device", arguments.device, "--slots", str(slots), "--queue", "0")
     with ServerProcess(*options) as server:
         at_rest(server.process.pid)
         found = {"idle": asyncio.run(health_times(server.url, probes))}
@@ -198,33 +219,36 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.startswith("sem.mp-")}
 
 
-async def faulting(url: str, numbers: range, at_once: int) -> Counter[str]:
-    """Have one faulting kernel after the other judged in each of `at_once` lanes; count what is answered."""
+async def judged(url: str, sources: list[str], numbers: range, at_once: int) -> Counter[str]:
+    """Have the sources judged by turns, each time as another text, in each of `at_once` lanes; count the answers."""
     answers: Counter[str] = Counter()
     left = iter(numbers)
     async with client_of(url) as client:
 
         async def lane() -> None:
             for number in left:
-                verdict = (await client.post("/v1/evaluate", json=body(f"{FAULT}\n# {number}\n"))).json()["verdict"]
+                source = f"{sources[number % len(sources)]}\n# {number}\n"
+                verdict = (await client.post("/v1/evaluate", json=body(source))).json()["verdict"]
                 answers[f"{verdict['status']} {verdict['error_category']}"] += 1
                 if sum(answers.values()) % 100 == 0:
-                    print(f"{sum(answers.values())} faults: {dict(answers)}", flush=True)
+                    print(f"{sum(answers.values())} answers: {dict(answers)}", flush=True)
 
         await asyncio.gather(*(lane() for _ in range(at_once)))
     return answers
 
 
-def faults(count: int, slots: int) -> dict[str, Any]:
+def soak(wanted: dict[str, str], count: int, slots: int, device: str) -> dict[str, Any]:
     """Soak a server of its own, in a temporary folder of its own, and say what it held before and after."""
+    sources = [source.replace("FAR", FAR[device]) for source in wanted.values()]
+    count -= count % len(sources)
     with tempfile.TemporaryDirectory() as folder:
         shared = names(Path("/dev/shm"))
-        with ServerProcess("--slots", str(slots), TMPDIR=folder) as server:
+        with ServerProcess("--device", device, "--slots", str(slots), TMPDIR=folder) as server:
             # The first ones make reference workers, caches and pools what they then stay.
-            asyncio.run(faulting(server.url, range(-100, 0), slots))
+            asyncio.run(judged(server.url, sources, range(-WARM_UP, 0), slots))
             before = at_rest(server.process.pid)
             began = time.perf_counter()
-            answers = asyncio.run(faulting(server.url, range(count), slots))
+            answers = asyncio.run(judged(server.url, sources, range(count), slots))
             took = time.perf_counter() - began
             after = at_rest(server.process.pid, before)
             health = httpx.get(f"{server.url}/health").json()
@@ -235,6 +259,7 @@ def faults(count: int, slots: int) -> dict[str, Any]:
     return {
         "kernels": count,
         "answers": dict(answers),
+        "as_wanted": answers == dict.fromkeys(wanted, count // len(sources)),
         "per_s": round(count / took, 2),
         "health_after": {name: health[name] for name in ("status", "total_memory_faults", "available_device_ids")},
         "honest_kernel_after": honest,
@@ -249,37 +274,51 @@ def faults(count: int, slots: int) -> dict[str, Any]:
 
 def broken_promises(result: dict[str, Any]) -> list[str]:
     """Return what the figures say against the promises."""
-    found = [f"{name}: p99 {one['p99_ms']} ms" for name, one in result["health"].items() if one["p99_ms"] >= 50]
-    if "faults" not in result:
-        return found
-    soak = result["faults"]
+    parts = result["parts"]
+    slow = {name: one["p99_ms"] for name, one in parts.get("health", {}).items() if name != "measured"}
+    found = [f"{name}: p99 {p99_ms} ms" for name, p99_ms in slow.items() if p99_ms >= MOST_P99_MS]
+    for name in ("faults", "mixed"):
+        found += [f"{name}: {what}" for what in not_held(parts[name])] if name in parts else []
+    return found
+
+
+def not_held(soak: dict[str, Any]) -> list[str]:
     promised = {
-        "every answer has the category": soak["answers"] == {" ".join(EXPECTED): soak["kernels"]},
+        "every answer has its status and category": soak["as_wanted"],
         "healthy after": soak["health_after"]["status"] == "healthy" and soak["honest_kernel_after"] == "correct",
         "memory is flat": max(soak["private_kib_gained"].values()) <= MOST_GROWTH_KIB,
         "the same processes": soak["same_processes"] and soak["workers"][0] == soak["workers"][1],
         "the same descriptors": soak["descriptors_same"],
         "nothing left behind": not soak["left_behind"] and soak["exit_code"] == 0,
     }
-    return found + [what for what, held in promised.items() if not held]
+    return [what for what, held in promised.items() if not held]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--slots", type=int, default=64, help="evaluations that run beside /health (default 64)")
     parser.add_argument("--probes", type=int, default=500, help="times that /health is asked a figure (default 500)")
     parser.add_argument("--faults", type=int, default=1000, help="kernels that fault (default 1000)")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "server.json")
+    parser.add_argument("--mixed", type=int, default=3000, help="kernels of all kinds (default 3000)")
+    parser.add_argument("--parts", nargs="+", default=["health", "faults", "mixed"], help="do these alone")
+    parser.add_argument("--out", type=Path, help="default: results/server_DEVICE.json; parts that it has are kept")
     arguments = parser.parse_args()
-    result = describe(["torch", "triton", "fastapi", "uvicorn"]) | {"slots": arguments.slots}
-    # Written after each part: a run that is stopped has its figures all the same.
-    for name, part in (("health", lambda: health(arguments)), ("faults", lambda: faults(arguments.faults, 2))):
-        result[name] = part()
-        result["load_1min_at_end"] = os.getloadavg()[0]
+    out: Path = arguments.out or HERE / "results" / f"server_{arguments.device}.json"
+    result = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"parts": {}}
+    makers = {
+        "health": lambda: health(arguments),
+        "faults": lambda: soak(FAULTS, arguments.faults, 2, arguments.device),
+        "mixed": lambda: soak(MIXED, arguments.mixed, 2, arguments.device),
+    }
+    for name in arguments.parts:
+        told = describe(["torch", "triton", "fastapi", "uvicorn"])
+        part = makers[name]()
+        result["parts"][name] = {**part, "measured": {**told, "load_1min_at_end": os.getloadavg()[0]}}
         result["promises_not_kept"] = broken_promises(result)
-        write_result(arguments.out, result)
-        print(f"{name}: {result[name]}", flush=True)
-    print(f"written to {arguments.out}; not kept: {result['promises_not_kept'] or 'none'}")
+        write_result(out, result)
+        print(f"{name}: {part}", flush=True)
+    print(f"written to {out}; not kept: {result['promises_not_kept'] or 'none'}")
     sys.exit(1 if result["promises_not_kept"] else 0)
 
 
