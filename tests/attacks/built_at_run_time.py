@@ -1,6 +1,6 @@
 # problem: add
 # permitted: incorrect
-# Has torch and Triton build C++ for it, and fetches a package.
+# Has torch and Triton build C++ for it, and asks the network.
 import subprocess
 import sys
 import urllib.request
@@ -24,7 +24,7 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def succeeded():
     attempts = [
         lambda: cpp_extension.load_inline("own", "int one() { return 1; }", functions=["one"]),
-        lambda: urllib.request.urlopen("https://pypi.org/simple/", timeout=1).close(),
+        lambda: urllib.request.urlopen("https://example.org/", timeout=1).close(),
         lambda: subprocess.run([sys.executable, "-m", "pip", "--version"], check=True),
     ]
     for attempt in attempts:
