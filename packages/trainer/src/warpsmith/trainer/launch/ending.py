@@ -29,6 +29,7 @@ def ends_after_exit_handlers() -> Iterator[None]:
         code = left.code if isinstance(left.code, int) else int(left.code is not None)
         raise
     except KeyboardInterrupt:
-        code = 130
+        # Python ends such a process by the signal itself, by which the launcher knows it.
+        atexit.unregister(end)
         raise
     code = 0
