@@ -92,8 +92,9 @@ def test_a_ctrl_c_is_for_the_caller_alone(evaluator):
 
 def test_a_known_compilation_is_marked(evaluator, add_problem, add_candidate):
     source = add_candidate + "\n# told apart by this line\n"
-    assert not evaluator.evaluate(add_problem, source).cached
-    assert evaluator.evaluate(add_problem, source).cached
+    assert not evaluator.evaluate(add_problem, source).compile_cached
+    again = evaluator.evaluate(add_problem, source)
+    assert (again.compile_cached, again.cached) == (True, False)
 
 
 def test_many_at_once_from_threads_and_from_asyncio(evaluator, add_problem, add_candidate):

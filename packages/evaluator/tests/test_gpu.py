@@ -229,8 +229,8 @@ def test_a_verdict_says_what_was_done(judge):
 
 def test_what_is_known_is_not_compiled_again(judge):
     source = ADD + "# another candidate\n"
-    assert not judge.evaluate(SUM, source).cached
-    assert judge.evaluate(SUM, source).cached
+    assert not judge.evaluate(SUM, source).compile_cached
+    assert judge.evaluate(SUM, source).compile_cached
 
 
 # --- wrong ---

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import httpx
+import psutil
 import pytest
 
 from warpsmith.evaluator.cli import main
@@ -225,9 +227,14 @@ def test_under_load_health_answers_and_more_is_turned_away(server):
     assert load(server) == (0, 0)
 
 
-def abandoned(server):
+def figure(server, name):
     figures = httpx.get(f"{server.url}/metrics").text
-    return float(re.search(r"^warpsmith_evaluator_abandoned_total (\S+)$", figures, flags=re.MULTILINE)[1])
+    found = re.search(rf"^warpsmith_evaluator_{re.escape(name)} (\S+)$", figures, flags=re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def abandoned(server):
+    return figure(server, "abandoned_total")
 
 
 def test_a_client_that_goes_away_frees_its_place(server):
@@ -248,6 +255,34 @@ def test_a_client_that_goes_away_frees_its_place(server):
         until(lambda: load(server) == (2, 0))
         assert all(answer.result().status_code == 200 for answer in running)
     assert abandoned(server) == before + 3
+
+
+def test_a_verdict_that_nobody_waited_for_is_counted(server):
+    before = figure(server, 'verdicts_total{status="timeout"}')
+    with pytest.raises(httpx.ReadTimeout):
+        body = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 1.5}
+        httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=httpx.Timeout(5, read=0.5))
+    until(lambda: figure(server, 'verdicts_total{status="timeout"}') == before + 1)
+
+
+def test_a_kept_verdict_needs_no_place_in_the_queue(server):
+    source = f"{ADD_CANDIDATE}\n# kept\n"
+    assert evaluate(server, source, seed=7).json()["verdict"]["status"] == "correct"
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=3) for _ in range(4)]
+        until(lambda: load(server) == (2, 2))
+        assert evaluate(server, source, seed=7).status_code == 429
+        kept = evaluate(server, source, seed=7, cache=True).json()["verdict"]
+        assert (kept["status"], kept["cached"], kept["seconds"]["evaluate"]) == ("correct", True, 0.0)
+        assert load(server) == (2, 2), "it answered once there was room"
+        assert all(answer.result().status_code == 200 for answer in asked)
+
+
+def test_what_is_judged_again_is_not_called_a_kept_verdict(server):
+    for _ in range(2):
+        verdict = evaluate(server, f"{ADD_CANDIDATE}\n# again\n").json()["verdict"]
+        assert (verdict["status"], verdict["cached"], verdict["seconds"]["evaluate"] > 0) == ("correct", False, True)
+    assert verdict["compile_cached"]
 
 
 def test_the_log_has_a_line_a_request_with_its_id_and_no_source(server):
@@ -327,6 +362,9 @@ def test_two_judges_are_two_devices_and_a_request_may_prefer_one():
         (["--gpu", "0"], "--device is cpu"),
         (["--device", "cuda", "--judges", "2"], "--device is cuda"),
         (["--device", "cuda", "--gpu", "1", "--gpu", "1"], "a GPU twice: 1, 1"),
+        (["--timed-trials", "5"], "0, or 10 and more"),
+        (["--queue", "200000"], "100000"),
+        (["--timeout", "3601"], "3600"),
     ],
 )
 def test_options_that_contradict_one_another_are_refused(options, says, capsys, monkeypatch):
@@ -351,6 +389,34 @@ def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
+    started = subprocess.Popen([*COMMAND, "--port", "0", "--slots", "1"], stderr=subprocess.PIPE, text=True)
+    parent = psutil.Process(started.pid)
+    until(parent.children, 60)
+    judges = parent.children()
+    started.send_signal(number)
+    said = started.communicate(timeout=30)[1]
+    assert started.returncode == 0
+    (line,) = said.splitlines()
+    assert (json.loads(line)["event"], json.loads(line)["signal"]) == ("stopping", number.name)
+    assert psutil.wait_procs(judges, timeout=60)[1] == []
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_killed_is_told_of(tmp_path):
+    with ServerProcess("--slots", "1") as server, ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(evaluate, server, SLEEPER, timeout_s=3)
+        until(lambda: load(server) == (1, 0))
+        (judge,) = psutil.Process(server.process.pid).children()
+        judge.kill()
+        assert asked.result().json()["verdict"]["status"] == "timeout"
+        event = server.await_event("judge lost and replaced")
+        assert (event["device"], event["times"], event["level"]) == (0, 1, "warning")
+        assert figure(server, "judges_lost_total") == 1
+
+
+@pytest.mark.slow
 def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
     with ServerProcess("--slots", "1", "--drain", "0.5") as server, ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=60) for _ in range(2)]
@@ -362,6 +428,7 @@ def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause()
         for answer in asked:
             verdict = answer.result().json()["verdict"]
             assert (verdict["status"], verdict["correct"]) == ("invalid", False)
+            assert verdict["isolation_tier"] == server.events[0]["isolation"]
             assert "was shut down" in verdict["error_message"]
         assert (old_way.result().status_code, old_way.result().json()["error"]["type"]) == (503, "invalid")
 

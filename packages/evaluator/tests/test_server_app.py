@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Verdict
+from warpsmith.evaluator.server import gate
 from warpsmith.evaluator.server.app import build_app
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.kernelbench import EvalBody, answer_of, result_of
@@ -98,6 +99,35 @@ def test_errors_name_the_field_and_never_quote_its_content():
     assert "body.candidate" in answer.json()["detail"]
     assert "body.trails" in answer.json()["detail"]
     assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "says", "remedy"),
+    [
+        (b"{bad", "application/json", "The body is no JSON: Expecting property name", "/openapi.json"),
+        (b'{"candidate": "\xff"}', "application/json", "cannot be read", "UTF-8"),
+        (b"[" * 100_000, "application/json", "cannot be read", "UTF-8"),
+        (b'{"seed": ' + b"1" * 5000 + b"}", "application/json", "cannot be read", "UTF-8"),
+        (
+            b'{"problem": {"source": "x"}, "candidate": "y"}',
+            "text/plain",
+            "valid dictionary",
+            "Content-Type: application",
+        ),
+    ],
+)
+def test_a_body_that_is_no_json_is_told_why_and_what_to_send(content, header, says, remedy):
+    answer = ask(app_with(), "POST", "/v1/evaluate", content=content, headers={"Content-Type": header})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (422, "bad_request")
+    assert says in answer.json()["error"]["message"]
+    assert remedy in answer.json()["error"]["remedy"]
+
+
+def test_of_a_long_path_little_is_written_down(monkeypatch):
+    told = []
+    monkeypatch.setattr(gate, "log", lambda event, **fields: told.append(fields))
+    assert ask(app_with(token=TOKEN), "GET", "/" + "a" * 60_000).status_code == 401
+    assert [len(fields["path"]) for fields in told] == [200]
 
 
 def test_a_request_id_is_kept_if_it_is_one_and_made_otherwise():

@@ -15,7 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig
+from warpsmith.evaluator.config import EvaluatorConfig, timing_of
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -94,8 +94,7 @@ def check(
         device=device,
         gpu=gpu,
         trials=correctness_trials,
-        timing=timed_trials > 0,
-        timed_trials=max(timed_trials, LEAST_TIMED),
+        **timing_of(timed_trials),
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,

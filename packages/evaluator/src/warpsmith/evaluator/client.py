@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from warpsmith.evaluator import _native, errors, folders, protocol, wire
-from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.config import MAX_TIMEOUT_S, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind, Message
@@ -23,7 +23,6 @@ from warpsmith.records.errors import UsageError
 
 MAX_SOURCE_BYTES: Final = 4 << 20
 MAX_TRIALS: Final = 1000
-MAX_TIMEOUT_S: Final = 3600
 
 
 class _JudgeLostError(Exception):
@@ -197,6 +196,9 @@ def _is_integer(value: object) -> TypeGuard[int]:
 class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
+    Attributes:
+        judges_lost: judge processes that ended by themselves, or were killed, and were replaced.
+
     Example:
         with Evaluator() as evaluator:
             verdict = evaluator.evaluate(Problem.from_file("19_ReLU.py"), candidate_source)
@@ -208,6 +210,7 @@ class Evaluator:
         self._numbers = iter(range(1, 1 << 62))
         self._judge: _Judge | None = None
         self._closed = False
+        self.judges_lost = 0
 
     def __enter__(self) -> "Evaluator":
         self._living()
@@ -336,6 +339,7 @@ class Evaluator:
                 raise EvaluatorError("This evaluator is closed.", "Make a new one.")
             if self._judge is None or self._judge.dead:
                 if self._judge is not None:
+                    self.judges_lost += 1
                     self._judge.stop()
                 self._judge = _Judge.start(self.config)
                 # Whoever forgets to close: the processes end with the interpreter or with this object all the same.

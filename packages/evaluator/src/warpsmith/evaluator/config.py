@@ -1,13 +1,16 @@
 """Configuration of the evaluator. Importable without torch."""
 
 import os
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
+MAX_TIMEOUT_S: Final = 3600
 GPU_SLOTS: Final = 2
 """The driver makes one context after the other, so that more evaluations at once are slower: docs/timing.md."""
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
@@ -58,12 +61,16 @@ class EvaluatorConfig(BaseModel):
         default=100, ge=LEAST_TIMED, le=10_000, description="Timed calls of candidate and reference each."
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
-    timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Deadline of the candidate's whole run.")
-    compile_timeout_s: float = Field(default=60.0, gt=0, le=3600, description="Deadline of compiling one candidate.")
-    reference_timeout_s: float = Field(
-        default=60.0, gt=0, le=3600, description="Deadline of one step of the reference."
+    timeout_s: float = Field(default=30.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of the candidate's whole run.")
+    compile_timeout_s: float = Field(
+        default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of compiling one candidate."
     )
-    start_timeout_s: float = Field(default=120.0, gt=0, le=3600, description="Deadline of starting judge and zygotes.")
+    reference_timeout_s: float = Field(
+        default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of one step of the reference."
+    )
+    start_timeout_s: float = Field(
+        default=120.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of starting judge and zygotes."
+    )
     nice: int = Field(
         default=0, ge=0, le=19, description="How far judge and workers step back where others want the processors too."
     )
@@ -100,3 +107,17 @@ class EvaluatorConfig(BaseModel):
                 f"{self.minimum_isolation!r}; lower the minimum too, or raise the strongest"
             )
         return self
+
+
+def timing_of(timed_trials: int) -> dict[str, Any]:
+    """Return the settings that `--timed-trials` stands for; 0 times nothing.
+
+    Raises:
+        UsageError: so few calls have no median worth its name.
+    """
+    if 0 < timed_trials < LEAST_TIMED:
+        raise UsageError(
+            f"--timed-trials is {timed_trials}; 0, or {LEAST_TIMED} and more were expected.",
+            f"The median of fewer than {LEAST_TIMED} calls says little; 0 times nothing.",
+        )
+    return {"timing": timed_trials > 0, "timed_trials": timed_trials or LEAST_TIMED}

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -379,7 +379,7 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
         max_abs_error=evidence.max_abs_error,
         mismatched_fraction=evidence.mismatched_fraction,
         trials=evidence.trials,
-        cached=compilation.cached,
+        compile_cached=compilation.cached,
         device=device,
         **_times(evidence, status),
         seconds=replace(seconds, compile=compilation.seconds),
@@ -472,10 +472,13 @@ def main(arguments: list[str]) -> None:
     try:
         with _running(config) as judge:
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
-            protocol.send(channel, Kind.READY, facts)
-            Service(channel, judge).serve()
+            # A client that ended meanwhile wants nothing any more.
+            with suppress(_native.PeerClosed):
+                protocol.send(channel, Kind.READY, facts)
+                Service(channel, judge).serve()
     except EvaluatorError as error:
-        protocol.send(channel, Kind.REFUSED, _refusal(0, error))
+        with suppress(_native.PeerClosed):
+            protocol.send(channel, Kind.REFUSED, _refusal(0, error))
     # Threads of evaluations that nobody waits for would otherwise hold up the end.
     os._exit(0)
 

@@ -299,7 +299,9 @@ class Client:
                 raise _other_service(url, f"it answered {answer.status_code} to /v1/evaluate")
             case code:
                 raise ServerRefusedError(
-                    url, f"{url} answered {code}: {_message(answer)}", "Use the server's version of this package."
+                    url,
+                    f"{url} answered {code}: {_message(answer)}",
+                    "Stay within its bounds; a field that it does not know is one of another version of this package.",
                 )
 
 

@@ -97,7 +97,8 @@ class Verdict:
             finite element.
         mismatched_fraction: largest share of elements outside the tolerance in one trial, 0 to 1; None likewise.
         trials: correctness trials that ran.
-        cached: whether every kernel's compilation came from the compile cache.
+        cached: whether all of this is a kept verdict, for which nothing was run.
+        compile_cached: whether every kernel's compilation was known.
         device: what the candidate ran on.
         seconds: where the time went.
     """
@@ -117,6 +118,7 @@ class Verdict:
     mismatched_fraction: float | None = None
     trials: int = 0
     cached: bool = False
+    compile_cached: bool = False
     device: str = "cpu"
     seconds: Seconds = field(default_factory=Seconds)
 
@@ -137,6 +139,7 @@ class Verdict:
     def to_row(self) -> dict[str, Any]:
         """Return the verdict as the tables of `warpsmith.records` hold it: of the seconds, these three."""
         record = self.to_record()
+        del record["compile_cached"]
         return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
 
     @staticmethod

@@ -20,7 +20,7 @@ from warpsmith.evaluator.bench.command import (
     parse_levels,
     warn_of,
 )
-from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig
+from warpsmith.evaluator.config import EvaluatorConfig, timing_of
 
 
 def audit(
@@ -55,8 +55,7 @@ def audit(
         strongest_isolation="none" if isolation == "none" else "namespaces",
         device=device,
         gpu=gpu,
-        timing=timed_trials > 0,
-        timed_trials=max(timed_trials, LEAST_TIMED),
+        **timing_of(timed_trials),
         reference_timeout_s=reference_timeout,
         **({"slots": slots} if slots else {}),
     )

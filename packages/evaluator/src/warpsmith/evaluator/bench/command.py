@@ -17,7 +17,7 @@ from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
-from warpsmith.evaluator.config import LEAST_TIMED, EvaluatorConfig, IsolationTier
+from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier, timing_of
 from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
@@ -121,8 +121,7 @@ def bench(
         device=device,
         gpu=gpu,
         trials=correctness_trials,
-        timing=timed_trials > 0,
-        timed_trials=max(timed_trials, LEAST_TIMED),
+        **timing_of(timed_trials),
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,

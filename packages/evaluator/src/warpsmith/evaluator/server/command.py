@@ -7,8 +7,15 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from warpsmith.evaluator.config import GPU_SLOTS, LEAST_TIMED, EvaluatorConfig
-from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
+from warpsmith.evaluator.config import GPU_SLOTS, MAX_TIMEOUT_S, EvaluatorConfig, timing_of
+from warpsmith.evaluator.server.settings import (
+    DEFAULT_PORT,
+    DEFAULT_TOKEN_ENV,
+    MOST_DRAIN_S,
+    MOST_KEPT,
+    MOST_QUEUED,
+    ServerSettings,
+)
 from warpsmith.records.errors import UsageError
 
 NICE: Final = 10
@@ -40,23 +47,31 @@ def serve(
     slots: Annotated[
         int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0: two on a GPU, else a core each.")
     ] = 0,
-    queue: Annotated[int, typer.Option(min=0, help="Evaluations that may wait; more are told to come again.")] = 64,
+    queue: Annotated[
+        int, typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that may wait; more are told to come again.")
+    ] = 64,
     trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials where a client names none.")] = 5,
     timed_trials: Annotated[
         int, typer.Option(min=0, max=10_000, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of a candidate's run where none are named.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Seconds of a candidate's run where none are named.")
+    ] = 30.0,
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
-    drain: Annotated[float, typer.Option(min=0, help="Seconds that evaluations under way get after SIGTERM.")] = 30.0,
+    drain: Annotated[
+        float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
+    ] = 30.0,
     max_failures: Annotated[
         int, typer.Option(min=1, max=1000, help="Failures of a device's own in a row before it is quarantined.")
     ] = 10,
     cache: Annotated[
         bool, typer.Option(help="Answer requests that do not say from verdicts that were reached before.")
     ] = False,
-    cache_entries: Annotated[int, typer.Option(min=0, help="Verdicts kept for that; 0 keeps none.")] = 4096,
+    cache_entries: Annotated[
+        int, typer.Option(min=0, max=MOST_KEPT, help="Verdicts kept for that; 0 keeps none.")
+    ] = 4096,
     legacy_errors: Annotated[
         bool, typer.Option(help="Answer kernels that fail on /eval with HTTP 400, 500 and 504, as TritonForge's does.")
     ] = False,
@@ -80,6 +95,7 @@ def serve(
         token=os.environ.get(token_env) or None,
         queue=queue,
         drain_s=drain,
+        max_timeout_s=max(timeout, ServerSettings().max_timeout_s),
         max_failures=max_failures,
         cache=cache,
         cache_entries=cache_entries,
@@ -90,8 +106,7 @@ def serve(
         device=device,
         nice=NICE,
         trials=trials,
-        timing=timed_trials > 0,
-        timed_trials=max(timed_trials, LEAST_TIMED),
+        **timing_of(timed_trials),
         timeout_s=timeout,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",

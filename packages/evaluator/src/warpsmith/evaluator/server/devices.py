@@ -1,6 +1,7 @@
 """What evaluates: one evaluator a device, its faults and failures counted, replaced by a fresh one when it is reset."""
 
 import asyncio
+import logging
 from typing import Final
 
 from warpsmith.evaluator.client import DeviceFacts, Evaluator
@@ -39,6 +40,7 @@ class Device:
         self._admission = admission
         self._max_failures = max_failures
         self._running = 0
+        self._lost = 0
         self._idle = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
 
@@ -78,6 +80,13 @@ class Device:
         self._count(evaluator, str(verdict.error_message) if verdict.status == "invalid" else None)
         return verdict
 
+    def newly_lost(self) -> int:
+        """Return how many judge processes were lost and replaced since this was last asked, and log that."""
+        lost, self._lost = self._evaluator.judges_lost - self._lost, self._evaluator.judges_lost
+        if lost > 0:
+            log("judge lost and replaced", level=logging.WARNING, device=self.number, times=lost)
+        return max(lost, 0)
+
     async def open(self) -> None:
         """Probe the device for the first time; one that fails is quarantined, not an error."""
         try:
@@ -112,7 +121,7 @@ class Device:
         try:
             await self._drained(drain_s)
             await self.close()
-            self._evaluator = fresh = Evaluator(self._evaluator.config)
+            self._evaluator, self._lost = (fresh := Evaluator(self._evaluator.config)), 0
             await self._probed(fresh)
         except BaseException as error:
             # Whatever it was, the device must not be left as one that restarts.

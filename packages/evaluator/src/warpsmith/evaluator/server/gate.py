@@ -19,6 +19,9 @@ from warpsmith.evaluator.server.settings import ServerSettings
 OPEN_PATHS: Final = frozenset({"/health"})
 """What load balancers ask without a token."""
 
+_MOST_PATH: Final = 200
+"""Of what a client sends before it has shown a token, so much is written down."""
+
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -101,7 +104,7 @@ class _Visit:
             "request",
             request_id=self.id,
             method=self._scope["method"],
-            path=self._scope["path"],
+            path=self._scope["path"][:_MOST_PATH],
             code=self._code,
             seconds=round(seconds, 4),
             client=(self._scope.get("client") or ("",))[0],

@@ -37,6 +37,9 @@ class Metrics:
         self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
         self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
         self.moved = Counter(f"{prefix}_moved", "Evaluations begun again on another device.", registry=self.registry)
+        self.judges_lost = Counter(
+            f"{prefix}_judges_lost", "Judge processes that were lost and replaced.", registry=self.registry
+        )
         self.cache = Counter(
             f"{prefix}_cache_lookups", "Requests that take kept verdicts.", ["result"], registry=self.registry
         )

@@ -1,7 +1,7 @@
 """What the routes share about a request: its service, its error answers, and a client that goes away."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -58,9 +58,11 @@ async def disconnected(request: Request) -> None:
 
 
 async def judged(request: Request, service: Service, ask: Ask) -> Verdict:
-    """Return the verdict on one candidate for a client that waits for it."""
-    (place,) = service.admit()
-    verdict = await while_connected(request, service.judge(ask, place))
+    """Return the verdict on one candidate for a client that waits for it; a kept one needs no place in the queue."""
+    verdict = service.kept(ask)
+    if verdict is None:
+        (place,) = service.admit()
+        verdict = await while_connected(request, service.judge(ask, place))
     tell(request, status=verdict.status)
     return verdict
 
@@ -72,14 +74,21 @@ async def on_refusal(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))
 
 
-async def on_bad_fields(_request: Request, error: Exception) -> JSONResponse:
+async def on_bad_fields(request: Request, error: Exception) -> JSONResponse:
     """Answer a body that is not of the form: each field with its cause, never with its content."""
     assert isinstance(error, RequestValidationError)
-    causes = [f"{'.'.join(map(str, cause['loc']))}: {cause['msg']}" for cause in error.errors()[:10]]
-    return await on_refusal(
-        _request,
-        RefusalError(422, "bad_request", "; ".join(causes) + ".", "See /openapi.json for what each route takes."),
-    )
+    remedy = "See /openapi.json for what each route takes."
+    if "json" not in request.headers.get("content-type", ""):
+        remedy = "Send it as JSON, with the header `Content-Type: application/json`."
+    message = "; ".join(map(_told_of_field, error.errors()[:10]))
+    return await on_refusal(request, RefusalError(422, "bad_request", f"{message}.", remedy))
+
+
+def _told_of_field(cause: Mapping[str, Any]) -> str:
+    place = ".".join(map(str, cause["loc"]))
+    if cause["type"] == "json_invalid":
+        return f"The body is no JSON: {cause['ctx']['error']} at character {place.rpartition('.')[2]}"
+    return f"{place}: {cause['msg']}"
 
 
 async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
@@ -87,6 +96,10 @@ async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error.detail, dict):  # the gate's own
         return JSONResponse(error.detail, error.status_code)
+    if error.status_code == 400:
+        # What JSON itself allows, and its reader does not take.
+        message = "The body cannot be read: bytes that are no UTF-8, lists in lists without end, or a number too long."
+        return await on_refusal(_request, RefusalError(422, "bad_request", message, "Send JSON in UTF-8."))
     kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
     refusal = RefusalError(error.status_code, kind, f"{error.detail}.", "See /openapi.json for the routes.")
     return JSONResponse(body_of(refusal), refusal.status, dict(error.headers or {}))

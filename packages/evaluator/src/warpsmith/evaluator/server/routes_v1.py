@@ -81,7 +81,12 @@ async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> 
 
 async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:
     try:
-        told: dict[str, Any] = {"verdict": (await service.judge(ask, place)).to_record()}
+        verdict = service.kept(ask)
+        if verdict is None:
+            verdict = await service.judge(ask, place)
+        else:
+            place.leave()
+        told: dict[str, Any] = {"verdict": verdict.to_record()}
     except WarpsmithError as error:
         told = {"error": body_of(refusal_of(error))["error"]}
     return json.dumps({"index": index, **told}) + "\n"

@@ -116,9 +116,9 @@ class Service:
         """
         try:
             problem = await asyncio.to_thread(Problem.from_source, ask.problem, ask.name)
-            return self._counted(self._known(ask) or await self._judged(problem, ask, place))
+            return self._counted(await self._judged(problem, ask, place))
         except _ShutDownError:
-            return self._counted(invalid(SHUT_DOWN))
+            return self._counted(replace(invalid(SHUT_DOWN), isolation_tier=self.tier))
         finally:
             place.leave()
 
@@ -166,7 +166,11 @@ class Service:
         task = asyncio.ensure_future(self._evaluated(problem, ask, place, self.devices[lane.number]))
         self._running.add(task)
         task.add_done_callback(self._ended)
-        return await self._unless_over(asyncio.shield(task))
+        try:
+            return await self._unless_over(asyncio.shield(task))
+        except asyncio.CancelledError:
+            task.add_done_callback(self._count_abandoned)
+            raise
 
     async def _evaluated(self, problem: Problem, ask: Ask, place: Place, device: Device) -> Verdict:
         began = time.monotonic()
@@ -179,6 +183,7 @@ class Service:
             place.step_back()
             self.admission.took(time.monotonic() - began)
             self.metrics.slot_seconds.observe(time.monotonic() - began)
+            self.metrics.judges_lost.inc(device.newly_lost())
         if verdict.error_category in MEMORY_FAULTS:
             self.metrics.faults.inc()
         self.cache.put(self._asked(ask), device.facts, verdict)
@@ -190,15 +195,20 @@ class Service:
             # Looked at, also where nobody waits any more.
             task.exception()
 
-    def _known(self, ask: Ask) -> Verdict | None:
-        """Return a kept verdict for a request that takes one."""
-        if not (self.settings.cache if ask.cache is None else ask.cache):
+    def _count_abandoned(self, task: "asyncio.Task[Verdict]") -> None:
+        """Count a verdict that nobody waited for."""
+        if not task.cancelled() and task.exception() is None:
+            self._counted(task.result())
+
+    def kept(self, ask: Ask) -> Verdict | None:
+        """Return a kept verdict for a request that takes one; None where there is none, or the server shuts down."""
+        if self.draining or not (self.settings.cache if ask.cache is None else ask.cache):
             return None
         preferred = self.devices.get(-1 if ask.preferred_device is None else ask.preferred_device)
         asked_of = [preferred] if preferred else self.devices.values()
         found = self.cache.get(self._asked(ask), list(dict.fromkeys(device.facts for device in asked_of)))
         self.metrics.cache.labels("miss" if found is None else "hit").inc()
-        return found
+        return None if found is None else self._counted(found)
 
     def _asked(self, ask: Ask) -> Asked:
         return Asked(

@@ -9,7 +9,8 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import uvicorn
 
@@ -44,6 +45,8 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
     with bound_socket(host, port) as listener:
         _check_token(listener, settings.token)
         log_to_stderr()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _end_while_starting)
         with contextlib.ExitStack() as stack:
             evaluators = [Evaluator(config) for config in configs]
             for evaluator in evaluators:
@@ -52,6 +55,12 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
             with ThreadPoolExecutor(len(evaluators)) as threads:
                 list(threads.map(Evaluator.__enter__, evaluators))
             asyncio.run(_serve(evaluators, settings, listener))
+
+
+def _end_while_starting(number: int, _frame: FrameType | None) -> NoReturn:
+    """End at once: nothing has been taken yet. Judges end with their client's end of the channel."""
+    log("stopping", signal=signal.Signals(number).name, running=0, waiting=0)
+    os._exit(0)
 
 
 @contextlib.contextmanager
