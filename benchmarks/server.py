@@ -81,7 +81,7 @@ WARM_UP: Final = 100
 MOST_P99_MS: Final = 50
 MOST_GROWTH_KIB: Final = 4096
 KEPT_KIB: Final = 4
-"""Private memory that a process may gain over a soak, and for each source: the judge keeps up to 20,000 compilations."""
+"""Private memory that a process may gain over a soak, and for each source: the judge keeps 20,000 compilations."""
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
