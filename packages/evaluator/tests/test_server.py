@@ -1,5 +1,6 @@
 """The server as a process: TritonForge's JSON, our own routes, load, clients that leave, and the ways it ends."""
 
+import http.client
 import json
 import os
 import re
@@ -88,7 +89,16 @@ HEALTH = {
 
 def evaluate(server, candidate, **fields):
     body = {"problem": {"source": ADD_PROBLEM}, "candidate": candidate, **fields}
-    return httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=60)
+    return httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=240)
+
+
+def asked_and_left(server, candidate, **fields):
+    """Ask, and go away once it runs."""
+    body = json.dumps({"problem": {"source": ADD_PROBLEM}, "candidate": candidate, **fields})
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("POST", "/v1/evaluate", body, {"Content-Type": "application/json"})
+    until(lambda: load(server) == (1, 0))
+    connection.close()
 
 
 def eval_(server, candidate, **fields):
@@ -258,18 +268,19 @@ def test_a_client_that_goes_away_frees_its_place(server):
 
 
 def test_a_verdict_that_nobody_waited_for_is_counted(server):
-    before = figure(server, 'verdicts_total{status="timeout"}')
-    with pytest.raises(httpx.ReadTimeout):
-        body = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 1.5}
-        httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=httpx.Timeout(5, read=0.5))
-    until(lambda: figure(server, 'verdicts_total{status="timeout"}') == before + 1)
+    until(lambda: load(server) == (0, 0))
+    before = figure(server, 'verdicts_total{status="timeout"}'), abandoned(server)
+    asked_and_left(server, SLEEPER, timeout_s=2)
+    until(lambda: figure(server, 'verdicts_total{status="timeout"}') == before[0] + 1)
+    assert abandoned(server) == before[1] + 1
 
 
 def test_a_kept_verdict_needs_no_place_in_the_queue(server):
     source = f"{ADD_CANDIDATE}\n# kept\n"
-    assert evaluate(server, source, seed=7).json()["verdict"]["status"] == "correct"
+    # A verdict that had to be tried twice is not kept, as on a busy machine.
+    until(lambda: evaluate(server, source, seed=7, cache=True).json()["verdict"]["cached"], 60)
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=3) for _ in range(4)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(4)]
         until(lambda: load(server) == (2, 2))
         assert evaluate(server, source, seed=7).status_code == 429
         kept = evaluate(server, source, seed=7, cache=True).json()["verdict"]
@@ -393,14 +404,15 @@ def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
 def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
     started = subprocess.Popen([*COMMAND, "--port", "0", "--slots", "1"], stderr=subprocess.PIPE, text=True)
     parent = psutil.Process(started.pid)
-    until(parent.children, 60)
+    until(parent.children, 120)
     judges = parent.children()
     started.send_signal(number)
-    said = started.communicate(timeout=30)[1]
+    # Judges share its stderr, and hear of its end once they have started.
+    said = started.communicate(timeout=240)[1]
     assert started.returncode == 0
     (line,) = said.splitlines()
     assert (json.loads(line)["event"], json.loads(line)["signal"]) == ("stopping", number.name)
-    assert psutil.wait_procs(judges, timeout=60)[1] == []
+    assert psutil.wait_procs(judges, timeout=240)[1] == []
 
 
 @pytest.mark.slow
@@ -411,7 +423,7 @@ def test_a_judge_that_is_killed_is_told_of(tmp_path):
         (judge,) = psutil.Process(server.process.pid).children()
         judge.kill()
         assert asked.result().json()["verdict"]["status"] == "timeout"
-        event = server.await_event("judge lost and replaced")
+        event = server.await_event("judge lost")
         assert (event["device"], event["times"], event["level"]) == (0, 1, "warning")
         assert figure(server, "judges_lost_total") == 1
 

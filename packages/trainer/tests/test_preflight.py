@@ -129,9 +129,9 @@ def test_a_fine_tuning_run_is_looked_at_alike(tmp_path: Path, tiny: Path) -> Non
         preflight(load_sft(path), False)
 
 
-def refused(config: Path, directory: Path) -> str:
+def refused(config: Path, directory: Path, processes: int = 1) -> str:
     """Run the command on another policy, and return the one paragraph that it ends with."""
-    arguments = ["grpo", str(config), "--set", f"policy.path={directory}", "--num-processes", "1"]
+    arguments = ["grpo", str(config), "--set", f"policy.path={directory}", "--num-processes", str(processes)]
     command = [sys.executable, "-m", "warpsmith.trainer", *arguments]
     # A process group that another test made in this process leaves the names of a rank behind.
     clean = {name: value for name, value in os.environ.items() if name not in {"RANK", "LOCAL_RANK", "WORLD_SIZE"}}
@@ -149,11 +149,12 @@ def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo,
 
 
 @pytest.mark.slow
-def test_so_does_the_rank_that_asks_for_the_rest(grpo: Grpo, tiny: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_so_does_the_rank_that_asks_for_the_rest(grpo: Grpo, tiny: Path, tmp_path: Path, processes: int) -> None:
     grpo()
     shutil.copytree(tiny, tmp_path / "policy")
     no_template(tmp_path / "policy")
-    assert "no chat template" in refused(tmp_path / "grpo.toml", tmp_path / "policy")
+    assert "no chat template" in refused(tmp_path / "grpo.toml", tmp_path / "policy", processes)
     assert not (tmp_path / "run").exists()
 
 

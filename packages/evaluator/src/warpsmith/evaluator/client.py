@@ -197,7 +197,7 @@ class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
     Attributes:
-        judges_lost: judge processes that ended by themselves, or were killed, and were replaced.
+        judges_lost: judge processes that ended by themselves or were killed, as far as it was noticed.
 
     Example:
         with Evaluator() as evaluator:
@@ -338,9 +338,10 @@ class Evaluator:
             if self._closed:
                 raise EvaluatorError("This evaluator is closed.", "Make a new one.")
             if self._judge is None or self._judge.dead:
-                if self._judge is not None:
+                lost, self._judge = self._judge, None
+                if lost is not None:
                     self.judges_lost += 1
-                    self._judge.stop()
+                    lost.stop()
                 self._judge = _Judge.start(self.config)
                 # Whoever forgets to close: the processes end with the interpreter or with this object all the same.
                 weakref.finalize(self, self._judge.stop)

@@ -463,6 +463,14 @@ def hide_memory() -> None:
 
 def main(arguments: list[str]) -> None:
     channel = _native.Channel(int(arguments[0]))
+    with suppress(_native.PeerClosed):
+        _serve(channel)
+    # Threads of evaluations that nobody waits for would otherwise hold up the end.
+    os._exit(0)
+
+
+def _serve(channel: _native.Channel) -> None:
+    """Serve until the client's end of the channel is closed, which may be at any time."""
     config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
     hide_memory()
     os.nice(config.nice)
@@ -472,15 +480,10 @@ def main(arguments: list[str]) -> None:
     try:
         with _running(config) as judge:
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
-            # A client that ended meanwhile wants nothing any more.
-            with suppress(_native.PeerClosed):
-                protocol.send(channel, Kind.READY, facts)
-                Service(channel, judge).serve()
+            protocol.send(channel, Kind.READY, facts)
+            Service(channel, judge).serve()
     except EvaluatorError as error:
-        with suppress(_native.PeerClosed):
-            protocol.send(channel, Kind.REFUSED, _refusal(0, error))
-    # Threads of evaluations that nobody waits for would otherwise hold up the end.
-    os._exit(0)
+        protocol.send(channel, Kind.REFUSED, _refusal(0, error))
 
 
 @contextmanager

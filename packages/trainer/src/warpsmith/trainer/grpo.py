@@ -58,10 +58,10 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
-    if ranks.drives:
-        preflight(config, resume)
-    ranks.barrier()
     with peers_needed(), ExitStack() as stack:
+        if ranks.drives:
+            preflight(config, resume)
+        ranks.barrier()
         bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
         session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
         _Grpo(config, ranks, session, bar).run(resume)

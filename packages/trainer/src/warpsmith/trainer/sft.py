@@ -43,10 +43,10 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
-    if ranks.drives:
-        preflight(config, resume)
-    ranks.barrier()
     with peers_needed():
+        if ranks.drives:
+            preflight(config, resume)
+        ranks.barrier()
         chat = load_chat(config.policy.path, config.policy.template_kwargs)
         data = open_data(config, chat, ranks, resume=resume)
         directory = _Sft(config, ranks, data).run(resume)

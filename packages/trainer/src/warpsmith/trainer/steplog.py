@@ -28,8 +28,9 @@ class StepLog:
         writer: the run's records.
         run: directory and title.
         wandb: where else to.
-        config: written to `config.json` in the run directory, and handed to W&B. Where its service is lost on the way,
-            that is said once, and the run goes on without it: the `steps` table has everything.
+        config: written to `config.json` in the run directory, and handed to W&B.
+
+    Where W&B fails on the way, that is said once, and the run goes on without it: the `steps` table has everything.
     """
 
     def __init__(self, writer: RunWriter, run: RunSection, wandb: WandbSection, config: BaseModel) -> None:
@@ -78,8 +79,8 @@ class StepLog:
             "metrics": known,
         }
         self._writer.append("steps", steps_batch([row]))
-        figures = {**known, "weight_version": weight_version, "seconds": seconds}
-        self._to_wandb(lambda: self._wandb.log(figures, step=step))
+        told = {**known, "weight_version": weight_version, "seconds": seconds}
+        self._to_wandb(lambda: self._wandb.log(told, step=step))
 
     def warn(self, title: str, text: str) -> None:
         """Hand a warning to W&B, which shows it on the run's page and sends it to whoever asked for alerts."""

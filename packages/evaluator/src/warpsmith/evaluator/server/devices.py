@@ -40,7 +40,8 @@ class Device:
         self._admission = admission
         self._max_failures = max_failures
         self._running = 0
-        self._lost = 0
+        self._lost_before = 0
+        self._lost_told = 0
         self._idle = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
 
@@ -81,11 +82,12 @@ class Device:
         return verdict
 
     def newly_lost(self) -> int:
-        """Return how many judge processes were lost and replaced since this was last asked, and log that."""
-        lost, self._lost = self._evaluator.judges_lost - self._lost, self._evaluator.judges_lost
-        if lost > 0:
-            log("judge lost and replaced", level=logging.WARNING, device=self.number, times=lost)
-        return max(lost, 0)
+        """Return how many judge processes were lost since this was last asked, and log that."""
+        lost = self._lost_before + self._evaluator.judges_lost
+        new, self._lost_told = lost - self._lost_told, lost
+        if new:
+            log("judge lost", level=logging.WARNING, device=self.number, times=new)
+        return new
 
     async def open(self) -> None:
         """Probe the device for the first time; one that fails is quarantined, not an error."""
@@ -121,7 +123,8 @@ class Device:
         try:
             await self._drained(drain_s)
             await self.close()
-            self._evaluator, self._lost = (fresh := Evaluator(self._evaluator.config)), 0
+            self._lost_before += self._evaluator.judges_lost
+            self._evaluator = fresh = Evaluator(self._evaluator.config)
             await self._probed(fresh)
         except BaseException as error:
             # Whatever it was, the device must not be left as one that restarts.

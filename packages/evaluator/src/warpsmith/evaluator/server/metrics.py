@@ -37,12 +37,8 @@ class Metrics:
         self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
         self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
         self.moved = Counter(f"{prefix}_moved", "Evaluations begun again on another device.", registry=self.registry)
-        self.judges_lost = Counter(
-            f"{prefix}_judges_lost", "Judge processes that were lost and replaced.", registry=self.registry
-        )
-        self.cache = Counter(
-            f"{prefix}_cache_lookups", "Requests that take kept verdicts.", ["result"], registry=self.registry
-        )
+        self.judges_lost = Counter(f"{prefix}_judges_lost", "Judge processes that were lost.", registry=self.registry)
+        self.cache = Counter(f"{prefix}_cache_lookups", "Looks for a kept verdict.", ["result"], registry=self.registry)
         kept = Gauge(f"{prefix}_cache_entries", "Verdicts kept.", registry=self.registry)
         kept.set_function(lambda: len(cache))
         self._of_device = {

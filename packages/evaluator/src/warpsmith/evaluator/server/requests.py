@@ -78,7 +78,8 @@ async def on_bad_fields(request: Request, error: Exception) -> JSONResponse:
     """Answer a body that is not of the form: each field with its cause, never with its content."""
     assert isinstance(error, RequestValidationError)
     remedy = "See /openapi.json for what each route takes."
-    if "json" not in request.headers.get("content-type", ""):
+    of_body = any(cause["loc"][0] == "body" for cause in error.errors())
+    if of_body and "json" not in request.headers.get("content-type", ""):
         remedy = "Send it as JSON, with the header `Content-Type: application/json`."
     message = "; ".join(map(_told_of_field, error.errors()[:10]))
     return await on_refusal(request, RefusalError(422, "bad_request", f"{message}.", remedy))
@@ -96,8 +97,8 @@ async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error.detail, dict):  # the gate's own
         return JSONResponse(error.detail, error.status_code)
-    if error.status_code == 400:
-        # What JSON itself allows, and its reader does not take.
+    if error.status_code == 400 and "parsing the body" in error.detail:
+        # FastAPI's words for what JSON itself allows, and its reader does not take.
         message = "The body cannot be read: bytes that are no UTF-8, lists in lists without end, or a number too long."
         return await on_refusal(_request, RefusalError(422, "bad_request", message, "Send JSON in UTF-8."))
     kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")

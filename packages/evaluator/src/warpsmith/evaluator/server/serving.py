@@ -45,9 +45,8 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
     with bound_socket(host, port) as listener:
         _check_token(listener, settings.token)
         log_to_stderr()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _end_while_starting)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_signals_end_at_once())
             evaluators = [Evaluator(config) for config in configs]
             for evaluator in evaluators:
                 stack.callback(evaluator.close)
@@ -57,10 +56,24 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
             asyncio.run(_serve(evaluators, settings, listener))
 
 
-def _end_while_starting(number: int, _frame: FrameType | None) -> NoReturn:
-    """End at once: nothing has been taken yet. Judges end with their client's end of the channel."""
-    log("stopping", signal=signal.Signals(number).name, running=0, waiting=0)
-    os._exit(0)
+@contextlib.contextmanager
+def _signals_end_at_once() -> Iterator[None]:
+    """Until the server listens, and has handlers of its own, let a signal end this process: nothing is under way.
+
+    The first process of a container would not hear of one without a handler. Judges that start just then end by
+    themselves, with their client's end of the channel.
+    """
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        log("stopping", signal=signal.Signals(number).name, running=0, waiting=0)
+        os._exit(0)
+
+    old = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

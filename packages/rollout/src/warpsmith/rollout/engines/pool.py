@@ -52,7 +52,7 @@ class EnginePool:
     async def update_weights(self, payload: WeightPayload) -> None:
         """Load a payload into every member from one shared copy.
 
-        Where a member fails, the others finish first: nothing loads any more once the error is out.
+        Where a member fails, the others are waited for, so that the error tells of all.
 
         Raises:
             EngineError: a member failed, or the members do not all have the version afterwards.
@@ -61,9 +61,12 @@ class EnginePool:
 
         reference = ray.put(payload)
         loads = [self._surviving(i, lambda engine: engine.load(reference)) for i in self._load]
-        for outcome in await asyncio.gather(*loads, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        outcomes = await asyncio.gather(*loads, return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        for failure in failures[:1]:
+            for other in failures[1:]:
+                failure.add_note(str(other))
+            raise failure
         versions = {engine.name: engine.weight_version for engine in self.engines}
         if set(versions.values()) != {payload.version}:
             raise EngineError(f"After an update to version {payload.version} the versions are {versions}.", "Restart.")

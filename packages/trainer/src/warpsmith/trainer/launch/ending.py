@@ -9,27 +9,24 @@ from contextlib import contextmanager
 
 @contextmanager
 def ends_after_exit_handlers() -> Iterator[None]:
-    """End this process, once it comes to that, with the code that the block gives it, after all exit handlers.
+    """End this process, once it comes to that, with the code that the block gives it, after its exit handlers.
 
     The interpreter would look for seconds through what torch and Ray have loaded, and where it is kept from that,
-    Triton's extension complains in forty lines. To be entered before anything else registers an exit handler: this one
-    runs last.
+    Triton's extension complains in forty lines. Handlers that were registered before this block do not run.
     """
     code = 1
 
     def end() -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
 
     atexit.register(end)
     try:
         yield
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else int(left.code is not None)
-        raise
-    except KeyboardInterrupt:
-        # Python ends such a process by the signal itself, by which the launcher knows it.
-        atexit.unregister(end)
         raise
     code = 0
