@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -37,6 +38,13 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(path)
+
+
+def check_same(path: Path, known: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse to go on with a result of other GPUs or versions: a file has one of each."""
+    told = [(one["machine"]["gpus"], one["versions"]) for one in (known, here)]
+    if told[0] != told[1]:
+        sys.exit(f"{path} was measured with {told[0]}, and here are {told[1]}. Give another file with --out.")
 
 
 def _cpu_model() -> str:

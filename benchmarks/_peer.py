@@ -68,6 +68,7 @@ PEERS = {"kernelbench": by_kernelbench, "kernelgym": by_kernelgym}
 
 
 def main(name: str, checkout: str, problem: str, candidate: str, descriptor: str) -> None:
+    os.write(int(descriptor), b" ")  # it has begun; JSON may have a space before it
     sources = [Path(path).read_text(encoding="utf-8") for path in (problem, candidate)]
     found = PEERS[name](Path(checkout), *sources)
     os.write(int(descriptor), json.dumps(found).encode())

@@ -28,7 +28,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import describe, write_result
+from _machine import check_same, describe, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 
@@ -38,11 +38,10 @@ DEADLINE_S: Final = 60.0
 NOT_CORRECT: Final = {"correct": False, "runtime_ms": None, "flagged": False}
 LEAST_SHARE: Final = 0.9
 MOST_PROCESSES: Final = 2048
-CAPABILITIES: Final = (
-    "chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw",
-    "sys_chroot", "mknod", "audit_write", "setfcap",
-)  # fmt: skip
-"""Those of a container where nobody asks for others."""
+MOST_FILE_KIB: Final = 1 << 20
+LAST_WORDS: Final = 4096
+CAPABILITIES: Final = ("chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "sys_chroot")
+"""Of those that a container's root has where nobody asks for others, what reaches nothing outside."""
 GREEDY: Final = frozenset({
     "canary_in_memory", "compilation_without_end", "device_memory_around", "device_memory_hog", "device_memory_kept",
     "device_prints", "endless_kernel", "endless_kernel_beside", "endless_kernel_on_a_flag", "endless_loop",
@@ -114,13 +113,17 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         answer.seek(0)
-        try:
-            found = json.loads(answer.read())
-        except json.JSONDecodeError:
-            said.seek(0)
-            last = said.read().decode(errors="replace").strip().splitlines()[-1:] or [""]
-            return {"status": f"died: {last[0][:200]}", **NOT_CORRECT}
-    status = "correct" if found["correct"] else "not correct"
+        written = answer.read(1 << 16)
+        said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
+        last = said.read().decode(errors="replace").strip().splitlines()[-1:] or [""]
+    if not written:
+        raise RuntimeError(f"{name} never began with {case.key}: {last[0]}")
+    try:
+        found = json.loads(written)
+        status = "correct" if found["correct"] else "not correct"
+    except (ValueError, TypeError, KeyError):
+        # What a candidate wrote over the descriptor is no verdict either.
+        return {"status": f"died: {last[0][:200]}", **NOT_CORRECT}
     return {**found, "status": status, "seconds": round(time.monotonic() - started, 1)}
 
 
@@ -128,21 +131,24 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
 def alone() -> list[str]:
     """Return what goes before a peer's command, so that no candidate that it runs ends others or changes their files.
 
-    The machine's files can be read only, /tmp and /dev/shm are empty, processes are few, capabilities are those of a
-    container by default, and what is left running ends with the command. Peers confine nothing themselves, and the
-    corpus kills, forks and writes.
+    All file systems can be read only, /tmp and /dev/shm are empty, files and processes are bounded, capabilities are
+    few, and what is left running ends with the command, whose shell reaps orphans. Peers confine nothing themselves,
+    and the corpus kills, forks and writes. It is no sandbox: the network, the host's kernel and the GPU are open.
     """
     steps = [
-        "mount -o remount,bind,ro /",
-        *(f"mount -t tmpfs -o size=4g tmpfs {folder}" for folder in ("/tmp", "/dev/shm")),
         f"echo {MOST_PROCESSES} > /proc/sys/kernel/pid_max",
         "echo 1000 > /proc/self/oom_score_adj",
+        # CUDA writes below /proc/self; what of /proc is the whole machine's is closed alone.
+        "for at in sys sysrq-trigger irq bus; do test ! -e /proc/$at || mount --bind /proc/$at /proc/$at; done",
+        "cut -d' ' -f5 /proc/self/mountinfo | grep -vx /proc | while read -r at; do mount -o remount,bind,ro $at; done",
+        *(f"mount -t tmpfs -o size=4g tmpfs {folder}" for folder in ("/tmp", "/dev/shm")),
+        f"ulimit -f {MOST_FILE_KIB * 2}",
         "export HOME=/tmp TMPDIR=/tmp",
-        f'exec setpriv --bounding-set=-all,{",".join(f"+{name}" for name in CAPABILITIES)} "$@"',
+        f'setpriv --bounding-set=-all,{",".join(f"+{name}" for name in CAPABILITIES)} "$@"; exit $?',
     ]
     if tuple(map(int, platform.release().split(".")[:2])) < (6, 14):
         sys.exit("A kernel before 6.14 has one pid_max for all: a fork bomb would stop this machine. Take a newer one.")
-    command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    command = ["unshare", "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
     command += ["sh", "-c", " && ".join(steps), "sh"]
     done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -179,7 +185,9 @@ class Sheet:
     def fill(self, judge: Callable[[Case], dict[str, Any]], every: list[Case], threads: int) -> None:
         """Judge what has no verdict yet."""
         whole = self.read()
-        part = whole.setdefault(self.name, {**describe(("torch", "triton", "warpsmith-evaluator")), "verdicts": {}})
+        here = describe(("torch", "triton", "warpsmith-evaluator"))
+        part = whole.setdefault(self.name, {**here, "verdicts": {}})
+        check_same(self.path, part, here)
         left = [case for case in every if case.key not in part["verdicts"]]
         with ThreadPoolExecutor(threads) as pool:
             asked = {pool.submit(judge, case): case for case in left}
@@ -229,19 +237,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
     every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
+    peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
+    if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
+        parser.error("peers find /tmp empty: put this checkout and theirs elsewhere")
+    if peers:
+        alone()
     if not arguments.without_ours:
         config = EvaluatorConfig(device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20)
         with Evaluator(config) as evaluator:
             Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)
-    for name in ("kernelbench", "kernelgym"):
-        checkout: Path | None = getattr(arguments, name)
-        if checkout is not None:
-            if Path("/tmp") in [*checkout.resolve().parents, *HERE.parents]:
-                parser.error("peers find /tmp empty: put this checkout and theirs elsewhere")
-            sheet = Sheet(arguments.out, name)
-            for greedy in (False, True):
-                some = [case for case in every if (case.path.stem in GREEDY) is greedy]
-                sheet.fill(partial(theirs, name, checkout), some, arguments.threads)
+    for name, checkout in peers.items():
+        for greedy in (False, True):
+            some = [case for case in every if (case.path.stem in GREEDY) is greedy]
+            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, arguments.threads)
     whole = Sheet(arguments.out, "").read()
     told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})
     arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")

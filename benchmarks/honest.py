@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from _machine import describe, write_result
+from _machine import check_same, describe, write_result
 from attacks import cases as corpus
 from gpu_timing import cases as long_kernels
 from gpu_timing import peers
@@ -85,11 +85,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
     arguments = parser.parse_args()
     began = time.monotonic()
-    known = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
-    rows = known.get("rows", [])
-    judged = {row["number"] for row in rows}
+    result = describe(("torch", "triton", "warpsmith-evaluator")) | {"summary": {}, "do_bench": {}, "rows": []}
+    if arguments.out.exists():
+        known = json.loads(arguments.out.read_text(encoding="utf-8"))
+        check_same(arguments.out, known, result)
+        result = known
+    rows = result["rows"]
+    judged = {(row["number"], row["kernel"]) for row in rows}
     jobs = itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count)
-    left = [job for job in jobs if job[0] not in judged]
+    left = [job for job in jobs if (job[0], job[1][0]) not in judged]
     config = EvaluatorConfig(device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60)
     with Evaluator(config) as evaluator, ThreadPoolExecutor(arguments.slots) as pool:
 
@@ -104,12 +108,13 @@ def main() -> None:
 
         for row in filter(None, pool.map(judge, left)):
             rows.append(row)
+            write_result(arguments.out, result)
             if row["status"] != "correct":
                 print(row, flush=True)
-    peer = do_bench_of(rows, known.get("do_bench", {}))
-    result = {**describe(("torch", "triton", "warpsmith-evaluator")), "summary": summary(rows, peer)}
+    result["do_bench"] = do_bench_of(rows, result["do_bench"])
+    result["summary"] = summary(rows, result["do_bench"])
+    write_result(arguments.out, result)
     print(result["summary"], flush=True)
-    write_result(arguments.out, {**result, "do_bench": peer, "rows": rows})
 
 
 if __name__ == "__main__":
