@@ -13,6 +13,7 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceSession
 from warpsmith.evaluator.timed import Witness, conduct, make_ring
+from warpsmith.evaluator.timing import LEAST_CALLS
 
 PROBLEM = """\
 import torch
@@ -275,7 +276,9 @@ def conducted(session, ring, witness, monkeypatch):
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
     found = conducted(lambda number, mode: answer_rightly(ring, session, number))
     assert found.wrong == ""
-    assert found.timing.candidate.calls == found.timing.reference.calls == 40
+    assert found.timing.candidate.calls == 40
+    # A busy machine may make the reference a slow one, which is called less often.
+    assert LEAST_CALLS <= found.timing.reference.calls <= 40
 
 
 @pytest.mark.parametrize("spoilt", ["call", "graph"])

@@ -141,6 +141,12 @@ def test_a_gate_that_opened_once_is_remembered():
     assert not side.figures(None).gated
 
 
+@pytest.mark.parametrize(("call_ms", "calls"), [(0.5, 100), (2.5, 100), (5.0, 50), (50.0, timing.LEAST_CALLS)])
+def test_a_slow_reference_is_called_less_often_and_the_candidate_is_not(call_ms, calls):
+    found = measure(Timed(call_ms).side(), Timed(call_ms).side(), 100, lambda sets: None)
+    assert (found.candidate.calls, found.reference.calls) == (100, calls)
+
+
 # --- the judge's clock ---
 
 
