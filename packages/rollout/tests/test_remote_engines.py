@@ -53,6 +53,10 @@ def test_two_engines_share_the_work_take_one_payload_and_survive_a_death(ray, ti
         assert {v for c in again for v in c.weight_versions} == {5}
         assert (members[0].restarts, members[1].restarts) == (1, 0)
         assert await members[0].score(PROMPT) == pytest.approx(scores[1])
+        ray.kill(members[0]._actor)
+        told = await asyncio.gather(*(member.score(PROMPT) for member in pool.members))
+        assert told == [pytest.approx(scores[1])] * 2
+        assert (members[0].restarts, members[1].restarts) == (2, 0)
         await pool.close()
 
     asyncio.run(go())

@@ -177,7 +177,7 @@ class RolloutSession:
 
     def probe(self, expected: Sequence[float]) -> float:
         """Compare every engine with the trainer; see `sync.Probe`."""
-        return self._loop.run(self._probe.compare(self._pool.engines, expected))
+        return self._loop.run(self._probe.compare(self._pool.members, expected))
 
     def cache_figures(self) -> dict[str, float]:
         """Return how many verdicts were kept ones, over the whole run."""

@@ -17,6 +17,7 @@ from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 
 if TYPE_CHECKING:
     from warpsmith.rollout.engines.base import Engine
+    from warpsmith.rollout.engines.pool import Member
     from warpsmith.rollout.engines.weights import WeightPayload
 
 T = TypeVar("T")
@@ -147,7 +148,7 @@ class Probe:
     deadline_s: float
     _before: "_Seen | None" = field(default=None, init=False)
 
-    async def compare(self, engines: Sequence["Engine"], expected: Sequence[float]) -> float:
+    async def compare(self, engines: Sequence["Engine | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between an engine's and the trainer's log-probability of a token.
 
         After the first probe a gap may not be of the size of the update's own change either: so an engine that kept
@@ -198,7 +199,7 @@ class _Score:
     scored: float
 
 
-async def _scored(engine: "Engine", ids: Sequence[int]) -> _Score:
+async def _scored(engine: "Engine | Member", ids: Sequence[int]) -> _Score:
     from warpsmith.rollout.engines.base import Sampling
 
     # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from warpsmith.records.errors import UsageError
@@ -71,6 +72,11 @@ class EnginePool:
         if set(versions.values()) != {payload.version}:
             raise EngineError(f"After an update to version {payload.version} the versions are {versions}.", "Restart.")
 
+    @property
+    def members(self) -> "tuple[Member, ...]":
+        """Each member by itself, for who must hear from all of them: one that dies meanwhile is restarted here too."""
+        return tuple(Member(self, index) for index in self._load)
+
     async def close(self) -> None:
         """End all members."""
         await asyncio.gather(*(engine.close() for engine in self.engines))
@@ -105,3 +111,19 @@ class EnginePool:
                     "See the actor's log; raise max_restarts.",
                 ) from death
             await engine.restart()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One engine of a pool."""
+
+    pool: EnginePool
+    index: int
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion with this engine; see `Engine.generate`."""
+        return await self.pool._surviving(self.index, lambda engine: engine.generate(prompt_ids, sampling))
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Return this engine's log-probs; see `Engine.score`."""
+        return await self.pool._surviving(self.index, lambda engine: engine.score(ids))
