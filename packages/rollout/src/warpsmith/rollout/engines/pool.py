@@ -64,10 +64,10 @@ class EnginePool:
         loads = [self._surviving(i, lambda engine: engine.load(reference)) for i in self._load]
         outcomes = await asyncio.gather(*loads, return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        for failure in failures[:1]:
+        if failures:
             for other in failures[1:]:
-                failure.add_note(str(other))
-            raise failure
+                failures[0].add_note(str(other))
+            raise failures[0]
         versions = {engine.name: engine.weight_version for engine in self.engines}
         if set(versions.values()) != {payload.version}:
             raise EngineError(f"After an update to version {payload.version} the versions are {versions}.", "Restart.")
