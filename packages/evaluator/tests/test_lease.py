@@ -207,3 +207,44 @@ def test_threads_of_a_pool_never_stand_still(lease):
         faults = [future.exception(DEADLINE_S) for future in done]
     assert [type(fault) for fault in faults[::5]] == [ZeroDivisionError] * 120
     assert sum(fault is None for fault in faults) == 480
+
+
+def test_who_leaves_it_lets_another_be_alone_and_shares_again_after(lease):
+    with lease.shared(), lease.shared():
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        with lease.left():
+            alone.held().release()
+        another = Holder(lease, "alone")
+        lease.await_waiting(2)
+        assert not another.holds.is_set()
+    another.held().release()
+
+
+def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
+    left = threading.Event()
+
+    def leave() -> None:
+        with lease.shared(), lease.left():
+            left.set()
+            lease.await_waiting(1)
+
+    with ThreadPoolExecutor(1) as pool:
+        alone = Holder(lease, "alone").held()
+        leaving = pool.submit(leave)
+        lease.await_waiting(1)
+        alone.release()
+        leaving.result(DEADLINE_S)
+    assert left.is_set()
+    assert lease._sharing == 0
+
+
+def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
+    with lease.left():
+        pass
+    with lease.alone(), lease.left():
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(1)
+        assert not newcomer.holds.is_set()
+    newcomer.held().release()

@@ -12,7 +12,7 @@ from warpsmith.evaluator.compare import compare
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceSession
-from warpsmith.evaluator.timed import Witness, conduct, make_ring
+from warpsmith.evaluator.timed import Duel, Witness, make_ring
 from warpsmith.evaluator.timing import LEAST_CALLS
 
 PROBLEM = """\
@@ -270,7 +270,13 @@ class Player:
 @pytest.fixture
 def conducted(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
-    return lambda deliver: conduct(witness, Player(deliver).ask, 40)
+
+    def conduct(deliver):
+        duel = Duel(witness, Player(deliver).ask)
+        duel.prepare()
+        return duel.conduct(40)
+
+    return conduct
 
 
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
@@ -279,6 +285,23 @@ def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
     assert found.timing.candidate.calls == 40
     # A busy machine may make the reference a slow one, which is called less often.
     assert LEAST_CALLS <= found.timing.reference.calls <= 40
+
+
+def test_a_reference_is_judged_by_graphs_once_for_a_ring_of_one_form(session, ring, conducted, monkeypatch):
+    def right(number, mode):
+        return answer_rightly(ring, session, number)
+
+    session.timed = None
+    found = conducted(right).timing
+    kept = session.timed
+    assert kept[0] == (session.inputs, len(ring.inputs))
+    # A busy machine may make the graphs of two rounds differ; what is kept tells them apart.
+    monkeypatch.setattr("warpsmith.evaluator.timing.KEPT_S", 1e9)
+    assert conducted(right).timing.reference.judge_ms == found.reference.judge_ms == kept[1].judge_ms
+    session.timed = ((Placed([], 0), len(ring.inputs)), kept[1])
+    conducted(right)
+    assert session.timed[0] == kept[0]
+    assert session.timed[1] is not kept[1]
 
 
 @pytest.mark.parametrize("spoilt", ["call", "graph"])

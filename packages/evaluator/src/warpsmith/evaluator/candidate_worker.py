@@ -218,6 +218,8 @@ def _on_device(
     channel: _native.Channel, memory: DeviceMemory
 ) -> tuple[launching.DeviceMonitor, launching.DeviceTuning]:
     def compiled(launch: dict[str, Any]) -> Binary:
+        # The judge leaves the device to others meanwhile.
+        memory.settle()
         protocol.send(channel, Kind.LAUNCH, launch)
         fields = protocol.receive(channel).fields
         if not fields.flag("ok"):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from warpsmith.evaluator import arenas, wire
@@ -243,8 +244,12 @@ def _placed(part: Comparison, start: int, shape: torch.Size) -> Comparison:
     if part.where is None:
         return part
     first, *component = part.where
-    place = torch.unravel_index(torch.tensor(start + first), shape)
-    return replace(part, where=(*(int(index) for index in place), *component))
+    return replace(part, where=(*_unravelled(start + first, shape), *component))
+
+
+def _unravelled(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    """Return an element's index. Torch's own function imports sympy, which takes half a second."""
+    return tuple(int(index) for index in np.unravel_index(flat, tuple(shape)))
 
 
 def _merged(one: Comparison, two: Comparison) -> Comparison:
@@ -300,7 +305,7 @@ def _report(
     if not mismatched:
         return Comparison(ok=True, max_abs_error=largest, total=agree.numel())
     flat = int(torch.where(agree, -1.0, error).flatten().argmax())
-    where = tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), agree.shape))
+    where = _unravelled(flat, agree.shape)
     expected_value, got_value = float(truth.flatten()[flat]), float(got.flatten()[flat])
     return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value)
 

@@ -75,8 +75,10 @@ class CompileService:
         return job
 
     def wait(self, job: Job) -> Compilation:
-        """Wait for a compilation, on the clock of the evaluation that stands still for it."""
-        with self._machine.clock.phase("stall"):
+        """Wait for a compilation, on the clock of the evaluation that stands still for it, and leave the device."""
+        if job.future.done():
+            return job.future.result()
+        with self._machine.clock.phase("stall"), self._machine.lease.left():
             return job.future.result()
 
     def give_up(self, job: Job) -> None:

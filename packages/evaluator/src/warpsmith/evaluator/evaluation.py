@@ -527,8 +527,10 @@ class CandidateRun:
         try:
             with self.machine.lease.shared():
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
+                duel = timed.Duel(timed.Witness(self.session, ring, compared, rng), ask)
+                duel.prepare()
             with self.machine.lease.alone():
-                outcome = timed.conduct(timed.Witness(self.session, ring, compared, rng), ask, self.config.timed_trials)
+                outcome = duel.conduct(self.config.timed_trials)
         finally:
             self.session.ring([])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))

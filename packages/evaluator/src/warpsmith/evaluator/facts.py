@@ -86,8 +86,9 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
     ring = timed.make_ring(session, memory, no_room, rng, answered=False)
     session.ring(ring.fds[: len(ring.inputs)])
     try:
+        side = Side(session.round, len(ring.inputs), rng)
+        side.prepare()
         with machine.lease.alone():
-            side = Side(session.round, len(ring.inputs), rng)
             figures = timing.measure_one(side, machine.config.timed_trials)
     finally:
         session.ring([])

@@ -89,7 +89,7 @@ class DeviceMemory:
             )
         torch.cuda.set_device(self.device)
         # The context and torch's own state come into being now, not under the first evaluation.
-        torch.zeros(1, device=self.device).add_(1)
+        torch.zeros(1, device=self.device)
         torch.cuda.synchronize()
 
     def create(self, name: str, size: int, *, writable_by_peer: bool = False) -> "Shared":

@@ -487,7 +487,7 @@ def _closed() -> JudgeUnavailableError:
 class Lease:
     """Lets many use a device together, or one alone: whoever wants it alone is waited for by all who come later.
 
-    A thread that holds it, in either way, may ask for it again to share.
+    A thread that holds it, in either way, may ask for it again to share, and leave it for a while.
     """
 
     def __init__(self, clock: PhaseClock | None = None) -> None:
@@ -501,24 +501,43 @@ class Lease:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Use the device beside others."""
-        if getattr(self._own, "holds", False):
+        if self._holds():
             yield
             return
+        self._begin_sharing()
+        try:
+            yield
+        finally:
+            self._end_sharing()
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave it to others while this thread waits for what needs no device; for one that shares it."""
+        if self._holds() != "shared":
+            yield
+            return
+        self._end_sharing()
+        try:
+            yield
+        finally:
+            self._begin_sharing()
+
+    def _begin_sharing(self) -> None:
         with self._clock.phase("lease"), self._state:
             self._state.wait_for(lambda: not self._alone and not self._wanted)
             self._sharing += 1
-        with self._held():
-            try:
-                yield
-            finally:
-                with self._state:
-                    self._sharing -= 1
-                    self._state.notify_all()
+        self._own.holds = "shared"
+
+    def _end_sharing(self) -> None:
+        self._own.holds = ""
+        with self._state:
+            self._sharing -= 1
+            self._state.notify_all()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
-        if getattr(self._own, "holds", False):
+        if self._holds():
             raise RuntimeError("this thread shares the device already")
         with self._clock.phase("lease"), self._state:
             self._wanted += 1
@@ -528,21 +547,18 @@ class Lease:
                 self._wanted -= 1
                 self._state.notify_all()
             self._alone = True
-        with self._held():
-            try:
-                yield
-            finally:
-                with self._state:
-                    self._alone = False
-                    self._state.notify_all()
-
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        self._own.holds = True
+        self._own.holds = "alone"
         try:
             yield
         finally:
-            self._own.holds = False
+            self._own.holds = ""
+            with self._state:
+                self._alone = False
+                self._state.notify_all()
+
+    def _holds(self) -> str:
+        """Return how this thread holds it: `shared`, `alone`, or not at all."""
+        return getattr(self._own, "holds", "")
 
 
 class Machine:

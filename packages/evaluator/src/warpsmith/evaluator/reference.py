@@ -19,6 +19,7 @@ from warpsmith.evaluator.sizes import MOST, is_size
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
+    from warpsmith.evaluator.timing import Kept
     from warpsmith.evaluator.trials import Learned
 
 
@@ -89,6 +90,7 @@ class ReferenceSession:
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.learned: Learned | None = None
+        self.timed: tuple[tuple[Placed, int], Kept] | None = None
         self._inputs_buffer: Shared | None = None
         self._answers: tuple[list[Any], Shared] | None = None
         self._load(source)

@@ -155,15 +155,35 @@ class Outcome:
     wrong: str
 
 
-def conduct(witness: Witness, ask: Callable[[dict[str, Any]], wire.Fields], count: int) -> Outcome:
-    """Time both sides on a ring and look at what is delivered. The device must be leased alone.
+Ask = Callable[[dict[str, Any]], wire.Fields]
+
+
+class Duel:
+    """A candidate and its reference, timed on one ring.
 
     Args:
         witness: looks at the answers; it holds the reference and the ring, which both sides were given.
         ask: sends a ROUND to the worker that replays the candidate's launches.
-        count: timed calls of each side.
     """
-    rng, sets = witness.rng, len(witness.ring.inputs)
-    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
-    reference = Side(witness.session.round, sets, random.Random(rng.getrandbits(64)))
-    return Outcome(timing.measure(candidate, reference, count, witness.look), witness.wrong)
+
+    def __init__(self, witness: Witness, ask: Ask) -> None:
+        self._witness, rng = witness, witness.rng
+        session, sets = witness.session, len(witness.ring.inputs)
+        # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
+        self._form = session.inputs, sets
+        kept = session.timed[1] if session.timed is not None and session.timed[0] == self._form else None
+        self._candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
+        self._reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), kept=kept)
+
+    def prepare(self) -> None:
+        """Do what may be done beside others: let both sides run once, and capture their graphs."""
+        self._candidate.prepare()
+        self._reference.prepare()
+
+    def conduct(self, count: int) -> Outcome:
+        """Time `count` calls of both sides and look at what is delivered. The device must be leased alone."""
+        witness = self._witness
+        found = timing.measure(self._candidate, self._reference, count, witness.look)
+        kept = self._reference.kept
+        witness.session.timed = None if kept is None else (self._form, kept)
+        return Outcome(found, witness.wrong)

@@ -22,7 +22,7 @@ from warpsmith.evaluator import wire
 
 SHORT_MS: Final = 0.02
 """Calls below it are timed by graphs alone."""
-WORTH_MS: Final = 20.0
+WORTH_MS: Final = 10.0
 """By how much the judge's longer rounds of calls are longer than its shorter ones, at least."""
 PROBED: Final = (1, 3)
 """Replays from which their duration is estimated."""
@@ -35,9 +35,12 @@ MOST_REPEATS: Final = 4
 """Repetitions where the clocks disagree: what held the host up once is not held against a kernel."""
 LONG_MS: Final = 0.5
 """From there on one repetition is exact enough: the judge's rounds are longer, and its clock's noise is not."""
-REFERENCE_MS: Final = 250.0
-LEAST_CALLS: Final = 30
+REFERENCE_MS: Final = 150.0
+LEAST_CALLS: Final = 20
 """A slow reference is called less often than the candidate: for so long, and so often at least."""
+KEPT_S: Final = 60.0
+DRIFT: Final = 0.02
+"""For how long a reference's time by the judge's clock is kept, and how far its events may stray meanwhile."""
 LOOKS: Final = 2
 """Answers that are looked at in each segment."""
 TOLERATED: Final = 0.05
@@ -134,6 +137,29 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[max(low, 0)], ordered[min(high, count - 1)]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A reference's time by the judge's clock, as an earlier evaluation found it.
+
+    Attributes:
+        judge_ms: that time.
+        events_ms: the events' figure then.
+        at: when, in seconds of the judge's clock.
+    """
+
+    judge_ms: float
+    events_ms: float
+    at: float
+
+    def is_recent(self, now: float) -> bool:
+        """Whether it was found not long before the moment `now`."""
+        return now - self.at <= KEPT_S
+
+    def holds(self, events_ms: float, now: float) -> bool:
+        """Whether it still holds where the events say `events_ms` at the moment `now`."""
+        return self.is_recent(now) and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
+
+
 @dataclass
 class Side:
     """One worker whose calls are timed.
@@ -143,15 +169,30 @@ class Side:
         sets: how many sets the ring has.
         rng: chooses the order; nobody can foresee it.
         clock: seconds since some moment.
+        kept: what is known of its time from before.
+
+    Attributes:
+        times: of the calls that count, in milliseconds, by events.
+        gated: whether a gate held every call back.
+        graphs: whether its calls can be captured, as far as is known.
+        captured: whether that was tried.
+        estimate_ms: about how long a call takes.
+        walks: how often one graph goes round the ring.
+        per_graph: calls of one graph.
+        walls: by mode and count of replays, what they took by the clock, in milliseconds.
     """
 
     ask: Ask
     sets: int
     rng: random.Random
     clock: Callable[[], float] = time.perf_counter
+    kept: Kept | None = None
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
+    captured: bool = False
+    estimate_ms: float = 0.0
+    walks: int = 1
     per_graph: int = 1
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
 
@@ -193,6 +234,28 @@ class Side:
         self.per_graph = max(told.integer("calls"), 1)
         self.walls.setdefault((mode, count), []).append(1000 * elapsed)
 
+    def prepare(self) -> None:
+        """Find out about how long a call takes, and capture graphs, unless what is kept will do.
+
+        Others may use the device meanwhile: nothing of this counts.
+        """
+        self.calls(WARM_UPS * self.sets)
+        self.estimate_ms, self.times = median(self.times), []
+        self.walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(self.estimate_ms, 1e-3) * self.sets))))
+        if self.kept is None or not self.kept.is_recent(self.clock()):
+            self.capture()
+
+    def capture(self) -> None:
+        """Capture the graphs of the judge's clock, where that was not tried yet."""
+        if self.captured:
+            return
+        self.captured = True
+        for mode in ("graph", "empty_graph"):
+            if self.graphs:
+                self.graph(mode, 1, self.walks)
+        # The capture is not to count.
+        self.walls.clear()
+
     def judged(self, few: int, many: int) -> float | None:
         """Return a call's time by this process's clock: what more replays take, less what stands around the calls."""
         if not self.graphs:
@@ -215,22 +278,22 @@ Look = Callable[[Sequence[int]], None]
 def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock.
 
-    The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come.
+    Both sides are prepared, and the device is leased to nobody else. Answers of secretly chosen calls are looked at as
+    they come. What the judge's clock said of the reference before (`reference.kept`) stands in for its graphs as long
+    as its calls, timed beside the candidate's, take what they took then.
     """
     sides = (candidate, reference)
-    estimates = [_estimate(side) for side in sides]
-    counts = (count, _calls_of_reference(count, estimates[1]))
+    for side in sides:
+        side.calls(side.sets, counted=False)
+    counts = (count, _calls_of_reference(count, reference.estimate_ms))
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
             share = calls // SEGMENTS + (segment < calls % SEGMENTS)
             delivered = side.calls(max(share, 1), LOOKS if side is candidate else 0)
             if delivered:
                 look(delivered)
-    judged = [
-        _judged(side, estimate, look if side is candidate else None)
-        for side, estimate in zip(sides, estimates, strict=True)
-    ]
-    return Timing(candidate.figures(judged[0]), reference.figures(judged[1]))
+    judged = _judged(candidate, look)
+    return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference)))
 
 
 def _calls_of_reference(count: int, estimate_ms: float) -> int:
@@ -238,46 +301,49 @@ def _calls_of_reference(count: int, estimate_ms: float) -> int:
 
 
 def measure_one(side: Side, count: int) -> Figures:
-    """Time `count` calls of one side alone, by events and by the judge's clock. The device must be leased alone."""
-    estimate = _estimate(side)
+    """Time `count` calls of one side alone, by events and by the judge's clock.
+
+    It is prepared, and the device is leased to nobody else.
+    """
+    side.calls(side.sets, counted=False)
     side.calls(count)
-    return side.figures(_judged(side, estimate, None))
+    return side.figures(_judged(side, None))
 
 
-def _estimate(side: Side) -> float:
-    side.calls(WARM_UPS * side.sets)
-    found, side.times = median(side.times), []
-    return found
+def _judged_or_kept(reference: Side) -> float | None:
+    """Return the reference's time by the judge's clock, and keep what had to be measured."""
+    events_ms, now = median(reference.times), reference.clock()
+    if reference.kept is not None and reference.kept.holds(events_ms, now):
+        return reference.kept.judge_ms
+    judged = _judged(reference, None)
+    reference.kept = None if judged is None else Kept(judged, events_ms, now)
+    return judged
 
 
-def _judged(side: Side, estimate_ms: float, look: Look | None) -> float | None:
+def _judged(side: Side, look: Look | None) -> float | None:
     """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
-    walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(estimate_ms, 1e-3) * side.sets))))
-    side.graph("graph", 1, walks)
+    side.capture()
     if not side.graphs:
         return None
-    side.graph("empty_graph", 1, walks)
-    # The capture is not to count.
-    side.walls.clear()
-    least = max(2, math.ceil(WORTH_MS / _replay_ms(side, walks)))
+    least = max(2, math.ceil(WORTH_MS / _replay_ms(side)))
     # Nobody can foresee which replay is the last, whose answers are looked at.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
     events_ms = median(side.times)
     for repetition in range(1, MOST_REPEATS + 1):
         for mode, replays in itertools.product(("empty_graph", "graph"), (few, many)):
-            side.graph(mode, replays, walks)
+            side.graph(mode, replays, side.walks)
         if look is not None:
             look(range(side.sets))
         judged = side.judged(few, many)
-        if repetition >= (REPEATS if estimate_ms < LONG_MS else 1) and not disagree(events_ms, judged):
+        if repetition >= (REPEATS if side.estimate_ms < LONG_MS else 1) and not disagree(events_ms, judged):
             break
     return judged
 
 
-def _replay_ms(side: Side, walks: int) -> float:
+def _replay_ms(side: Side) -> float:
     """Return about how long one replay takes, without what the message takes."""
     for count in PROBED:
-        side.graph("graph", count, walks)
+        side.graph("graph", count, side.walks)
     few, many = PROBED
     elapsed = min(side.walls["graph", many]) - min(side.walls["graph", few])
     side.walls.clear()
