@@ -104,7 +104,8 @@ def test_a_ring_holds_different_inputs_and_no_answers(session, placed):
     contents = {bytes(arenas.content(buffer).numpy()) for buffer in ring.inputs}
     assert len(contents) == timed.MOST_SETS
     assert all(poisoned(ring, number) for number in range(timed.MOST_SETS))
-    assert ring.fds == [buffer.fileno() for buffer in (*ring.inputs, *ring.answers)]
+    assert ring.fds == [buffer.fileno() for buffer in ring.shared]
+    assert [part.start for part in ring.inputs] == [number * session.inputs.size for number in range(timed.MOST_SETS)]
 
 
 @pytest.mark.parametrize(("free_bytes", "kept"), [(PLENTY, True), (20_000, False)])
@@ -270,13 +271,7 @@ class Player:
 @pytest.fixture
 def conducted(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
-
-    def conduct(deliver):
-        duel = Duel(witness, Player(deliver).ask)
-        duel.prepare()
-        return duel.conduct(40)
-
-    return conduct
+    return lambda deliver: Duel(witness, Player(deliver).ask).conduct(40)
 
 
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):

@@ -50,20 +50,11 @@ class Timed:
     def _pass(self, ms):
         self.now += self._varied(ms) / 1000
 
-    def side(self, sets=SETS):
-        return Side(self.ask, sets, random.Random(1), self.clock)
-
-    def ready(self, kept=None):
-        """Return a side that is prepared."""
-        return prepared(Side(self.ask, SETS, random.Random(1), self.clock, kept))
+    def side(self, kept=None, sets=SETS):
+        return Side(self.ask, sets, random.Random(1), self.clock, kept)
 
     def of_mode(self, mode):
         return [fields for fields in self.asked if fields["mode"] == mode]
-
-
-def prepared(side):
-    side.prepare()
-    return side
 
 
 # --- the median's interval ---
@@ -119,7 +110,7 @@ def test_every_set_comes_as_often_as_any_other(sets, count, seed):
 
 def test_orders_and_places_cannot_be_foreseen():
     worker = Timed()
-    side = worker.side(8)
+    side = worker.side(sets=8)
     for _ in range(20):
         side.calls(8, 2)
     assert len({tuple(fields["order"]) for fields in worker.asked}) > 10
@@ -152,7 +143,7 @@ def test_a_gate_that_opened_once_is_remembered():
 
 @pytest.mark.parametrize(("call_ms", "calls"), [(0.5, 100), (1.5, 100), (5.0, 30), (50.0, timing.LEAST_CALLS)])
 def test_a_slow_reference_is_called_less_often_and_the_candidate_is_not(call_ms, calls):
-    found = measure(Timed(call_ms).ready(), Timed(call_ms).ready(), 100, lambda sets: None)
+    found = measure(Timed(call_ms).side(), Timed(call_ms).side(), 100, lambda sets: None)
     assert (found.candidate.calls, found.reference.calls) == (100, calls)
 
 
@@ -171,7 +162,7 @@ def test_the_slope_is_the_time_of_a_call_whatever_stands_around_it(true_ms, arou
 @pytest.mark.parametrize("true_ms", [0.005, 0.08, 2.0])
 def test_the_judged_time_stands_noise(true_ms):
     worker = Timed(call_ms=true_ms, around_ms=0.004, noise=0.02)
-    found = measure(worker.ready(), Timed().ready(), 40, lambda sets: None)
+    found = measure(worker.side(), Timed().side(), 40, lambda sets: None)
     # Noise only slows down, by 1 % on average.
     assert found.candidate.judge_ms == pytest.approx(true_ms, rel=0.05)
 
@@ -188,7 +179,7 @@ def test_more_around_the_calls_than_in_them_is_no_negative_time():
 
 def test_both_sides_are_timed_as_often_as_asked_for():
     candidate, reference = Timed(0.5), Timed(0.7)
-    found = measure(candidate.ready(), reference.ready(), 41, lambda sets: None)
+    found = measure(candidate.side(), reference.side(), 41, lambda sets: None)
     assert (found.candidate.calls, found.reference.calls) == (41, 41)
     assert (found.candidate.events_ms, found.reference.events_ms) == (0.5, 0.7)
     assert found.candidate.judge_ms == pytest.approx(0.5)
@@ -199,7 +190,7 @@ def test_both_sides_are_timed_as_often_as_asked_for():
 def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_graphs(call_ms, repeats):
     looks = []
     candidate, reference = Timed(call_ms), Timed()
-    measure(candidate.ready(), reference.ready(), 40, lambda sets: looks.append(list(sets)))
+    measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(list(sets)))
     segments, graphs = looks[:-repeats], looks[-repeats:]
     assert len(segments) == timing.SEGMENTS
     assert all(len(set(sets)) == timing.LOOKS for sets in segments)
@@ -216,9 +207,7 @@ def test_what_holds_the_host_up_once_is_not_held_against_a_kernel():
             worker.now += 0.5
         return worker.ask(fields)
 
-    found = measure(
-        prepared(Side(ask, SETS, random.Random(1), worker.clock)), Timed(1.0).ready(), 40, lambda sets: None
-    )
+    found = measure(Side(ask, SETS, random.Random(1), worker.clock), Timed(1.0).side(), 40, lambda sets: None)
     assert held_up
     assert found.candidate.judge_ms == pytest.approx(1.0)
     assert not found.disagrees
@@ -226,7 +215,7 @@ def test_what_holds_the_host_up_once_is_not_held_against_a_kernel():
 
 def test_clocks_that_disagree_are_asked_again_some_times():
     looks = []
-    found = measure(Timed(0.5, true_ms=1.0).ready(), Timed(0.5).ready(), 40, looks.append)
+    found = measure(Timed(0.5, true_ms=1.0).side(), Timed(0.5).side(), 40, looks.append)
     assert found.disagrees
     assert found.runtime_ms == pytest.approx(1.0)
     assert len(looks) == timing.SEGMENTS + timing.MOST_REPEATS
@@ -243,7 +232,7 @@ def test_where_the_judges_clock_counts_for_the_candidate_it_counts_for_the_refer
 def test_answers_of_graphs_are_looked_at_after_replays_of_the_calls():
     """The graph without the calls delivers as well: what it left must not be taken for an answer."""
     candidate, last = Timed(0.1), []
-    measure(candidate.ready(), Timed().ready(), 40, lambda sets: last.append(candidate.asked[-1]))
+    measure(candidate.side(), Timed().side(), 40, lambda sets: last.append(candidate.asked[-1]))
     assert [fields["mode"] for fields in last] == ["call"] * timing.SEGMENTS + ["graph"] * timing.REPEATS
     assert all(fields["count"] > 1 for fields in last[timing.SEGMENTS :])
 
@@ -252,8 +241,8 @@ def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen()
     counts = set()
     for seed in range(8):
         worker = Timed(0.01)
-        side = prepared(Side(worker.ask, SETS, random.Random(seed), worker.clock))
-        measure(side, Timed().ready(), 40, lambda sets: None)
+        side = Side(worker.ask, SETS, random.Random(seed), worker.clock)
+        measure(side, Timed().side(), 40, lambda sets: None)
         many = max(worker.of_mode("graph"), key=lambda fields: fields["count"])
         replay_ms = many["walks"] * SETS * (worker.call_ms + worker.around_ms)
         assert (many["count"] - 1) * replay_ms >= timing.WORTH_MS
@@ -265,7 +254,7 @@ def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen()
 def test_a_side_that_cannot_be_captured_has_no_judged_time(captured):
     looks = []
     candidate, reference = (Timed(0.1, captures=name == captured) for name in ("candidate", "reference"))
-    found = measure(candidate.ready(), reference.ready(), 40, looks.append)
+    found = measure(candidate.side(), reference.side(), 40, looks.append)
     assert (found.candidate.judge_ms is None) == (captured != "candidate")
     assert (found.reference.judge_ms is None) == (captured != "reference")
     assert found.tier == ("two_clocks" if captured == "candidate" else "events")
@@ -279,7 +268,7 @@ def test_an_empty_graph_that_cannot_be_captured_is_no_measure():
         worker.captures = fields["mode"] != "empty_graph"
         return worker.ask(fields)
 
-    found = measure(prepared(Side(ask, SETS, random.Random(1), worker.clock)), Timed().ready(), 40, lambda sets: None)
+    found = measure(Side(ask, SETS, random.Random(1), worker.clock), Timed().side(), 40, lambda sets: None)
     assert found.candidate.judge_ms is None
 
 
@@ -288,13 +277,13 @@ def test_an_empty_graph_that_cannot_be_captured_is_no_measure():
 
 def measured_again(worker, *, drift=1.0, later_s=0.0):
     """Measure twice with the same reference, whose events drift and that is asked later; return both timings."""
-    first = worker.ready()
-    one = measure(Timed().ready(), first, 40, lambda sets: None)
+    first = worker.side()
+    one = measure(Timed().side(), first, 40, lambda sets: None)
     worker.asked.clear()
     worker.call_ms *= drift
     worker.now += later_s
-    second = worker.ready(first.kept)
-    return one, measure(Timed().ready(), second, 40, lambda sets: None), second
+    second = worker.side(first.kept)
+    return one, measure(Timed().side(), second, 40, lambda sets: None), second
 
 
 def test_a_reference_that_takes_what_it_took_needs_no_graphs_again():

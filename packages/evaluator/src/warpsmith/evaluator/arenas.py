@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -20,8 +21,24 @@ NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTY
 INTEGER_POISON: Final = 0xA5
 
 
-def content(buffer: "Shared") -> torch.Tensor:
+@dataclass(frozen=True)
+class Part:
+    """Some bytes of a buffer, used as if they were a buffer: one is shared sooner than many."""
+
+    buffer: "Shared"
+    start: int
+    size: int
+
+
+def parts(buffer: "Shared", size: int) -> list[Part]:
+    """Cut a buffer into parts of `size` bytes, as many as it has; `size` is a multiple of `layout.ALIGNMENT`."""
+    return [Part(buffer, start, size) for start in range(0, buffer.size - size + 1, size)]
+
+
+def content(buffer: "Shared | Part") -> torch.Tensor:
     """Return all bytes of a buffer as a flat uint8 tensor on its memory, wherever that is."""
+    if isinstance(buffer, Part):
+        return content(buffer.buffer)[buffer.start : buffer.start + buffer.size]
     if isinstance(buffer, _native.Buffer):
         return _on_host(buffer, torch.uint8, buffer.size, 0)
     return from_dlpack(buffer.dlpack())
@@ -36,7 +53,7 @@ def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: i
         return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
 
 
-def view(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
+def view(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
     """Return the tensor that `slot` describes, on the buffer's memory. The slot must have been checked against it.
 
     On the host its storage is its own, so that an access beyond it is found.
@@ -57,7 +74,7 @@ def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
     return flat[slot.offset : slot.offset + slot.nbytes].view(dtype).as_strided(slot.shape, slot.stride)
 
 
-def raw(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
+def raw(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
     """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
     return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
 
@@ -131,7 +148,7 @@ def _with_dtypes(tree: Any) -> Any:
             return tree
 
 
-def poison(buffer: "Shared", slots: list[TensorSlot]) -> None:
+def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
     """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
     content(buffer).fill_(0xFF)
     for slot in slots:

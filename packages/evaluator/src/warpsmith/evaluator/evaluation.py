@@ -409,7 +409,9 @@ class CandidateRun:
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 
-    def _pairs(self, answer: Answer, placed: Placed, buffer: "Shared") -> list[tuple[str, torch.Tensor, Any]]:
+    def _pairs(
+        self, answer: Answer, placed: Placed, buffer: "Shared | arenas.Part"
+    ) -> list[tuple[str, torch.Tensor, Any]]:
         """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
         outputs = list(wire.slots(tree.value("output")))
@@ -425,7 +427,7 @@ class CandidateRun:
         ]
 
     @staticmethod
-    def _copy(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
+    def _copy(buffer: "Shared | arenas.Part", slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
     @in_phase("correctness")
@@ -514,7 +516,7 @@ class CandidateRun:
         """Time the replay against the reference, and compare what the timed calls left behind."""
         placed, reduction = self._room_for(answer), self.session.reduction(answer)
 
-        def compared(answer: Answer, placed: Placed, buffer: "Shared") -> str:
+        def compared(answer: Answer, placed: Placed, buffer: arenas.Part) -> str:
             found = ((name, compare(got, one, reduction)) for name, got, one in self._pairs(answer, placed, buffer))
             return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
 
@@ -522,17 +524,16 @@ class CandidateRun:
             return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, worker).fields
 
         ring = timed.make_ring(self.session, memory, placed, rng)
-        sizes = {"inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
-        self.session.ring(ring.fds[: len(ring.inputs)])
+        sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
+        self.session.ring(len(ring.inputs), ring.fds[:1])
         try:
             with self.machine.lease.shared():
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-                duel = timed.Duel(timed.Witness(self.session, ring, compared, rng), ask)
-                duel.prepare()
+            duel = timed.Duel(timed.Witness(self.session, ring, compared, rng), ask)
             with self.machine.lease.alone():
                 outcome = duel.conduct(self.config.timed_trials)
         finally:
-            self.session.ring([])
+            self.session.ring(0, [])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))
 
     def _accept(self, outcome: timed.Outcome, written: int) -> None:

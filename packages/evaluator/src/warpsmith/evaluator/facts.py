@@ -84,14 +84,13 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
     rng = random.Random(secrets.randbits(64))
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
     ring = timed.make_ring(session, memory, no_room, rng, answered=False)
-    session.ring(ring.fds[: len(ring.inputs)])
+    session.ring(len(ring.inputs), ring.fds[:1])
     try:
         side = Side(session.round, len(ring.inputs), rng)
-        side.prepare()
         with machine.lease.alone():
             figures = timing.measure_one(side, machine.config.timed_trials)
     finally:
-        session.ring([])
+        session.ring(0, [])
     return _share(figures, moved, rate)
 
 

@@ -29,7 +29,7 @@ from warpsmith.evaluator.zygote import ROLES, ZygoteKind
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0
 MAX_START_FAILURES: Final = 3
-AT_ONCE: Final = 4
+AT_ONCE: Final = 2
 """Workers of a role that are made at a time on a GPU."""
 
 

@@ -210,9 +210,9 @@ class ReferenceSession:
             for one, wide in tree
         ]
 
-    def ring(self, fds: list[int]) -> None:
-        """Let the worker time its forward on these input sets, of the arena's form; an empty list ends that."""
-        self._ask(Kind.RING, {"inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
+    def ring(self, sets: int, fds: list[int]) -> None:
+        """Let the worker time its forward on input sets of the arena's form, all in one buffer; no set ends that."""
+        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
 
     def round(self, fields: dict[str, Any]) -> wire.Fields:
         """Let the worker walk its ring; the fields are those of `rounds.Rounds.round`."""

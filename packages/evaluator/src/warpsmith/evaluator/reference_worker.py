@@ -160,16 +160,15 @@ class Reference:
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
-        arenas_of_ring = [self.kind.map(fd, size, writable=False) for fd in fds]
-        for fd in fds:
-            os.close(fd)
-        return [_ModelCall(self, arena) for arena in arenas_of_ring]
+        inputs = self.kind.map(fds[0], fields.integer("sets") * size, writable=False)
+        os.close(fds[0])
+        return [_ModelCall(self, arena) for arena in arenas.parts(inputs, size)]
 
 
 class _ModelCall(Call):
     """The problem's own forward on one input set, as it is timed."""
 
-    def __init__(self, reference: Reference, arena: "Shared") -> None:
+    def __init__(self, reference: Reference, arena: arenas.Part) -> None:
         self._reference = reference
         # Timed on copies, since a problem may write to its inputs.
         self._inputs = arenas.materialise(reference.inputs_tree, lambda slot: arenas.view(arena, slot).clone())
@@ -257,7 +256,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.RING if isinstance(reference.kind, DeviceMemory):
             # An empty ring ends the timing, and lets go of its memory.
             reference.rounds = Rounds(reference.kind, reference.ring(fields, message.fds)) if message.fds else None
-            reference.kind.release()
+            reference.kind.release_if_scarce()
             protocol.send(channel, Kind.RINGED, {})
         case Kind.ROUND if reference.rounds is not None:
             protocol.send(channel, Kind.ROUNDED, reference.rounds.round(fields))

@@ -227,7 +227,7 @@ class DeviceReplay:
         """Say which tensors of the trace are the answer."""
         self._outputs, self._answer = outputs, answer
 
-    def call(self, inputs: "Shared", answers: "Shared") -> "ReplayedCall":
+    def call(self, inputs: "Shared | arenas.Part", answers: "Shared | arenas.Part") -> "ReplayedCall":
         """Return the trace on one set of inputs."""
         place = _Place(self._fresh, {"inputs": inputs, "state": self._state})
         return ReplayedCall(
@@ -262,19 +262,20 @@ class DeviceReplay:
         return step
 
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
-        """Return a call on each set of a ring: the descriptors are those of all inputs, then of all answers."""
-        half = len(fds) // 2
-        inputs = [self._memory.map(fd, fields.integer("inputs_bytes"), writable=False) for fd in fds[:half]]
-        answers = [self._memory.map(fd, fields.integer("answers_bytes"), writable=True) for fd in fds[half:]]
+        """Return a call on each set of a ring: the descriptors are those of all inputs and of all answers."""
+        sets, sizes = fields.integer("sets"), [fields.integer(name) for name in ("inputs_bytes", "answers_bytes")]
+        inputs = self._memory.map(fds[0], sets * sizes[0], writable=False)
+        answers = self._memory.map(fds[1], sets * sizes[1], writable=True)
         for fd in fds:
             os.close(fd)
-        return [self.call(one, other) for one, other in zip(inputs, answers, strict=True)]
+        pairs = zip(arenas.parts(inputs, sizes[0]), arenas.parts(answers, sizes[1]), strict=True)
+        return [self.call(own_inputs, own_answers) for own_inputs, own_answers in pairs]
 
 
 class _Place:
     """Where the tensors of a trace lie in one call."""
 
-    def __init__(self, fresh: dict[int, torch.Tensor], buffers: "dict[str, Shared]") -> None:
+    def __init__(self, fresh: dict[int, torch.Tensor], buffers: "dict[str, Shared | arenas.Part]") -> None:
         self._fresh = fresh
         self._flat = {name: arenas.content(buffer) for name, buffer in buffers.items()}
 
@@ -315,7 +316,7 @@ class ReplayedCall(Call):
     constants: list[tuple[torch.Tensor, torch.Tensor]]
     guards: list[torch.Tensor]
     outputs: list[tuple[TensorSlot, torch.Tensor]]
-    answers: "Shared"
+    answers: "Shared | arenas.Part"
 
     def reset(self) -> None:
         for _, memory in self.fresh:

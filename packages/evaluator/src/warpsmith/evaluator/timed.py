@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from warpsmith.evaluator import arenas, timing, wire
+from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.timing import Side, Timing
@@ -37,21 +38,24 @@ class Ring:
 
     Attributes:
         placed: the room for one answer.
-        inputs: the buffers of the sets.
+        shared: the buffers of all inputs and of all answers.
+        inputs: what each set has of the first.
         answers: where each set's answers are delivered.
         expected: the reference's answers, where they are not too large to be kept.
         most_kept: bytes of one answer up to which answers are kept.
     """
 
     placed: Placed
-    inputs: "list[Shared]"
-    answers: "list[Shared]"
+    shared: "tuple[Shared, Shared]"
+    inputs: list[Part]
+    answers: list[Part]
     expected: "list[Answer | None]"
     most_kept: float
 
     @property
     def fds(self) -> list[int]:
-        return [buffer.fileno() for buffer in (*self.inputs, *self.answers)]
+        """Return the descriptors of all inputs and of all answers."""
+        return [buffer.fileno() for buffer in self.shared]
 
 
 def make_ring(
@@ -69,21 +73,20 @@ def make_ring(
     Raises:
         BadProblemError: the problem gives its inputs another form at nearly every call.
     """
-    memory.release()
+    memory.release_if_scarce()
     form = session.inputs
     room = SHARE * memory.handle.free_bytes() / (COPIES * form.size + placed.size)
     sets = max(1, min(MOST_SETS, int(room)))
-    ring = Ring(placed, [], [], [], KEPT * memory.handle.free_bytes() / sets)
-    for _ in range(sets):
+    # Every call of the driver that makes or maps memory waits for contexts that come into being elsewhere.
+    shared = (memory.create("ring-inputs", sets * form.size), memory.create("ring-answers", sets * placed.size))
+    inputs, answers = arenas.parts(shared[0], form.size), arenas.parts(shared[1], placed.size)
+    ring = Ring(placed, shared, inputs, answers, [], KEPT * memory.handle.free_bytes() / sets)
+    for own_inputs, own_answers in zip(inputs, answers, strict=True):
         _make_inputs_like(form, session, rng)
         keeps = answered and placed.size <= ring.most_kept
         ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
-        inputs = memory.create("ring-inputs", form.size)
-        arenas.content(inputs).copy_(arenas.content(session.inputs_buffer))
-        answers = memory.create("ring-answers", placed.size)
-        arenas.poison(answers, placed.slots)
-        ring.inputs.append(inputs)
-        ring.answers.append(answers)
+        arenas.content(own_inputs).copy_(arenas.content(session.inputs_buffer))
+        arenas.poison(own_answers, placed.slots)
     memory.settle()
     return ring
 
@@ -100,7 +103,7 @@ def _make_inputs_like(form: Placed, session: ReferenceSession, rng: random.Rando
     )
 
 
-Compare = Callable[[Answer, Placed, "Shared"], str]
+Compare = Callable[[Answer, Placed, Part], str]
 
 
 @dataclass
@@ -174,11 +177,6 @@ class Duel:
         kept = session.timed[1] if session.timed is not None and session.timed[0] == self._form else None
         self._candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
         self._reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), kept=kept)
-
-    def prepare(self) -> None:
-        """Do what may be done beside others: let both sides run once, and capture their graphs."""
-        self._candidate.prepare()
-        self._reference.prepare()
 
     def conduct(self, count: int) -> Outcome:
         """Time `count` calls of both sides and look at what is delivered. The device must be leased alone."""

@@ -151,13 +151,9 @@ class Kept:
     events_ms: float
     at: float
 
-    def is_recent(self, now: float) -> bool:
-        """Whether it was found not long before the moment `now`."""
-        return now - self.at <= KEPT_S
-
     def holds(self, events_ms: float, now: float) -> bool:
         """Whether it still holds where the events say `events_ms` at the moment `now`."""
-        return self.is_recent(now) and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
+        return now - self.at <= KEPT_S and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
 
 
 @dataclass
@@ -175,7 +171,6 @@ class Side:
         times: of the calls that count, in milliseconds, by events.
         gated: whether a gate held every call back.
         graphs: whether its calls can be captured, as far as is known.
-        captured: whether that was tried.
         estimate_ms: about how long a call takes.
         walks: how often one graph goes round the ring.
         per_graph: calls of one graph.
@@ -190,7 +185,6 @@ class Side:
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
-    captured: bool = False
     estimate_ms: float = 0.0
     walks: int = 1
     per_graph: int = 1
@@ -235,21 +229,13 @@ class Side:
         self.walls.setdefault((mode, count), []).append(1000 * elapsed)
 
     def prepare(self) -> None:
-        """Find out about how long a call takes, and capture graphs, unless what is kept will do.
-
-        Others may use the device meanwhile: nothing of this counts.
-        """
+        """Warm up, and find out about how long a call takes."""
         self.calls(WARM_UPS * self.sets)
         self.estimate_ms, self.times = median(self.times), []
         self.walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(self.estimate_ms, 1e-3) * self.sets))))
-        if self.kept is None or not self.kept.is_recent(self.clock()):
-            self.capture()
 
     def capture(self) -> None:
-        """Capture the graphs of the judge's clock, where that was not tried yet."""
-        if self.captured:
-            return
-        self.captured = True
+        """Capture the graphs of the judge's clock."""
         for mode in ("graph", "empty_graph"):
             if self.graphs:
                 self.graph(mode, 1, self.walks)
@@ -278,13 +264,13 @@ Look = Callable[[Sequence[int]], None]
 def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock.
 
-    Both sides are prepared, and the device is leased to nobody else. Answers of secretly chosen calls are looked at as
-    they come. What the judge's clock said of the reference before (`reference.kept`) stands in for its graphs as long
-    as its calls, timed beside the candidate's, take what they took then.
+    The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come. What the
+    judge's clock said of the reference before (`reference.kept`) stands in for its graphs as long as its calls, timed
+    beside the candidate's, take what they took then.
     """
     sides = (candidate, reference)
     for side in sides:
-        side.calls(side.sets, counted=False)
+        side.prepare()
     counts = (count, _calls_of_reference(count, reference.estimate_ms))
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
@@ -301,11 +287,8 @@ def _calls_of_reference(count: int, estimate_ms: float) -> int:
 
 
 def measure_one(side: Side, count: int) -> Figures:
-    """Time `count` calls of one side alone, by events and by the judge's clock.
-
-    It is prepared, and the device is leased to nobody else.
-    """
-    side.calls(side.sets, counted=False)
+    """Time `count` calls of one side alone, by events and by the judge's clock. The device must be leased alone."""
+    side.prepare()
     side.calls(count)
     return side.figures(_judged(side, None))
 
