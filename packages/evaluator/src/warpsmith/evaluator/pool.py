@@ -21,6 +21,7 @@ from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
+from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role, gpu_environment
@@ -81,6 +82,7 @@ class Worker:
         self.ended: Future[_native.Exit | None] = Future()
         self.out_of_memory = False
         self.orphaned = False
+        self.in_use = False
         self._pidfd = -1
         self._output_fd = -1
         self._delay_when_taken: float | None = None
@@ -160,6 +162,7 @@ class Worker:
 
     def taken(self) -> None:
         """Count the time without a processor, and the memory, from now on: the worker's start is not its user's."""
+        self.in_use = True
         self._delay_when_taken = self._run_delay()
         self._peak_when_taken = self._peak_bytes()
 
@@ -331,7 +334,7 @@ class Zygote:
                 with self.lock:
                     worker = self.workers.pop(number)
                 code, signal = fields.value("code"), fields.value("signal")
-                worker.out_of_memory = fields.flag("out_of_memory")
+                worker.out_of_memory |= fields.flag("out_of_memory")
                 worker.ended.set_result(_native.Exit(code, signal))  # type: ignore[arg-type]
 
     def _died(self) -> None:
@@ -584,6 +587,16 @@ class Machine:
         # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
         at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
         self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
+        on_device = isinstance(self.memory, DeviceMemory)
+        self._watch = MemoryWatch(self._workers, config.memory_bytes) if on_device else None
+
+    def _workers(self) -> list[Worker]:
+        """Return the workers of all zygotes, busy and idle."""
+        found: list[Worker] = []
+        for zygote in self._zygotes.values():
+            with zygote.lock:
+                found += zygote.workers.values()
+        return found
 
     def bandwidth(self) -> Bandwidth:
         """Return how fast the device writes, measured at the first call; RuntimeError without a device."""
@@ -637,6 +650,8 @@ class Machine:
     def close(self) -> None:
         """End every zygote and with it every worker, busy or not: whoever waits for one hears of it at once."""
         self._closing.set()
+        if self._watch is not None:
+            self._watch.close()
         for zygote in self._zygotes.values():
             zygote.close()
         for pool in self.pools.values():
