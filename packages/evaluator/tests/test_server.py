@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import httpx
+import jsonschema_rs
 import psutil
 import pytest
 
@@ -216,6 +217,32 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
     assert lines[1][0]["verdict"]["correct"]
     assert lines[1][1] < lines[2][1] - 0.5, "the quick one did not wait for the slow one"
     assert lines[2][0]["verdict"]["status"] == "timeout"
+
+
+def test_answers_are_those_that_openapi_describes(server):
+    told = httpx.get(f"{server.url}/openapi.json").json()
+
+    def of(route):
+        (content,) = told["paths"][route]["post"]["responses"]["200"]["content"].values()
+        return jsonschema_rs.validator_for({"components": told["components"], **content["schema"]})
+
+    fields = told["components"]["schemas"]
+    for candidate in (ADD_CANDIDATE, WRONG, "x ="):
+        verdict = evaluate(server, candidate, trials=1)
+        of("/v1/evaluate").validate(verdict.json())
+        assert verdict.json()["verdict"].keys() == fields["Verdict"]["properties"].keys()
+        answer = eval_(server, candidate, num_correct_trials=1).json()
+        of("/eval").validate(answer)
+        assert answer.keys() == fields["ExecResult"]["properties"].keys()
+        assert answer["metadata"].keys() <= fields["ExecMetadata"]["properties"].keys()
+    items = [{"problem": {"source": source}, "candidate": WRONG, "trials": 1} for source in (ADD_PROBLEM, "x")]
+    batch = httpx.post(f"{server.url}/v1/evaluate/batch", json={"items": items}, timeout=60)
+    lines = [json.loads(line) for line in batch.text.splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        of("/v1/evaluate/batch").validate(line)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        of("/v1/evaluate").validate({"verdict": {"status": "splendid"}})
 
 
 def test_under_load_health_answers_and_more_is_turned_away(server):

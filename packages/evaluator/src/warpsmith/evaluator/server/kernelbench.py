@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.execresult import result_of
+from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
@@ -53,7 +54,7 @@ class EvalBody(BaseModel):
         return 42 if given is None else given
 
 
-@router.post("/eval")
+@router.post("/eval", responses=OF_EXEC)
 async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONResponse:
     """Return a KernelExecResult."""
     if body.backend not in BACKENDS:

@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator.server.admission import Place
+from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
 from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
 from warpsmith.evaluator.server.requests import disconnected, judged, service_of, tell
 from warpsmith.evaluator.server.service import Ask, Service
@@ -59,15 +60,21 @@ class BatchBody(_Body):
     items: list[EvaluateBody] = Field(min_length=1, max_length=4096)
 
 
-@router.post("/evaluate")
+@router.post("/evaluate", response_model=None, responses=OF_VERDICT)
 async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dict[str, Any]:
     """Return `{"verdict": ...}`: the record of `warpsmith-evaluator check --json`, whatever the verdict is."""
     verdict = await judged(request, service, ask_of(body, service))
     return {"verdict": verdict.to_record()}
 
 
-@router.post("/evaluate/batch", response_class=StreamingResponse, responses={200: {"content": {LINES: {}}}})
-async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
+class Lines(StreamingResponse):
+    """A stream of JSON, one value a line."""
+
+    media_type = LINES
+
+
+@router.post("/evaluate/batch", response_class=Lines, responses=OF_LINES)
+async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> Lines:
     """Stream one JSON line an item as soon as it is known: `{"index", "verdict"}` or `{"index", "error"}`."""
     asks = [ask_of(item, service) for item in body.items]
     places = service.admit(len(asks))
@@ -76,7 +83,7 @@ async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> 
         for index, (ask, place) in enumerate(zip(asks, places, strict=True))
     }
     tell(request, items=len(asks))
-    return StreamingResponse(_lines(request, service, tasks), media_type=LINES)
+    return Lines(_lines(request, service, tasks))
 
 
 async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:

@@ -1,0 +1,67 @@
+"""What the routes answer, for /openapi.json: the forms of `Verdict.to_record` and of `execresult.result_of`."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from warpsmith.evaluator.verdict import Status, Verdict
+
+
+class VerdictAnswer(BaseModel):
+    """One verdict."""
+
+    verdict: Verdict
+
+
+class BatchError(BaseModel):
+    """Why an item got no verdict."""
+
+    type: str = Field(description="In snake_case, as in the errors of other routes.")
+    message: str
+    remedy: str
+
+
+class BatchLine(BaseModel):
+    """One line of a batch's answer: `verdict` or `error`, for the item of that index."""
+
+    index: int = Field(ge=0)
+    verdict: Verdict | None = None
+    error: BatchError | None = None
+
+
+class ExecMetadata(BaseModel):
+    """What KernelExecResult leaves open; further keys name what went wrong."""
+
+    model_config = ConfigDict(extra="allow")
+
+    hardware: str
+    device: str
+    status: Status
+    flags: list[str]
+    correctness_trials: str = Field(description="`(passed / all)`.")
+    isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
+    timing_tier: str
+    cached: bool
+    cached_age_s: float
+    error_category: str | None = None
+    compilation_error: str | None = None
+    runtime_error: str | None = None
+    correctness_issue: str | None = None
+    max_difference: list[str] | None = None
+
+
+class ExecResult(BaseModel):
+    """KernelBench's KernelExecResult. Times in milliseconds, -1 where nothing is timed."""
+
+    compiled: bool
+    correctness: bool
+    metadata: ExecMetadata
+    runtime: float
+    runtime_stats: dict[str, Any]
+    ref_runtime: float
+    ref_runtime_stats: dict[str, Any]
+
+
+OF_VERDICT: Final[dict[int | str, dict[str, Any]]] = {200: {"model": VerdictAnswer}}
+OF_EXEC: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ExecResult}}
+OF_LINES: Final[dict[int | str, dict[str, Any]]] = {200: {"model": BatchLine}}
