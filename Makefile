@@ -62,7 +62,7 @@ lock: install  ## resolve requirements/cpu.in again into requirements/cpu.lock
 	$(RUN)/python tools/lock.py
 
 bench: install  ## every benchmark that this machine can run
-	for script in benchmarks/[a-z]*.py; do $(RUN)/python $$script || exit 1; done
+	for script in benchmarks/[a-z]*.py; do $(RUN)/python $$script || [ $$? = 77 ] || exit 1; done
 
 clean:  ## remove what was built, keep .venv
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

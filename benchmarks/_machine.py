@@ -9,7 +9,10 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
+
+SKIPPED: Final = 77
+"""The exit code of what was skipped, as Automake has it."""
 
 
 def describe(distributions: Sequence[str] = ()) -> dict[str, Any]:
@@ -30,6 +33,18 @@ def describe(distributions: Sequence[str] = ()) -> dict[str, Any]:
         },
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in distributions}},
     }
+
+
+def skip(reason: str) -> NoReturn:
+    """End a benchmark that cannot be run here: with an exit code that `make bench` passes over."""
+    print(f"skipped: {reason}", flush=True)
+    sys.exit(SKIPPED)
+
+
+def need_gpu() -> None:
+    """Skip the benchmark where the driver shows no NVIDIA GPU."""
+    if not _gpus():
+        skip("this needs an NVIDIA GPU, and nvidia-smi shows none")
 
 
 def write_result(path: Path, result: dict[str, Any]) -> None:

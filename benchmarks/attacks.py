@@ -28,7 +28,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, write_result
+from _machine import check_same, describe, need_gpu, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 
@@ -236,6 +236,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="files whose name begins with this")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
+    need_gpu()
     every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
     peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
     if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _machine import describe, write_result
+from _machine import describe, need_gpu, write_result
 from _plot import scatter
 from triton.testing import do_bench
 
@@ -250,6 +250,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "gpu_timing.json")
     parser.add_argument("--only", default="", help="kernels whose name begins with this")
     arguments = parser.parse_args()
+    need_gpu()
     rows = []
     config = EvaluatorConfig(device="cuda", slots=1, ready_workers=2, timeout_s=60)
     with tempfile.TemporaryDirectory() as folder, Evaluator(config) as evaluator:

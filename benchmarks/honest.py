@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from _machine import check_same, describe, write_result
+from _machine import check_same, describe, need_gpu, write_result
 from attacks import cases as corpus
 from gpu_timing import cases as long_kernels
 from gpu_timing import peers
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
     arguments = parser.parse_args()
+    need_gpu()
     began = time.monotonic()
     result = describe(("torch", "triton", "warpsmith-evaluator")) | {"summary": {}, "do_bench": {}, "rows": []}
     if arguments.out.exists():

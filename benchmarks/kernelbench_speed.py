@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import describe, write_result
+from _machine import describe, need_gpu, skip, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 
@@ -102,11 +102,14 @@ def theirs(checkout: Path, path: Path, candidate: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("kernelbench", type=Path, nargs="?", help="a checkout of KernelBench")
     parser.add_argument("--problems", default="19,21,25,28,30,32", help="numbers in level 1, with commas between")
     parser.add_argument("--peer", default="all", help="the problems that KernelBench judges too: numbers, all or none")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "kernelbench_speed.json")
     arguments = parser.parse_args()
+    need_gpu()
+    if arguments.kernelbench is None:
+        skip("this needs the path of a checkout of KernelBench")
     numbers = [int(number) for number in arguments.problems.split(",")]
     named = {"all": numbers, "none": []}
     also = named[arguments.peer] if arguments.peer in named else [int(part) for part in arguments.peer.split(",")]

@@ -168,6 +168,7 @@ def main() -> None:
         ]
         result["rows"].append(measure(configs, arguments.count))
         print(result["rows"][-1], flush=True)
+        write_result(out, result)
     result["goal_a_minute_on_an_h200_with_16_cores"] = GOAL_A_MINUTE
     result["load_1min_at_end"] = os.getloadavg()[0]
     write_result(out, result)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _machine import describe, write_result
+from _machine import describe, need_gpu, write_result
 from _models import random_model
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -196,6 +196,8 @@ def main() -> None:
     if arguments.one is not None:
         print(json.dumps(measure(arguments)))
         return
+    if arguments.shape != "tiny":
+        need_gpu()
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     result = {**describe(["torch", "transformers", "deepspeed", "triton", "warpsmith-trainer"]), "rows": []}
     result |= {"shape": asdict(SHAPES[arguments.shape]), "dtype": arguments.dtype, "steps": arguments.steps}
