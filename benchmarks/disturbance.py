@@ -12,6 +12,7 @@ import ctypes
 import multiprocessing
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,8 +40,9 @@ def make_contexts(made: "Synchronized[int]") -> None:
             context = ctypes.c_void_p()
             failed = driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
             os._exit(int(failed != 0))
-        if os.waitpid(child, 0)[1] == 0:
-            made.value += 1
+        if os.waitpid(child, 0)[1]:
+            sys.exit("no context can be made beside the evaluator's")
+        made.value += 1
 
 
 @contextmanager
@@ -50,6 +52,8 @@ def contexts_beside() -> Iterator["Synchronized[int]"]:
     process = multiprocessing.get_context("spawn").Process(target=make_contexts, args=(made,), daemon=True)
     process.start()
     while made.value == 0:
+        if not process.is_alive():
+            sys.exit(1)
         time.sleep(0.1)
     try:
         yield made

@@ -276,7 +276,10 @@ void check_arguments(Program& program) {
 void check_clone(Program& program, bool processes) {
   program.on_argument(SYS_clone, 0, [&] {
     program.fail_if_any(kNewNamespaces, EPERM);
-    if (!processes) program.fail_unless_any(CLONE_THREAD, EPERM);
+    if (processes) return;
+    program.fail_unless_any(CLONE_THREAD, EPERM);
+    // Descriptors of a thread's own are to be found nowhere but there, and may hold memory.
+    program.fail_unless_any(CLONE_FILES, EPERM);
   });
 }
 

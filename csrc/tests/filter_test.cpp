@@ -102,6 +102,7 @@ void test_programs_and_processes() {
   }
   CHECK(outcome(without, {SYS_clone, {SIGCHLD}}) == EPERM);
   CHECK(outcome(without, {SYS_clone, {thread}}) == 0);
+  CHECK(outcome(without, {SYS_clone, {thread & ~std::uint64_t{CLONE_FILES}}}) == EPERM);
   CHECK(outcome(with, {SYS_clone, {SIGCHLD}}) == 0);
   for (const std::uint64_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC,
                                    CLONE_NEWUTS, CLONE_NEWCGROUP, CLONE_PARENT, CLONE_PTRACE}) {

@@ -29,6 +29,8 @@ def succeeded():
         for _ in range(PIECES):
             kept.append(mmap.mmap(-1, PIECE, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS))
             kept[-1].write(content)
+            # No page is mapped any more, and all content is there still.
+            kept[-1].madvise(mmap.MADV_DONTNEED)
     except OSError:
         return False
     # Whoever looks at what a process holds must have had the time to.

@@ -223,20 +223,23 @@ def test_who_leaves_it_lets_another_be_alone_and_shares_again_after(lease):
 
 
 def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
-    left = threading.Event()
+    left, back = threading.Event(), threading.Event()
 
     def leave() -> None:
         with lease.shared(), lease.left():
             left.set()
-            lease.await_waiting(1)
+            assert back.wait(DEADLINE_S)
 
     with ThreadPoolExecutor(1) as pool:
-        alone = Holder(lease, "alone").held()
         leaving = pool.submit(leave)
+        assert left.wait(DEADLINE_S)
+        alone = Holder(lease, "alone").held()
+        back.set()
         lease.await_waiting(1)
+        assert lease._sharing == 0
+        assert not leaving.done()
         alone.release()
         leaving.result(DEADLINE_S)
-    assert left.is_set()
     assert lease._sharing == 0
 
 

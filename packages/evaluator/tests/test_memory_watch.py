@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.memory_watch import MemoryWatch, shared_bytes
+from warpsmith.evaluator.memory_watch import MemoryWatch, resident_bytes, shared_bytes
 from warpsmith.evaluator.pool import Worker
 
 LIMIT = 64 << 20
@@ -18,7 +20,20 @@ START = "import mmap, os, sys\n"
 WAIT = "print('ready', flush=True)\nsys.stdin.readline()\n"
 MAPPED = "room = mmap.mmap(-1, {size}, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)\nroom.write(bytes({size}))\n"
 WRITTEN = "file = os.memfd_create('room')\nos.write(file, bytes({size}))\n"
+GIVEN_BACK = MAPPED + "room.madvise(mmap.MADV_DONTNEED)\n"
 PRIVATE = "room = bytearray(bytes({size}))\n"
+SHARED = [MAPPED, GIVEN_BACK, WRITTEN]
+
+
+def sees_all() -> bool:
+    try:
+        next((Path("/proc/self/map_files")).iterdir()).stat()
+    except PermissionError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not sees_all(), reason="only root may follow /proc/PID/map_files")
 
 
 class Process:
@@ -52,7 +67,7 @@ def process():
         one.close()
 
 
-@pytest.mark.parametrize("makes", [MAPPED, WRITTEN])
+@pytest.mark.parametrize("makes", SHARED)
 def test_one_that_holds_more_than_it_may_is_ended_for_want_of_memory(process, makes):
     hog = process(makes, 2 * LIMIT)
     hog.worker.in_use = True
@@ -64,7 +79,7 @@ def test_one_that_holds_more_than_it_may_is_ended_for_want_of_memory(process, ma
     assert hog.worker.out_of_memory
 
 
-@pytest.mark.parametrize(("makes", "size"), [(MAPPED, LIMIT // 4), (WRITTEN, LIMIT // 4), (PRIVATE, 2 * LIMIT)])
+@pytest.mark.parametrize(("makes", "size"), [(MAPPED, LIMIT // 2), (WRITTEN, LIMIT // 2), (PRIVATE, 2 * LIMIT)])
 def test_one_that_holds_less_or_private_memory_goes_on(process, makes, size):
     looked: Future[None] = Future()
     worker = process(makes, size).worker
@@ -85,22 +100,64 @@ def test_one_that_holds_less_or_private_memory_goes_on(process, makes, size):
 
 
 def test_one_that_nobody_uses_yet_is_not_looked_at(process):
-    worker = process(MAPPED, 2 * LIMIT).worker
-    watch = MemoryWatch(lambda: [worker], LIMIT, every_s=DEADLINE_S)
+    hog = process(MAPPED, 2 * LIMIT)
+    watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=DEADLINE_S)
+    watch.look()
+    assert hog.worker.alive
+    hog.worker.taken()
     watch.look()
     watch.close()
-    assert worker.alive
-    worker.taken()
-    assert worker.in_use
+    assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("makes", "size"), [(MAPPED, LIMIT), (WRITTEN, LIMIT), (PRIVATE, LIMIT)])
-def test_shared_memory_is_counted_and_private_memory_is_not(process, makes, size):
-    counted = shared_bytes(process(makes, size).process.pid)
-    assert counted >= size if makes != PRIVATE else counted < size // 4
+def test_what_goes_wrong_with_one_keeps_it_from_no_other(process, capsys):
+    hog = process(MAPPED, 2 * LIMIT)
+    hog.worker.in_use = True
+
+    def fail():
+        raise RuntimeError("of some kind")
+
+    broken = SimpleNamespace(in_use=True, alive=True, pid=hog.process.pid, kill=fail)
+    watch = MemoryWatch(lambda: [broken, hog.worker], LIMIT, every_s=DEADLINE_S)
+    watch.look()
+    watch.close()
+    assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
+    assert "of some kind" in capsys.readouterr().err
+
+
+def test_who_may_not_look_counts_what_is_mapped_and_says_so_once(process, monkeypatch, capsys):
+    def refused(pid):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("warpsmith.evaluator.memory_watch.shared_bytes", refused)
+    hog = process(MAPPED, 2 * LIMIT)
+    hog.worker.in_use = True
+    watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=DEADLINE_S)
+    watch.look()
+    assert hog.worker.alive
+    watch.look()
+    watch.look()
+    watch.close()
+    assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
+    assert capsys.readouterr().err.count("cgroups") == 2
+
+
+@pytest.mark.parametrize("makes", SHARED)
+def test_shared_memory_is_counted_also_where_its_pages_are_given_back(process, makes):
+    assert LIMIT <= shared_bytes(process(makes, LIMIT).process.pid) < 1.1 * LIMIT
+
+
+def test_what_is_mapped_and_open_counts_once(process):
+    both = WRITTEN + "room = mmap.mmap(file, {size})\nother = mmap.mmap(file, {size})\n"
+    assert shared_bytes(process(both, LIMIT).process.pid) < 1.1 * LIMIT
+
+
+def test_private_memory_is_not_counted(process):
+    pid = process(PRIVATE, LIMIT).process.pid
+    assert (shared_bytes(pid), resident_bytes(pid) < LIMIT // 4) == (0, True)
 
 
 def test_a_process_that_is_gone_holds_nothing(process):
     gone = process(PRIVATE, 1)
     gone.close()
-    assert shared_bytes(gone.process.pid) == 0
+    assert (shared_bytes(gone.process.pid), resident_bytes(gone.process.pid)) == (0, 0)

@@ -275,39 +275,83 @@ def test_an_empty_graph_that_cannot_be_captured_is_no_measure():
 # --- what is kept of a reference ---
 
 
-def measured_again(worker, *, drift=1.0, later_s=0.0):
-    """Measure twice with the same reference, whose events drift and that is asked later; return both timings."""
-    first = worker.side()
-    one = measure(Timed().side(), first, 40, lambda sets: None)
-    worker.asked.clear()
-    worker.call_ms *= drift
-    worker.now += later_s
-    second = worker.side(first.kept)
-    return one, measure(Timed().side(), second, 40, lambda sets: None), second
+class Known:
+    """A reference that is measured again and again, each time by a side that knows what the last one kept."""
+
+    def __init__(self, worker):
+        self.worker, self.kept = worker, None
+
+    def measured(self, candidate=None):
+        """Return the timing and whether graphs of the reference were asked for."""
+        self.worker.asked.clear()
+        side = self.worker.side(self.kept)
+        found = measure((candidate or Timed()).side(), side, 40, lambda sets: None)
+        self.kept = side.kept
+        return found, bool(self.worker.of_mode("graph"))
 
 
-def test_a_reference_that_takes_what_it_took_needs_no_graphs_again():
-    worker = Timed(0.5)
-    one, two, side = measured_again(worker, drift=1.01)
-    assert two.reference.judge_ms == one.reference.judge_ms
-    assert not worker.of_mode("graph")
-    assert two.reference.calls == 40
-    assert side.kept.events_ms == 0.5
+@pytest.fixture
+def known():
+    """A reference that was measured twice, and took 0.5 ms."""
+    reference = Known(Timed(0.5))
+    assert [reference.measured()[1] for _ in range(2)] == [True, True]
+    return reference
 
 
-@pytest.mark.parametrize("changed", [{"drift": 1.03}, {"drift": 0.97}, {"later_s": timing.KEPT_S}])
-def test_a_reference_that_drifted_or_was_timed_long_ago_is_judged_anew(changed):
-    worker = Timed(0.5)
-    _, two, side = measured_again(worker, **changed)
-    assert worker.of_mode("graph")
-    assert two.reference.judge_ms == pytest.approx(0.5)
-    assert side.kept.events_ms == worker.call_ms
+def test_a_reference_that_took_the_same_twice_needs_no_graphs_again(known):
+    known.worker.call_ms *= 1.01
+    found, asked = known.measured()
+    assert not asked
+    assert found.reference.judge_ms == pytest.approx(0.5)
+    assert found.reference.events_ms == pytest.approx(0.505)
+    assert found.reference.calls == 40
+
+
+@pytest.mark.parametrize("change", [("call_ms", 0.515), ("call_ms", 0.485), ("now", timing.KEPT_S)])
+def test_a_reference_that_drifted_or_was_timed_long_ago_is_judged_anew(known, change):
+    name, value = change
+    setattr(known.worker, name, value + (known.worker.now if name == "now" else 0))
+    assert known.measured()[1]
+    assert known.measured()[1]
+    assert not known.measured()[1]
+
+
+@pytest.mark.parametrize(("call_ms", "disturbed_ms"), [(0.5, 1.0), (0.02, 0.0235)])
+def test_what_disturbs_a_references_graphs_once_is_not_kept(call_ms, disturbed_ms):
+    """Of a call that is long the clocks disagree; of a short one they do not, and the next figure does not agree."""
+    reference = Known(Timed(call_ms, true_ms=disturbed_ms))
+    assert reference.measured()[1]
+    reference.worker.true_ms = call_ms
+    assert reference.measured()[1]
+    assert reference.measured()[1]
+    found, asked = reference.measured()
+    assert not asked
+    assert found.reference.judge_ms == pytest.approx(call_ms)
+
+
+def test_of_two_figures_that_agree_the_lesser_is_kept():
+    reference = Known(Timed(0.5, true_ms=0.51))
+    reference.measured()
+    reference.worker.true_ms = 0.5
+    reference.measured()
+    reference.worker.true_ms = 0.51
+    found, asked = reference.measured()
+    assert (found.reference.judge_ms, asked) == (pytest.approx(0.5), False)
+
+
+def test_where_the_candidates_clocks_disagree_the_reference_is_judged_beside_it(known):
+    """What slows the device now slows both, and the quotient stands."""
+    known.worker.true_ms = 0.8
+    found, asked = known.measured(Timed(0.5, true_ms=0.8))
+    assert asked
+    assert found.disagrees
+    assert (found.runtime_ms, found.reference_ms) == (pytest.approx(0.8), pytest.approx(0.8))
 
 
 def test_of_a_reference_without_graphs_nothing_is_kept():
-    _, two, side = measured_again(Timed(0.5, captures=False))
-    assert two.reference.judge_ms is None
-    assert side.kept is None
+    reference = Known(Timed(0.5, captures=False))
+    assert reference.measured()[0].reference.judge_ms is None
+    assert reference.kept is None
 
 
 # --- the figure that is rewarded ---

@@ -245,7 +245,8 @@ class CandidateRun:
             "buffers": tree.slot_map("buffers"),
             "extra_operators": list(self.config.extra_operators),
         }
-        loaded = self._ask(Kind.LOAD, fields, [self.state.fileno()], Kind.LOADED).fields
+        with self.machine.lease.shared():
+            loaded = self._ask(Kind.LOAD, fields, [self.state.fileno()], Kind.LOADED).fields
         self.loaded = True
         if loaded.texts("unmatched"):
             self.evidence.flags.add("unmatched_parameters")
@@ -438,12 +439,7 @@ class CandidateRun:
         """
         with self.machine.lease.shared():
             self.session.make_inputs(rng.getrandbits(48))
-            answer = self.session.answer(rng.getrandbits(48))
-        try:
-            done = self._call(Trial(), answer, ghost=True)
-            right = not form_mismatch(done.value("output"), answer.output) and self._is_right(answer)
-        except (CandidateFailedError, WireError):
-            right = False
+            right = self._ghost_is_right(self.session.answer(rng.getrandbits(48)))
         if right:
             self.evidence.flags.add("decoy_kernel")
             raise CandidateFailedError(
@@ -451,6 +447,13 @@ class CandidateRun:
                 "unknown",
                 "The output is the same when the kernels do nothing: they compute no part of it.",
             )
+
+    def _ghost_is_right(self, answer: Answer) -> bool:
+        try:
+            done = self._call(Trial(), answer, ghost=True)
+            return not form_mismatch(done.value("output"), answer.output) and self._is_right(answer)
+        except (CandidateFailedError, WireError):
+            return False
 
     @in_phase("correctness")
     def _replay_without_host_code(self, rng: random.Random) -> None:
@@ -523,7 +526,8 @@ class CandidateRun:
         def ask(fields: dict[str, Any]) -> wire.Fields:
             return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, worker).fields
 
-        ring = timed.make_ring(self.session, memory, placed, rng)
+        with self.machine.lease.shared():
+            ring = timed.make_ring(self.session, memory, placed, rng)
         sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
         self.session.ring(len(ring.inputs), ring.fds[:1])
         try:

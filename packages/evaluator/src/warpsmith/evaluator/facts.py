@@ -83,7 +83,8 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
-    ring = timed.make_ring(session, memory, no_room, rng, answered=False)
+    with machine.lease.shared():
+        ring = timed.make_ring(session, memory, no_room, rng, answered=False)
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         side = Side(session.round, len(ring.inputs), rng)

@@ -1,45 +1,79 @@
 """Ends workers that hold more shared memory than they may.
 
 CUDA needs shared memory, so a worker with a GPU can make some, and no limit of a process counts it: RLIMIT_DATA is for
-private memory. A cgroup bounds it where there is one. Elsewhere the judge looks, often enough that a worker gets no
-further beyond its limit than it writes between two looks.
+private memory. A cgroup bounds it where there is one. Elsewhere the judge looks, and a worker gets no further beyond
+its limit than it writes between two looks, with one exception: files without a name that lie in a socket are not seen.
+
+What counts is how much an object holds, not how much of it is mapped just now. Only who may follow /proc/PID/map_files
+(root, or CAP_CHECKPOINT_RESTORE) learns that; for others mapped pages are counted, which a worker can give back while
+their content stays.
 """
 
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.pool import Worker
 
-EVERY_S: Final = 0.1
+EVERY_S: Final = 0.2
 BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`."""
-_MAPPED: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
+_OBJECT: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) .*(?:/dev/zero|/memfd:)", flags=re.MULTILINE)
+_RESIDENT: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
 _NAMELESS: Final = "/memfd:"
 
 
 def shared_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Return the shared memory of a process: what it maps, and files without a name that it holds open.
+    """Return the bytes of a process's nameless shared memory, mapped or held open; 0 once the process is gone.
 
-    What is both counts twice. 0 once the process is gone.
+    Raises:
+        PermissionError: this process may not look.
     """
     process = proc / str(pid)
     try:
-        found = _MAPPED.search((process / "status").read_text(encoding="utf-8", errors="replace"))
-        held = sum(_nameless_bytes(entry) for entry in (process / "fd").iterdir())
+        # An object that is mapped twice, or mapped and open, is one.
+        return sum(dict([*_mapped(process), *_open(process)]).values())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
+    """Return the bytes of shared memory that a process maps just now; 0 once it is gone."""
+    try:
+        status = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0
-    return held + (int(found[1]) << 10 if found else 0)
+    found = _RESIDENT.search(status)
+    return int(found[1]) << 10 if found else 0
 
 
-def _nameless_bytes(entry: Path) -> int:
+def _mapped(process: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
+    for start, end in _OBJECT.findall(maps):
+        yield from _object(process / "map_files" / f"{int(start, 16):x}-{int(end, 16):x}")
+
+
+def _open(process: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    for entry in (process / "fd").iterdir():
+        try:
+            nameless = str(entry.readlink()).startswith(_NAMELESS)
+        except FileNotFoundError:
+            continue  # closed meanwhile
+        if nameless:
+            yield from _object(entry)
+
+
+def _object(entry: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield what tells an object from others, and its bytes, unless it is gone."""
     try:
-        return entry.stat().st_blocks * BLOCK_BYTES if str(entry.readlink()).startswith(_NAMELESS) else 0
-    except OSError:
-        return 0  # closed meanwhile
+        found = entry.stat()
+    except FileNotFoundError:
+        return
+    yield (found.st_dev, found.st_ino), found.st_blocks * BLOCK_BYTES
 
 
 class MemoryWatch:
@@ -55,6 +89,7 @@ class MemoryWatch:
         self._workers = workers
         self._limit = limit
         self._every_s = every_s
+        self._held: Callable[[int], int] = shared_bytes
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory-watch", daemon=True)
         self._thread.start()
@@ -66,9 +101,21 @@ class MemoryWatch:
     def look(self) -> None:
         """End every worker in use that holds more than it may; its end is then told as one for want of memory."""
         for worker in self._workers():
-            if worker.in_use and worker.alive and shared_bytes(worker.pid) > self._limit:
-                worker.out_of_memory = True
-                worker.kill()
+            try:
+                if worker.in_use and worker.alive and self._held(worker.pid) > self._limit:
+                    worker.out_of_memory = True
+                    worker.kill()
+            except PermissionError as error:
+                self._do_with_less(error)
+            except Exception as error:  # noqa: BLE001  (one worker's end must not keep the watch from the others)
+                sys.stderr.write(f"A worker's memory could not be looked at: {error}\n")
+
+    def _do_with_less(self, error: PermissionError) -> None:
+        self._held = resident_bytes
+        sys.stderr.write(
+            f"The shared memory of workers is not seen in full ({error}): what they map just now is counted. "
+            "Run the evaluator as root, or give it cgroups and set cgroups to required.\n"
+        )
 
     def close(self) -> None:
         """Look no more."""

@@ -85,6 +85,7 @@ class Worker:
         self.in_use = False
         self._pidfd = -1
         self._output_fd = -1
+        self._handles = threading.Lock()
         self._delay_when_taken: float | None = None
         self._peak_when_taken = 0
 
@@ -190,8 +191,9 @@ class Worker:
 
     def kill(self) -> None:
         """End the process; whoever waits for its answer learns that it died."""
-        if self._pidfd >= 0 and not self.ended.done():
-            _native.kill(self._pidfd)
+        with self._handles:
+            if self._pidfd >= 0 and not self.ended.done():
+                _native.kill(self._pidfd)
 
     def end(self) -> None:
         """End the process and everything it started, and wait until it is gone."""
@@ -202,10 +204,13 @@ class Worker:
         """Kill the worker and everything it started, and let go of its descriptors."""
         self.kill()
         self.channel.close()
-        for fd in (self._pidfd, self._output_fd):
+        # Whoever else ends it (the watch over its memory) must not meet a number that is another's by then.
+        with self._handles:
+            handles = self._pidfd, self._output_fd
+            self._pidfd = self._output_fd = -1
+        for fd in handles:
             if fd >= 0:
                 os.close(fd)
-        self._pidfd = self._output_fd = -1
 
 
 def _has_ended(pidfd: int) -> bool:

@@ -69,6 +69,14 @@ class Answer:
         return all(bool(torch.isfinite(item.value).all()) for item in self.expected if item.value.is_floating_point())
 
 
+@dataclass(frozen=True)
+class KnownTime:
+    """What is kept of a reference's time, and the ring on which it was found: the inputs of a set, and how many."""
+
+    ring: tuple[Placed, int]
+    kept: "Kept"
+
+
 class ReferenceSession:
     """One reference worker that has loaded one problem.
 
@@ -90,7 +98,7 @@ class ReferenceSession:
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.learned: Learned | None = None
-        self.timed: tuple[tuple[Placed, int], Kept] | None = None
+        self.known_time: KnownTime | None = None
         self._inputs_buffer: Shared | None = None
         self._answers: tuple[list[Any], Shared] | None = None
         self._load(source)

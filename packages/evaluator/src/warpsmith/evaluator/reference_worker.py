@@ -256,7 +256,8 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.RING if isinstance(reference.kind, DeviceMemory):
             # An empty ring ends the timing, and lets go of its memory.
             reference.rounds = Rounds(reference.kind, reference.ring(fields, message.fds)) if message.fds else None
-            reference.kind.release_if_scarce()
+            if reference.rounds is None:
+                reference.kind.release()
             protocol.send(channel, Kind.RINGED, {})
         case Kind.ROUND if reference.rounds is not None:
             protocol.send(channel, Kind.ROUNDED, reference.rounds.round(fields))

@@ -15,7 +15,7 @@ import torch
 from warpsmith.evaluator import arenas, timing, wire
 from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.errors import BadProblemError
-from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference import Answer, KnownTime, Placed, ReferenceSession
 from warpsmith.evaluator.timing import Side, Timing
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SHARE: Final = 0.25
 """Of the free device memory, what a ring may take."""
 COPIES: Final = 3
 """How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
-KEPT: Final = 0.1
+ANSWERS_SHARE: Final = 0.1
 """Share of the free memory up to which expected answers are kept, and as much again for right ones that came."""
 FORM_ATTEMPTS: Final = 64
 BELOW_FLOOR: Final = 0.8
@@ -80,7 +80,7 @@ def make_ring(
     # Every call of the driver that makes or maps memory waits for contexts that come into being elsewhere.
     shared = (memory.create("ring-inputs", sets * form.size), memory.create("ring-answers", sets * placed.size))
     inputs, answers = arenas.parts(shared[0], form.size), arenas.parts(shared[1], placed.size)
-    ring = Ring(placed, shared, inputs, answers, [], KEPT * memory.handle.free_bytes() / sets)
+    ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * memory.handle.free_bytes() / sets)
     for own_inputs, own_answers in zip(inputs, answers, strict=True):
         _make_inputs_like(form, session, rng)
         keeps = answered and placed.size <= ring.most_kept
@@ -173,15 +173,17 @@ class Duel:
         self._witness, rng = witness, witness.rng
         session, sets = witness.session, len(witness.ring.inputs)
         # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
-        self._form = session.inputs, sets
-        kept = session.timed[1] if session.timed is not None and session.timed[0] == self._form else None
+        self._ring = session.inputs, sets
+        known = session.known_time
         self._candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
-        self._reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), kept=kept)
+        self._reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
+        if known is not None and known.ring == self._ring:
+            self._reference.kept = known.kept
 
     def conduct(self, count: int) -> Outcome:
         """Time `count` calls of both sides and look at what is delivered. The device must be leased alone."""
         witness = self._witness
         found = timing.measure(self._candidate, self._reference, count, witness.look)
         kept = self._reference.kept
-        witness.session.timed = None if kept is None else (self._form, kept)
+        witness.session.known_time = None if kept is None else KnownTime(self._ring, kept)
         return Outcome(found, witness.wrong)

@@ -4,6 +4,7 @@ Candidate and reference are timed in the same way, interleaved, on the same inpu
 the median of the worker's events, each over one call with the L2 cache flushed, and the judge's own: how much longer
 more replays of a graph of calls take than fewer, less the same for a graph of what stands around the calls. What is
 rewarded is the slower of the two, and the judge's alone below 20 microseconds, where an event is longer than a call.
+The judge's figure of a reference may be that of an earlier evaluation (`Kept`).
 
 Source of the order statistics of a median: Le Boudec, Performance Evaluation of Computer and Communication Systems,
 theorem 2.1.
@@ -41,6 +42,8 @@ LEAST_CALLS: Final = 20
 KEPT_S: Final = 60.0
 DRIFT: Final = 0.02
 """For how long a reference's time by the judge's clock is kept, and how far its events may stray meanwhile."""
+AGREED: Final = 0.05
+"""How near two such times must be to one another for the lesser one to be kept."""
 LOOKS: Final = 2
 """Answers that are looked at in each segment."""
 TOLERATED: Final = 0.05
@@ -139,20 +142,30 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Kept:
-    """A reference's time by the judge's clock, as an earlier evaluation found it.
+    """A reference's time by the judge's clock, as earlier evaluations found it.
 
     Attributes:
-        judge_ms: that time.
-        events_ms: the events' figure then.
+        judge_ms: that time; the least that was found.
+        events_ms: the events' figure beside it.
         at: when, in seconds of the judge's clock.
+        confirmed: whether two evaluations in a row found it, so that no passing disturbance of one is kept.
     """
 
     judge_ms: float
     events_ms: float
     at: float
+    confirmed: bool = False
 
     def holds(self, events_ms: float, now: float) -> bool:
-        """Whether it still holds where the events say `events_ms` at the moment `now`."""
+        """Whether it stands in for a measurement where the events say `events_ms` at the moment `now`."""
+        return self.confirmed and self._is_near(events_ms, now)
+
+    def followed_by(self, judge_ms: float, events_ms: float, now: float) -> "Kept":
+        """Return what is kept after another measurement."""
+        agrees = abs(judge_ms - self.judge_ms) <= AGREED * judge_ms and self._is_near(events_ms, now)
+        return Kept(min(judge_ms, self.judge_ms) if agrees else judge_ms, events_ms, now, agrees)
+
+    def _is_near(self, events_ms: float, now: float) -> bool:
         return now - self.at <= KEPT_S and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
 
 
@@ -265,8 +278,8 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock.
 
     The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come. What the
-    judge's clock said of the reference before (`reference.kept`) stands in for its graphs as long as its calls, timed
-    beside the candidate's, take what they took then.
+    judge's clock said of the reference twice before (`reference.kept`) stands in for its graphs as long as its calls,
+    timed beside the candidate's, take what they took then.
     """
     sides = (candidate, reference)
     for side in sides:
@@ -279,7 +292,8 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
             if delivered:
                 look(delivered)
     judged = _judged(candidate, look)
-    return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference)))
+    slowed = disagree(median(candidate.times), judged)
+    return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference, anew=slowed)))
 
 
 def _calls_of_reference(count: int, estimate_ms: float) -> int:
@@ -293,13 +307,20 @@ def measure_one(side: Side, count: int) -> Figures:
     return side.figures(_judged(side, None))
 
 
-def _judged_or_kept(reference: Side) -> float | None:
-    """Return the reference's time by the judge's clock, and keep what had to be measured."""
-    events_ms, now = median(reference.times), reference.clock()
-    if reference.kept is not None and reference.kept.holds(events_ms, now):
-        return reference.kept.judge_ms
+def _judged_or_kept(reference: Side, *, anew: bool) -> float | None:
+    """Return the reference's time by the judge's clock; what had to be measured is kept, unless the clocks disagree.
+
+    `anew`: whatever slows the candidate's graphs just now (power, a neighbour) is to slow the reference's too.
+    """
+    events_ms, now, kept = median(reference.times), reference.clock(), reference.kept
+    if not anew and kept is not None and kept.holds(events_ms, now):
+        return kept.judge_ms
     judged = _judged(reference, None)
-    reference.kept = None if judged is None else Kept(judged, events_ms, now)
+    if judged is None or disagree(events_ms, judged):
+        reference.kept = None
+    else:
+        before = kept or Kept(math.inf, events_ms, now)
+        reference.kept = before.followed_by(judged, events_ms, now)
     return judged
 
 

@@ -67,14 +67,8 @@ async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dic
     return {"verdict": verdict.to_record()}
 
 
-class Lines(StreamingResponse):
-    """A stream of JSON, one value a line."""
-
-    media_type = LINES
-
-
-@router.post("/evaluate/batch", response_class=Lines, responses=OF_LINES)
-async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> Lines:
+@router.post("/evaluate/batch", response_class=StreamingResponse, responses=OF_LINES)
+async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
     """Stream one JSON line an item as soon as it is known: `{"index", "verdict"}` or `{"index", "error"}`."""
     asks = [ask_of(item, service) for item in body.items]
     places = service.admit(len(asks))
@@ -83,7 +77,7 @@ async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> 
         for index, (ask, place) in enumerate(zip(asks, places, strict=True))
     }
     tell(request, items=len(asks))
-    return Lines(_lines(request, service, tasks))
+    return StreamingResponse(_lines(request, service, tasks), media_type=LINES)
 
 
 async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:
