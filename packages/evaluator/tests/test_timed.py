@@ -12,7 +12,7 @@ from warpsmith.evaluator.compare import compare
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import KnownTime, Placed, ReferenceSession
-from warpsmith.evaluator.timed import Duel, Witness, make_ring
+from warpsmith.evaluator.timed import Witness, conduct, make_ring
 from warpsmith.evaluator.timing import LEAST_CALLS
 
 PROBLEM = """\
@@ -271,7 +271,7 @@ class Player:
 @pytest.fixture
 def conducted(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
-    return lambda deliver: Duel(witness, Player(deliver).ask).conduct(40)
+    return lambda deliver: conduct(witness, Player(deliver).ask, 40)
 
 
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):

@@ -533,9 +533,8 @@ class CandidateRun:
         try:
             with self.machine.lease.shared():
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-            duel = timed.Duel(timed.Witness(self.session, ring, compared, rng), ask)
             with self.machine.lease.alone():
-                outcome = duel.conduct(self.config.timed_trials)
+                outcome = timed.conduct(timed.Witness(self.session, ring, compared, rng), ask, self.config.timed_trials)
         finally:
             self.session.ring(0, [])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))

@@ -87,8 +87,8 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
         ring = timed.make_ring(session, memory, no_room, rng, answered=False)
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
-        side = Side(session.round, len(ring.inputs), rng)
         with machine.lease.alone():
+            side = Side(session.round, len(ring.inputs), rng)
             figures = timing.measure_one(side, machine.config.timed_trials)
     finally:
         session.ring(0, [])

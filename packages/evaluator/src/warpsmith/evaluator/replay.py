@@ -214,7 +214,7 @@ class DeviceReplay:
     def check_guards(self) -> None:
         """Raise IllegalAccessError where something was stored behind a tensor."""
         for guard in self._guards:
-            # On the host: the first comparison and the first reduction on a device load tens of megabytes of kernels.
+            # Compared on the host, so that this process loads no kernels for it.
             stored = guard.cpu().numpy() != GUARDED
             if stored.any():
                 first = int(stored.argmax())

@@ -8,15 +8,15 @@ a time below what writing the output takes is refused.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
-from warpsmith.evaluator import arenas, timing, wire
+from warpsmith.evaluator import arenas, timing
 from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import Answer, KnownTime, Placed, ReferenceSession
-from warpsmith.evaluator.timing import Side, Timing
+from warpsmith.evaluator.timing import Ask, Side, Timing
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import DeviceMemory, Shared
@@ -158,32 +158,21 @@ class Outcome:
     wrong: str
 
 
-Ask = Callable[[dict[str, Any]], wire.Fields]
-
-
-class Duel:
-    """A candidate and its reference, timed on one ring.
+def conduct(witness: Witness, ask: Ask, count: int) -> Outcome:
+    """Time both sides on a ring and look at what is delivered. The device must be leased alone.
 
     Args:
         witness: looks at the answers; it holds the reference and the ring, which both sides were given.
         ask: sends a ROUND to the worker that replays the candidate's launches.
+        count: timed calls of each side.
     """
-
-    def __init__(self, witness: Witness, ask: Ask) -> None:
-        self._witness, rng = witness, witness.rng
-        session, sets = witness.session, len(witness.ring.inputs)
-        # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
-        self._ring = session.inputs, sets
-        known = session.known_time
-        self._candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
-        self._reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
-        if known is not None and known.ring == self._ring:
-            self._reference.kept = known.kept
-
-    def conduct(self, count: int) -> Outcome:
-        """Time `count` calls of both sides and look at what is delivered. The device must be leased alone."""
-        witness = self._witness
-        found = timing.measure(self._candidate, self._reference, count, witness.look)
-        kept = self._reference.kept
-        witness.session.known_time = None if kept is None else KnownTime(self._ring, kept)
-        return Outcome(found, witness.wrong)
+    rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
+    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
+    reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
+    # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
+    ring, known = (session.inputs, sets), session.known_time
+    if known is not None and known.ring == ring:
+        reference.kept = known.kept
+    found = timing.measure(candidate, reference, count, witness.look)
+    session.known_time = None if reference.kept is None else KnownTime(ring, reference.kept)
+    return Outcome(found, witness.wrong)
