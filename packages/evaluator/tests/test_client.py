@@ -440,6 +440,20 @@ def test_workers_are_ready_single_use_and_contained(machine: Machine):
         assert each.ended.result(timeout=10).signal == signal.SIGKILL
 
 
+@pytest.mark.parametrize("role", ["candidate", "reference", "compile"])
+def test_a_worker_that_was_killed_but_is_not_yet_gone_is_given_to_nobody(machine: Machine, role, monkeypatch):
+    monkeypatch.setattr("warpsmith.evaluator.pool._has_ended", lambda pidfd: False)
+    killed = [machine.take(role, 30) for _ in range(3)]
+    for worker in killed:
+        worker.kill()
+        machine.pools[role].give_back(worker)
+    for _ in range(5):
+        worker = machine.take(role, 30)
+        assert worker not in killed
+        assert worker.answers(10)
+        worker.close()
+
+
 def test_a_killed_worker_is_noticed(machine: Machine):
     worker = machine.take("reference", 30)
     os.kill(worker.pid, signal.SIGKILL)

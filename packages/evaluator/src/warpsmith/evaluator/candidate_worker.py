@@ -353,7 +353,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
     candidate: Candidate | DeviceReplay | Rounds | None = None
     with torch.no_grad():
         while True:
-            message = protocol.receive(channel)
+            message = protocol.receive_work(channel)
             try:
                 candidate = _step(channel, candidate, message, path, kind)
             except SystemExit as error:

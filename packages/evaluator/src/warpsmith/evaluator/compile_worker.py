@@ -17,7 +17,7 @@ def prepare() -> None:
 
 def serve(channel: _native.Channel, scratch: Path, arch: int) -> None:
     """Compile once, answer, and end."""
-    fields = protocol.receive(channel).fields
+    fields = protocol.receive_work(channel).fields
     launches, binaries = fields.sequence("launches"), fields.flag("binaries")
     answer = compile_source(fields.text("source"), launches, scratch, arch, binaries=binaries)
     protocol.send(channel, Kind.COMPILED, answer)

@@ -117,6 +117,17 @@ class Worker:
             raise WireError(f"The {self.role} worker sent {len(message.fds)} descriptors; none were expected.")
         return message
 
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the worker, which waits for work, answers within `timeout_s`.
+
+        One that was killed a moment ago counts as alive until it is gone, but runs no more.
+        """
+        try:
+            self.send(Kind.PING, {}, [], timeout_s)
+            return self.receive(timeout_s).kind is Kind.PONG
+        except (WorkerDiedError, WorkerTimeoutError, WireError, _native.NativeError):
+            return False
+
     def _guarded(self, operation: Callable[[], Any]) -> Any:
         try:
             return operation()
@@ -430,7 +441,7 @@ class Pool:
                 self._turn_away(item)
             if isinstance(item, BaseException):
                 raise item
-            if item.alive:
+            if item.alive and item.answers(deadline - time.monotonic()):
                 item.taken()
                 return item
             item.close()

@@ -36,6 +36,8 @@ class Kind(IntEnum):
     LOAD = 32
     LOADED = 33
     FAILED = 34
+    PING = 35
+    PONG = 36
     # judge and reference worker
     MAKE_INPUTS = 48
     INPUTS = 49
@@ -94,6 +96,15 @@ def receive(channel: "Channel", timeout_s: float | None = None) -> Message:
     except BaseException:
         close_all(frame.fds)
         raise
+
+
+def receive_work(channel: "Channel") -> Message:
+    """Receive the next step for a worker that waits for one. A PING on the way is answered."""
+    while True:
+        message = receive(channel)
+        if message.kind is not Kind.PING:
+            return message
+        send(channel, Kind.PONG, {})
 
 
 def _kind(number: int) -> Kind:

@@ -217,7 +217,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
     reference: Reference | None = None
     with torch.no_grad():
         while True:
-            message = protocol.receive(channel)
+            message = protocol.receive_work(channel)
             try:
                 if message.kind is Kind.LOAD:
                     reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"), kind)
