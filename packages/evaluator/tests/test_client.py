@@ -249,7 +249,7 @@ def kill_together(pids: list[int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["namespaces", "none"])
+@pytest.mark.parametrize("tier", ["namespaces", pytest.param("none", marks=pytest.mark.long)])
 def test_judge_and_zygotes_killed_together_leave_no_folder(tier, open_folder, add_problem, add_candidate):
     with started(
         EvaluatorConfig(slots=1, ready_workers=1, strongest_isolation=tier, minimum_isolation=tier)
@@ -266,7 +266,7 @@ def test_judge_and_zygotes_killed_together_leave_no_folder(tier, open_folder, ad
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["namespaces", "none"])
+@pytest.mark.parametrize("tier", ["namespaces", pytest.param("none", marks=pytest.mark.long)])
 def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(tier, open_folder):
     code = (
         "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
@@ -285,11 +285,12 @@ def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("times", [2, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("part", ["worker", "zygote", "judge"])
-def test_a_part_killed_at_a_random_moment_costs_no_verdict(part, own_evaluator, add_problem, add_candidate):
+def test_a_part_killed_at_a_random_moment_costs_no_verdict(part, times, own_evaluator, add_problem, add_candidate):
     moments = random.Random(part)
     with ThreadPoolExecutor(1) as threads:
-        for number in range(6):
+        for number in range(times):
             judge = judge_of(own_evaluator)
             zygotes = children(judge)
             victims = {"judge": [judge], "zygote": zygotes, "worker": [w for each in zygotes for w in children(each)]}

@@ -427,7 +427,7 @@ def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
     started = subprocess.Popen([*COMMAND, "--port", "0", "--slots", "1"], stderr=subprocess.PIPE, text=True)
     parent = psutil.Process(started.pid)

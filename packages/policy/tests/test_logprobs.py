@@ -380,7 +380,7 @@ print("WORST", worst)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heads", [2, 1])
+@pytest.mark.parametrize("heads", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_the_samplers_own_logprobs(tmp_path: Path, heads):
     """vLLM loads the tiny model (heads 32 and 64 wide) and reports the same numbers as it samples."""
     pytest.importorskip("vllm", reason="needs vLLM")

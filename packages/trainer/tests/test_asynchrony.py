@@ -156,6 +156,7 @@ def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config
     check_run(run, 2)
 
 
+@pytest.mark.long
 def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tmp_path: Path) -> None:
     """Each engine is killed as soon as it is there, until the pool gives up or a restart fails."""
     run = tmp_path / "run"

@@ -174,17 +174,47 @@ def test_adapters_are_resumed_and_exported_as_they_were_trained(tiny: Path, tmp_
     assert any(value.any() for name, value in adapters[0].items() if "lora_B" in name)
 
 
-def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+@pytest.fixture(scope="module")
+def spread_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two ranks under ZeRO-3 that trains adapters, sends them merged, and makes up for groups of no spread."""
+    run = tmp_path_factory.mktemp("spread") / "run"
     text = grpo_text + '[policy.lora]\nrank = 4\n[sync]\nlora = "merged"\n'
-    trainer("grpo", write(tmp_path / "grpo.toml", text, run=run, policy=tiny, stage=3), "--num-processes", 2)
-    steps = RunReader(run).table("steps").to_pylist()
+    config = write(run.parent / "grpo.toml", text, run=run, policy=tiny, stage=3)
+    values = [
+        "algorithm.preset=dapo",
+        "algorithm.refill_rounds=1",
+        "held_out.problems=0",
+        "rollout.sampling.max_tokens=8",
+    ]
+    trainer("grpo", config, "--num-processes", 2, *(part for value in values for part in ("--set", value)))
+    return run
+
+
+def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(spread_run: Path, tmp_path: Path) -> None:
+    steps = RunReader(spread_run).table("steps").to_pylist()
     assert [row["weight_version"] for row in steps] == [1, 2]
     assert max(dict(row["metrics"])["probe_gap"] for row in steps) < 1e-3
-    trainer("export", run, "--out", tmp_path / "best", "--best")
-    trainer("export", run, "--out", tmp_path / "newest")
-    assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(run)) < 1e-6
-    assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(run).keys()
+    trainer("export", spread_run, "--out", tmp_path / "best", "--best")
+    trainer("export", spread_run, "--out", tmp_path / "newest")
+    assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(spread_run)) < 1e-6
+    assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(spread_run).keys()
+
+
+def test_dapo_refills_under_two_ranks(spread_run: Path) -> None:
+    """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
+    reader = RunReader(spread_run)
+    steps = [dict(row["metrics"]) for row in reader.table("steps").to_pylist()]
+    assert [(row["rounds"], row["sampled_groups"], row["no_spread_rate"]) for row in steps] == [(2, 4, 1), (2, 4, 1)]
+    assert all(0 < row["overlong_penalty_mean"] <= 1 for row in steps)
+    turns = reader.table("turns")
+    groups = sorted(set(turns["group"].to_pylist()))
+    assert groups == [
+        f"step-{step}{part}/{i}" for step in (1, 2) for part in ("", "/refill-1") for i in (0, 1)
+    ]  # fmt: skip
+    first = {row["problem"] for row in turns.to_pylist() if row["group"].startswith("step-1/")}
+    assert len(first) == 4
+    trained = {row["trajectory"].rsplit("/", 1)[0] for row in reader.table("credits").to_pylist()}
+    assert trained == {"step-1/0", "step-1/1", "step-2/0", "step-2/1"}
 
 
 @pytest.fixture(scope="module")
@@ -292,13 +322,16 @@ def test_a_changed_configuration_is_refused(grpo_run: tuple[Path, Path, str]) ->
     assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
 
 
-def test_two_ranks_under_stage_3_train_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
+def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
     config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny, stage=3)
-    changes = ["--set", "held_out.problems=0", "--set", "zero.packing=true"]
-    trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
+    values = ["held_out.problems=0", "zero.packing=true", "algorithm.preset=ppo", "algorithm.value_lr=0.01"]
+    changes = [part for value in values for part in ("--set", value)]
+    assert "value loss" in trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
     assert RunReader(tmp_path / "run").table("steps").to_pylist()[-1]["weight_version"] == 1
+    assert weights(tmp_path / "run").keys() == load_file(tiny / "model.safetensors").keys()
 
 
+@pytest.mark.long
 def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     tiny: Path, grpo_text: str, tmp_path: Path
 ) -> None:
@@ -323,32 +356,6 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     trainer("export", run, "--out", tmp_path / "out")
     assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
     assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
-
-
-def test_dapo_refills_under_two_ranks(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
-    """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
-    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny, stage=3)
-    values = [
-        "algorithm.preset=dapo",
-        "algorithm.refill_rounds=1",
-        "held_out.problems=0",
-        "rollout.sampling.max_tokens=8",
-    ]
-    changes = [part for value in values for part in ("--set", value)]
-    trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 2)
-    reader = RunReader(tmp_path / "run")
-    steps = [dict(row["metrics"]) for row in reader.table("steps").to_pylist()]
-    assert [(row["rounds"], row["sampled_groups"], row["no_spread_rate"]) for row in steps] == [(2, 4, 1), (2, 4, 1)]
-    assert all(0 < row["overlong_penalty_mean"] <= 1 for row in steps)
-    turns = reader.table("turns")
-    groups = sorted(set(turns["group"].to_pylist()))
-    assert groups == [
-        f"step-{step}{part}/{i}" for step in (1, 2) for part in ("", "/refill-1") for i in (0, 1)
-    ]  # fmt: skip
-    first = {row["problem"] for row in turns.to_pylist() if row["group"].startswith("step-1/")}
-    assert len(first) == 4
-    trained = {row["trajectory"].rsplit("/", 1)[0] for row in reader.table("credits").to_pylist()}
-    assert trained == {"step-1/0", "step-1/1", "step-2/0", "step-2/1"}
 
 
 @pytest.fixture
