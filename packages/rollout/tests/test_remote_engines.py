@@ -30,8 +30,24 @@ def ray():
         yield ray
 
 
+async def check_that_errors_arrive_as_they_were_raised(engine, state):
+    with pytest.raises(EngineError, match="no tokens"):
+        await engine.generate([], Sampling())
+    part = dict(list(state.items())[1:])
+    with pytest.raises(BadPayloadError, match="lacks"):
+        await engine.update_weights(WeightPayload.from_state_dict(1, part))
+    assert engine.weight_version == 0
+
+
+async def check_that_one_that_may_not_restart_is_an_error(engine, ray):
+    pool = EnginePool([engine], max_restarts=0)
+    ray.kill(engine._actor)
+    with pytest.raises(EngineDiedError, match="died 1 times"):
+        await pool.generate(PROMPT, Sampling(max_tokens=2))
+
+
 @pytest.mark.slow
-def test_two_engines_share_the_work_take_one_payload_and_survive_a_death(ray, tiny_checkpoint):
+def test_two_engines_share_the_work_take_one_payload_tell_errors_and_survive_deaths(ray, tiny_checkpoint):
     policy = load_policy(tiny_checkpoint, dtype="float32")
     doubled = {name: tensor * 1.1 for name, tensor in policy.model.state_dict().items()}
 
@@ -40,6 +56,7 @@ def test_two_engines_share_the_work_take_one_payload_and_survive_a_death(ray, ti
         pool = EnginePool(members)
         assert isinstance(pool, Engine)
         await pool.ready()
+        await check_that_errors_arrive_as_they_were_raised(members[0], policy.model.state_dict())
         completions = await asyncio.gather(*(pool.generate(PROMPT, Sampling(max_tokens=8, seed=s)) for s in range(6)))
         assert [len(c.ids) for c in completions] == [8] * 6
         await pool.update_weights(WeightPayload.from_state_dict(5, doubled))
@@ -57,28 +74,8 @@ def test_two_engines_share_the_work_take_one_payload_and_survive_a_death(ray, ti
         told = await asyncio.gather(*(member.score(PROMPT) for member in pool.members))
         assert told == [pytest.approx(scores[1])] * 2
         assert (members[0].restarts, members[1].restarts) == (2, 0)
+        await check_that_one_that_may_not_restart_is_an_error(members[1], ray)
         await pool.close()
-
-    asyncio.run(go())
-
-
-@pytest.mark.slow
-def test_errors_arrive_as_they_were_raised(ray, tiny_checkpoint, tmp_path):
-    policy = load_policy(tiny_checkpoint, dtype="float32")
-
-    async def go():
-        engine = RemoteEngine(tiny_checkpoint, CONFIG)
-        await engine.ready()
-        with pytest.raises(EngineError, match="no tokens"):
-            await engine.generate([], Sampling())
-        part = dict(list(policy.model.state_dict().items())[1:])
-        with pytest.raises(BadPayloadError, match="lacks"):
-            await engine.update_weights(WeightPayload.from_state_dict(1, part))
-        assert engine.weight_version == 0
-        pool = EnginePool([engine], max_restarts=0)
-        ray.kill(engine._actor)
-        with pytest.raises(EngineDiedError, match="died 1 times"):
-            await pool.generate(PROMPT, Sampling(max_tokens=2))
 
     asyncio.run(go())
 
