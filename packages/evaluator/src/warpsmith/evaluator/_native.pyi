@@ -90,7 +90,8 @@ class Policy:
 
     Args:
         binds: host paths, each seen read-only unless `writable`; a symbolic link is made anew, not followed. /proc,
-            /tmp, /dev/shm and the devices null, zero, full, random and urandom are there without a bind.
+            /tmp, /dev/shm and the devices null, full, random and urandom are there without a bind, and zero with
+            `shared_memory`.
         exec_paths: the programs that may be executed (their ELF loader comes by itself). Empty: the
             worker can start no program and no process, only threads.
         environment: the whole environment; TMPDIR is added and points to the scratch.

@@ -72,20 +72,17 @@ class LoraSettings(_Settings):
 
 
 class PolicyConfig(_Settings):
-    """What to load as the policy, and how.
+    """What to load as the policy, and how."""
 
-    Args:
-        path: a Hugging Face directory.
-        dtype: the type of the weights in memory.
-        attention: transformers' name of the attention implementation; `varlen` is ours (attention.py).
-        template_kwargs: variables handed to the chat template, for example `{"enable_thinking": false}`.
-        gradient_checkpointing: recompute activations in the backward pass.
-        lora: train adapters only; none trains every weight.
-    """
-
-    path: Path
-    dtype: DTypeName = "bfloat16"
-    attention: AttentionName = "sdpa"
-    template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    gradient_checkpointing: bool = False
-    lora: LoraSettings | None = None
+    path: Path = Field(description="A Hugging Face directory.")
+    dtype: DTypeName = Field(default="bfloat16", description="Type of the weights in memory.")
+    attention: AttentionName = Field(
+        default="sdpa", description="transformers' name of the attention; `varlen` is torch's for packed rows."
+    )
+    template_kwargs: dict[str, Any] = Field(
+        default_factory=dict, description="Variables of the chat template, for example `{ enable_thinking = false }`."
+    )
+    gradient_checkpointing: bool = Field(
+        default=False, description="Compute activations again in the backward pass instead of keeping them."
+    )
+    lora: LoraSettings | None = Field(default=None, description="Train adapters only; without it every weight.")

@@ -41,7 +41,9 @@ Examples:
 app = commands.new_app("warpsmith-rollout", __version__, PURPOSE)
 
 Checkpoint = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
-Problems = Annotated[str, typer.Option(help="`generated`, a KernelBench directory, or a .jsonl file.")]
+Problems = Annotated[
+    str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
+]
 Count = Annotated[int, typer.Option(min=1, help="Problems.")]
 Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
 SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]

@@ -94,7 +94,7 @@ def bench(
     ] = False,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="KernelBench's stored times (results/timing/*/*.json), for a second speedup marked as such."),
+        typer.Option(help="KernelBench's stored times (of results/timing), for a second speedup marked as such."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")] = False,
 ) -> None:

@@ -175,13 +175,13 @@ async def backend_info(service: Shared) -> dict[str, Any]:
     return {
         "supported_backends": list(BACKENDS),
         "default_backend": BACKENDS[0],
-        "gpu_platform": "CPU",
+        "gpu_platform": _platform(service),
         "backend_descriptions": {
             "triton": "Triton kernels, run on the GPU and timed"
             if _on_gpus(service)
             else "Triton kernels, run by Triton's interpreter and compiled for gpu_architecture"
         },
-        "cuda_available": False,
+        "cuda_available": _on_gpus(service),
         "triton_available": True,
         "process_isolation": service.tier,
         "memory_fault_handling": True,

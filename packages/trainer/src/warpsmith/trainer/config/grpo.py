@@ -243,7 +243,7 @@ class ProblemsSection(Section):
 
     source: str = Field(
         default="generated",
-        description="`generated`, a directory in KernelBench's layout, or a .jsonl file of KernelBench rows.",
+        description="`generated`, a directory in KernelBench's layout, or its rows (.jsonl, .json, .parquet).",
     )
     count: int = Field(default=512, ge=1, description="Generated problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the generated or read problems.")

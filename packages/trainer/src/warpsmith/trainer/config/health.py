@@ -1,21 +1,26 @@
 """The limits beyond which a run warns."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, field_validator
 
 from warpsmith.trainer.config.sections import Section
 
 
 class HealthSection(Section):
-    """`[health]`: figures that are warned of in words. The limits are choices, not measured; set them for your runs."""
+    """`[health]`: figures that are warned of in words. The limits are choices, not measured; set them for your runs.
+
+    `false` for one of them never warns.
+    """
 
     baseline_steps: int = Field(default=5, ge=1, description="First steps, which later ones are compared with.")
     patience: int = Field(default=3, ge=1, description="Steps over which a rate is averaged before it is warned of.")
     repeat_every: int = Field(default=10, ge=1, description="Steps until a warning that still holds is said again.")
     entropy_share: float = Field(
-        default=0.1, ge=0, description="Warn where the entropy is below this share of the first steps'; 0 never."
+        default=0.1, ge=0, description="Warn where the entropy is below this share of the first steps'."
     )
     kl_max: float | None = Field(
-        default=0.5, gt=0, description="Warn above this KL to the reference policy, nats a token; unset never."
+        default=0.5, gt=0, description="Warn above this KL to the reference policy, nats a token."
     )
     kl_update_max: float | None = Field(
         default=0.1, gt=0, description="Warn above this KL between a batch's start and its updates, nats a token."
@@ -42,3 +47,12 @@ class HealthSection(Section):
     invalid_max: float | None = Field(
         default=0.1, gt=0, le=1, description="Warn where this share of the turns is invalid, or more."
     )
+
+    @field_validator(
+        "kl_max", "kl_update_max", "grad_norm_factor", "no_spread_max", "sampler_kl_max", "sampler_kl_growth",
+        "truncated_max", "invalid_max", mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _switched_off(cls, value: Any) -> Any:
+        """Take `false` for None, which TOML lacks."""
+        return None if value is False else value
