@@ -27,6 +27,10 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+# How long an example takes says nothing on a machine that does other work as well.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
+
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

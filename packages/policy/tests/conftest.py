@@ -15,6 +15,10 @@ from warpsmith.policy.tiny import build_tiny
 KERNEL = """import triton
 import triton.language as tl
 
+# How long an example takes says nothing on a machine that does other work as well.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
+
 @triton.jit
 def add(x, y, out, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

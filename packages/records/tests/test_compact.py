@@ -108,6 +108,13 @@ def test_partition_values_of_any_letters_come_back(tmp_path, column):
     }
 
 
+def test_one_batch_may_have_more_partitions_than_arrow_expects(tmp_path):
+    with RunWriter(tmp_path / "run") as writer:
+        writer.append("turns", turns_batch([turn_row(f"t{i}", problem=f"p{i}") for i in range(1100)]))
+    out = compact(tmp_path / "run", tmp_path / "parquet", partition_by=("problem",)).out
+    assert len(list((out / "turns").iterdir())) == 1100
+
+
 def test_credits_are_joined_by_run_trajectory_and_turn_and_the_latest_step_wins(tmp_path):
     rows = trajectory_rows("a", ["incorrect", "correct"]) + trajectory_rows("b", ["correct"])
     with RunWriter(tmp_path / "run") as writer:

@@ -1,4 +1,5 @@
 import datetime as dt
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,25 @@ def test_a_null_smuggled_in_by_a_hand_made_batch_is_found_in_a_slice():
     with pytest.raises(SchemaError) as caught:
         check("turns", whole.slice(3))
     assert (caught.value.row, caught.value.column) == (1, "run")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"),
+    [("completion_ids", [4, 5.5], "float 5.5"), ("after_step", 7.99, "float 7.99"), ("prompt_ids", [math.nan], "nan")],
+)
+def test_a_fraction_is_never_cut_off(column, value, shown):
+    with pytest.raises(SchemaError, match=f"`{column}`: expected .*{shown}"):
+        turns_batch([turn_row(), turn_row(**{column: value})])
+
+
+def test_whole_numbers_of_any_type_are_taken():
+    (row,) = turns_batch([turn_row(prompt_ids=[4.0, 5, 6], after_step=7.0)]).to_pylist()
+    assert (row["prompt_ids"], row["after_step"]) == ([4, 5, 6], 7)
+
+
+def test_an_unknown_field_of_a_message_is_refused():
+    with pytest.raises(SchemaError, match=r"field `messages\.tool_calls`"):
+        turns_batch([turn_row(messages=[{"role": "user", "content": "x", "tool_calls": "y"}])])
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones():

@@ -11,6 +11,7 @@ from made_processes import append_as_allowed, fill_a_small_disk
 from made_rows import credit_row, step_row, turn_row, turns, write_run
 
 from warpsmith.records import RunReader, RunWriter
+from warpsmith.records import reader as reading
 from warpsmith.records.reader import NoRecordsError
 from warpsmith.records.schema import SchemaError, credits_batch, steps_batch, turns_batch
 from warpsmith.records.segments import (
@@ -131,6 +132,47 @@ def test_latest_keeps_the_row_recorded_last_of_each_key(tmp_path):
     assert [(row["trajectory"], row["reward"]) for row in kept] == [("a", 0.1), ("b", 0.3), ("c", 0.4)]
     ratios = reader.table("credits", columns=["step", "ratio_mean"], latest=True).to_pylist()
     assert ratios == [{"step": 0, "ratio_mean": 1.01}, {"step": 1, "ratio_mean": None}]
+
+
+def test_of_a_trajectory_that_was_recorded_twice_the_second_attempt_is_kept_whole(tmp_path):
+    def attempt(trajectory, turns, step):
+        return [turn_row(trajectory, turn=turn, num_turns=turns, after_step=step) for turn in range(turns)]
+
+    with RunWriter(tmp_path) as writer:
+        writer.append("turns", turns_batch([*attempt("a", 3, 1), *attempt("b", 1, 1), *attempt("c", 2, 1)]))
+        writer.append("turns", turns_batch([*attempt("a", 2, 2), *attempt("b", 3, 2)]))
+    kept = RunReader(tmp_path).table("turns", columns=["trajectory", "turn", "after_step"], latest=True).to_pylist()
+    found = sorted((row["trajectory"], row["turn"], row["after_step"]) for row in kept)
+    assert found == [("a", 0, 2), ("a", 1, 2), ("b", 0, 2), ("b", 1, 2), ("b", 2, 2), ("c", 0, 1), ("c", 1, 1)]
+
+
+def test_an_append_that_is_interrupted_costs_no_later_one(tmp_path, monkeypatch):
+    def interrupted(fd):
+        raise KeyboardInterrupt
+
+    with RunWriter(tmp_path, durability="power-loss") as writer:
+        writer.append("turns", turns("a"))
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fdatasync", interrupted)  # the bytes are in the stream, their entry is not
+            with pytest.raises(KeyboardInterrupt):
+                writer.append("turns", turns("b"))
+        writer.append("turns", turns("c"))
+    assert sorted(names(tmp_path)) == ["a", "c"]
+    assert all(report.damage == () for report in RunReader(tmp_path).verify())
+
+
+def test_a_reader_that_comes_while_a_segment_begins_looks_twice(tmp_path, monkeypatch):
+    with RunWriter(tmp_path) as writer:
+        writer.append("turns", turns("a"))
+    real, looks = reading.decode_journal, []
+
+    def first_too_early(data, path):
+        looks.append(path)
+        return real(data if len(looks) > 1 else b"", path)
+
+    monkeypatch.setattr(reading, "decode_journal", first_too_early)
+    assert names(tmp_path) == ["a"]
+    assert len(looks) == 2
 
 
 @settings(deadline=None)

@@ -5,12 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.engines.base import Completion
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.sft import sft_examples
+
+# How long an example takes says nothing on a machine that does other work as well.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

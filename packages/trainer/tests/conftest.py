@@ -9,6 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a machine that does other work as well.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 # The entropy term gives every turn a gradient, whatever an untrained model earns.
 GRPO = """

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import pyarrow as pa
@@ -88,13 +89,16 @@ def _refuse_unknown_names(table: str, schema: pa.Schema, row: Row, index: int) -
             row=index,
         )
     for field in schema:
-        if pa.types.is_struct(field.type):
+        if pa.types.is_nested(field.type):
             _refuse_unknown_fields(table, field, row.get(field.name), index)
 
 
 def _refuse_unknown_fields(table: str, field: pa.Field, value: Any, index: int) -> None:
     """pyarrow drops unknown struct keys without a word, which would turn a misspelt field into nulls."""
-    if not isinstance(value, Mapping):
+    if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type) and isinstance(value, list | tuple):
+        for item in value:
+            _refuse_unknown_fields(table, field.type.value_field.with_name(field.name), item, index)
+    if not pa.types.is_struct(field.type) or not isinstance(value, Mapping):
         return
     known = {child.name: child for child in field.type.fields}
     for name, child_value in value.items():
@@ -113,6 +117,7 @@ def _refuse_unknown_fields(table: str, field: pa.Field, value: Any, index: int) 
 
 def _column(table: str, field: pa.Field, values: list[Any]) -> pa.Array:
     _refuse_naive_times(table, field, values)
+    _refuse_fractions(table, field, values)
     try:
         column = pa.array(values, type=field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -120,6 +125,26 @@ def _column(table: str, field: pa.Field, values: list[Any]) -> pa.Array:
     if _has_forbidden_null(column, field):
         raise _null_error(table, field, column)
     return column
+
+
+def _refuse_fractions(table: str, field: pa.Field, values: list[Any]) -> None:
+    """pyarrow cuts the fraction off what is given for an integer, which would make ids out of other numbers."""
+    in_list = pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type)
+    if not in_list and not pa.types.is_integer(field.type):
+        return
+    for row, value in enumerate(values):
+        items = value if in_list and isinstance(value, Iterable) else (value,)
+        # The types first: a list of a thousand ids has one.
+        if any(issubclass(kind, Real) and not issubclass(kind, Integral) for kind in set(map(type, items))):
+            fraction = next((item for item in items if isinstance(item, Real) and item != item // 1), None)
+            if fraction is not None:
+                raise SchemaError(
+                    f"Row {row} of `{table}`, column `{field.name}`: expected {field.type}, got {_shown(fraction)}.",
+                    REMEDY,
+                    table=table,
+                    column=field.name,
+                    row=row,
+                )
 
 
 def _refuse_naive_times(table: str, field: pa.Field, values: list[Any]) -> None:

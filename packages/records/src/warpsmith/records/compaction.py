@@ -21,6 +21,8 @@ CREDIT_PREFIX: Final = "credit_"
 # Few turns fill a row group's pages: a turn carries thousands of tokens.
 ROWS_PER_GROUP: Final = 10_000
 ROWS_PER_FILE: Final = 1_000_000
+MAX_PARTITIONS: Final = 2**31 - 1
+"""Of one batch: as many as it has rows, where each is a problem of its own."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _write(source: _Source, folder: Path, partition_by: Sequence[str]) -> None:
         format=parquet,
         file_options=parquet.make_write_options(compression="zstd", write_page_checksum=True),
         partitioning=partitioning if partition_by else None,
+        max_partitions=MAX_PARTITIONS,
         basename_template="part-{i}.parquet",
         max_rows_per_group=ROWS_PER_GROUP,
         max_rows_per_file=ROWS_PER_FILE,

@@ -1,16 +1,23 @@
 """Rows by key: which row of a key was recorded last, and one string a key to look rows up by."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+TRAJECTORY: Final = ("run", "trajectory")
 
-def last_of_each(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.Array | None]:
+
+def last_of_each(batches: Sequence[pa.RecordBatch], key: Sequence[str]) -> Iterator[pa.Array | None]:
     """Yield for each batch which of its rows are the last of their key over all batches.
 
+    A trajectory that was recorded twice is the second attempt alone: of the first, the turns that the second did not
+    come to are left out as well.
+
     Args:
-        batches: the key columns alone, in the order recorded.
+        batches: the columns of the key, and `num_turns` where the rows are turns, in the order recorded.
+        key: the names of the key's columns.
 
     Yields:
         A boolean array of shape (rows of the batch,), or None where every row of the batch is kept.
@@ -20,13 +27,29 @@ def last_of_each(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.Array | None]
         yield from (None for _ in batches)
         return
     table = pa.Table.from_batches(batches)
-    numbered = table.append_column("row", pa.array(range(rows), pa.int64()))
-    last = numbered.group_by(table.column_names).aggregate([("row", "max")]).column("row_max")
-    kept = None if len(last) == rows else pc.is_in(pa.array(range(rows), pa.int64()), value_set=last.combine_chunks())
+    last = _last_rows(table, key)
+    kept = None if len(last) == rows else pc.is_in(pa.array(range(rows), pa.int64()), value_set=last)
+    if kept is not None and "num_turns" in table.column_names:
+        kept = pc.and_(kept, _of_last_attempt(table))
     start = 0
     for batch in batches:
         yield None if kept is None else kept.slice(start, batch.num_rows)
         start += batch.num_rows
+
+
+def _last_rows(table: pa.Table, key: Sequence[str]) -> pa.Array:
+    """Return the number of the last row of each key."""
+    numbered = table.select(key).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    return numbered.group_by(list(key)).aggregate([("row", "max")]).column("row_max").combine_chunks()
+
+
+def _of_last_attempt(table: pa.Table) -> pa.Array:
+    """Return which turns lie within the number of turns that their trajectory was recorded with last."""
+    names = joined([table.column(name) for name in TRAJECTORY]).combine_chunks()
+    last = _last_rows(table, TRAJECTORY)
+    place = pc.index_in(names, value_set=names.take(last))
+    lengths = table.column("num_turns").combine_chunks().take(last).take(place)
+    return pc.less(table.column("turn").combine_chunks(), lengths)
 
 
 def joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -139,7 +139,8 @@ class RunReader:
             yield from (batch.select(wanted.names) for batch in self._read(segments))
             return
         key = list(schema.KEYS[schema.table_name(name)])
-        masks = keys.last_of_each([batch.select(key) for batch in self._read(segments)])
+        needed = [*key, "num_turns"] if name == "turns" else key
+        masks = keys.last_of_each([batch.select(needed) for batch in self._read(segments)], key)
         for batch, mask in zip(self._read(segments), masks, strict=True):
             kept = batch.select(wanted.names)
             yield kept if mask is None else kept.filter(mask)
@@ -339,22 +340,34 @@ def _snapshot(run_dir: Path, table: schema.TableName) -> list[_SegmentFiles]:
 
 def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:
     stream, journal = folder / (name + layout.STREAM_SUFFIX), folder / (name + layout.JOURNAL_SUFFIX)
-    try:
-        # Before the stream's size: what the journal vouches for now is in the stream now.
-        found = decode_journal(journal.read_bytes(), journal)
-        faults = _journal_faults(found, journal, table)
-    except FileNotFoundError:
-        faults = (ForeignFileError(stream, "an Arrow stream without its journal.", SALVAGE_JOURNAL),)
-        found = _NOTHING
-    except OSError as error:
-        faults, found = (unreadable(journal, error),), _NOTHING
-    except SegmentError as error:
-        faults, found = (error,), _NOTHING
+    # Before the stream's size: what the journal vouches for now is in the stream now.
+    found, faults = _read_journal(stream, journal, table)
     size = _size(stream)
-    if found is not _NOTHING and found.header is None and size:
-        # No kill does this: the journal's header is whole before the first byte of the stream.
-        faults = (CorruptSegmentError(journal, "the journal is empty, its stream is not.", SALVAGE_JOURNAL),)
+    if _is_empty(found) and size:
+        # A writer may have begun between the two looks; it writes the journal's header first.
+        found, faults = _read_journal(stream, journal, table)
+        if _is_empty(found):
+            # No kill does this: the header is whole before the first byte of the stream.
+            faults = (CorruptSegmentError(journal, "the journal is empty, its stream is not.", SALVAGE_JOURNAL),)
+        size = _size(stream)
     return _SegmentFiles(table, stream, found, faults, size)
+
+
+def _read_journal(stream: Path, journal: Path, table: schema.TableName) -> tuple[Journal, tuple[SegmentError, ...]]:
+    try:
+        found = decode_journal(journal.read_bytes(), journal)
+        return found, _journal_faults(found, journal, table)
+    except FileNotFoundError:
+        return _NOTHING, (ForeignFileError(stream, "an Arrow stream without its journal.", SALVAGE_JOURNAL),)
+    except OSError as error:
+        return _NOTHING, (unreadable(journal, error),)
+    except SegmentError as error:
+        return _NOTHING, (error,)
+
+
+def _is_empty(journal: Journal) -> bool:
+    """Whether the journal could be read and holds nothing yet."""
+    return journal is not _NOTHING and journal.header is None
 
 
 def _size(stream: Path) -> int:

@@ -113,12 +113,18 @@ class RunWriter:
 
     @contextlib.contextmanager
     def _refusals_typed(self, name: schema.TableName) -> Iterator[None]:
-        """Turn an OSError into a RecordWriteError and give up the segment: the next append starts a new one."""
+        """Give up the segment on any error: the next append starts a new one. Turn OSError into RecordWriteError.
+
+        On any error, since what is interrupted (Ctrl-C) between the bytes and their entry leaves the file further on
+        than the entries say, and every later one would vouch for wrong bytes.
+        """
         try:
             yield
-        except OSError as error:
+        except BaseException as error:
             segment = self._segments.pop(name, None)
             left = "" if segment is None else segment.take_back()
+            if not isinstance(error, OSError):
+                raise
             where = error.filename or (segment.path if segment else layout.table_dir(self.run_dir, name))
             raise RecordWriteError(
                 f"Could not write `{name}` to {where}: {error.strerror or error}{left}; the batch is not recorded.",
