@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator import BadProblemError, Problem
+from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.compare import Expected
@@ -123,6 +124,31 @@ def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
         assert says in err
         assert "kernelbench_1e-2" in out
     assert out.split()[-1] == str(tree / "audit.json")
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 1000])
+def test_a_shuffled_output_is_another_one_unless_all_its_elements_are_equal(count):
+    def shuffled(value):
+        return CHEATS["its own output shuffled"](Expected(value, None), Expected(value, None))
+
+    value = torch.arange(count)
+    assert not (shuffled(value) == value).any()
+    assert shuffled(value).sort().values.equal(value)
+    for first in range(1, count):
+        halves = (value < first).float()
+        assert not shuffled(halves).equal(halves)
+    assert shuffled(torch.ones(1, 1)).equal(torch.ones(1, 1))
+
+
+def test_outputs_of_two_elements_and_of_one_beside_a_buffer_can_be_judged(evaluator):
+    pair = MODEL.format("torch.stack([x.sum(), x.max()])")
+    assert evaluator.audit(Problem.from_source(pair))["passes"]["evaluator"] == []
+    counting = MODEL.format("x.sum()").replace(
+        "    def forward(self, x):\n",
+        "    def __init__(self):\n        super().__init__()\n        self.register_buffer('seen', torch.zeros(20))\n"
+        "    def forward(self, x):\n        self.seen += x[0]\n",
+    )
+    assert evaluator.audit(Problem.from_source(counting))["passes"]["evaluator"] == []
 
 
 def test_the_comparison_is_kernelbenchs_own():

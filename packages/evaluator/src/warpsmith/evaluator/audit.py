@@ -39,7 +39,10 @@ def _stale(first: Expected, second: Expected) -> torch.Tensor:
 def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
     if second.value.numel() > MOST_SHUFFLED:
         return second.value.flatten().flip(0).reshape(second.value.shape)
-    order = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
+    cycle = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
+    # In one cycle over all: no element keeps its place, and only an output of equal elements stays as it was.
+    order = torch.empty_like(cycle)
+    order[cycle] = cycle.roll(1)
     return second.value.flatten()[order].reshape(second.value.shape)
 
 
@@ -101,7 +104,7 @@ def passing(first: Answer, second: Answer, accepts: Accepts) -> Iterator[str]:
     outputs = len(second.expected) - len(second.buffers)
     pairs = list(zip(first.expected, second.expected, strict=False))[:outputs]
     for name, cheat in CHEATS.items():
-        if name == "its own output shuffled" and all(item.value.numel() < 2 for item in second.expected):
+        if name == "its own output shuffled" and all(two.value.numel() < 2 for _, two in pairs):
             continue
         if all(accepts(cheat(one, two), two) for one, two in pairs):
             yield name
