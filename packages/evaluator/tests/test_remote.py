@@ -193,6 +193,27 @@ def test_health_tells_each_server_apart(server):
     assert isinstance(found[other], ServerRefusedError)
 
 
+def test_a_token_from_a_file_with_its_newline_is_taken_and_one_that_is_no_header_is_refused(add_problem, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "0123456789abcdef\n")
+    with peer(verdict(RIGHT)) as (url, _), Client([url], token_env="MY_TOKEN") as client:
+        assert client.evaluate(add_problem, "").correct
+    for token in ("sec\nret", "sec\x7fret", "secr\xe9t"):
+        with pytest.raises(UsageError, match=r"printable ASCII.* MY_TOKEN") as caught:
+            Client(["http://127.0.0.1:9"], token=token, token_env="MY_TOKEN")
+        assert token not in str(caught.value)
+
+
+def test_what_a_request_could_not_say_is_not_quoted(add_problem, monkeypatch):
+    """The text of httpx's LocalProtocolError holds the header that it refused."""
+
+    async def refused(*_given, **_options):
+        raise httpx.LocalProtocolError("Illegal header value b'Bearer secret'")
+
+    monkeypatch.setattr(httpx.AsyncClient, "post", refused)
+    with Client(["http://127.0.0.1:9"], retries=0) as client:
+        assert "secret" not in client.evaluate(add_problem, "").error_message
+
+
 def test_a_client_of_no_server_and_a_closed_one_are_refused(add_problem):
     for servers in ([], "http://a"):
         with pytest.raises(UsageError, match="no list of servers"):

@@ -475,7 +475,7 @@ def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause()
 @pytest.mark.slow
 def test_a_token_from_the_environment_is_asked_for_on_every_address():
     token = "0123456789abcdef"
-    with ServerProcess("--slots", "1", "--host", "0.0.0.0", WARPSMITH_EVALUATOR_TOKEN=token) as server:
+    with ServerProcess("--slots", "1", "--host", "0.0.0.0", WARPSMITH_EVALUATOR_TOKEN=f"{token}\n") as server:
         url = f"http://127.0.0.1:{server.port}"
         assert httpx.get(f"{url}/gpu_status").status_code == 401
         assert httpx.get(f"{url}/gpu_status", headers={"Authorization": f"Bearer {token}"}).status_code == 200

@@ -96,14 +96,15 @@ class Client:
 
     Args:
         servers: addresses, for example `http://10.0.0.7:18188`.
-        token: what the servers ask for; None takes it from the environment variable `token_env`, if set.
+        token: what the servers ask for; None takes it from the environment variable `token_env`, if set. White space
+            around it does not count.
         token_env: name of that variable.
         deadline_s: longest that one verdict may take, waiting and retries included.
         retries: times that a lost or `invalid` evaluation is asked again.
         cache: whether a verdict that a server kept will do; None leaves it to each server.
 
     Raises:
-        UsageError: there is no server, or httpx is missing.
+        UsageError: there is no server, the token is not printable ASCII, or httpx is missing.
 
     Example:
         with Client(["http://10.0.0.7:18188"]) as client:
@@ -131,7 +132,7 @@ class Client:
         self.retries = retries
         self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
-        self._token = token or os.environ.get(token_env) or None
+        self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
         self._servers = [_Server(url.rstrip("/")) for url in servers]
         self._loop = _LoopThread()
         self._http = self._loop.run(self._connected())
@@ -305,6 +306,17 @@ class Client:
                 )
 
 
+def _usable_token(given: str, token_env: str) -> str | None:
+    """Return a token without white space around it, None where nothing is left; UsageError where it is no header."""
+    token = given.strip()
+    if not token.isascii() or not token.isprintable():
+        raise UsageError(
+            f"The token of {len(token)} characters is not printable ASCII throughout.",
+            f"Give the server's own token, for example in the environment variable {token_env}.",
+        )
+    return token or None
+
+
 def unreachable(url: str, reason: str) -> ServerUnreachableError:
     """Return the error for a server that does not answer."""
     return ServerUnreachableError(
@@ -374,7 +386,11 @@ def _retry_after_s(answer: "httpx.Response") -> float | None:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    import httpx
+
+    # It quotes the request's own headers, and the token is one of them.
+    quotes_us = isinstance(error, httpx.LocalProtocolError)
+    return type(error).__name__ if quotes_us else str(error) or type(error).__name__
 
 
 class _LoopThread:

@@ -92,7 +92,7 @@ def serve(
     from warpsmith.evaluator.server import serving
 
     settings = ServerSettings(
-        token=os.environ.get(token_env) or None,
+        token=os.environ.get(token_env, "").strip() or None,
         queue=queue,
         drain_s=drain,
         max_timeout_s=max(timeout, ServerSettings().max_timeout_s),
