@@ -409,6 +409,9 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
     closed = "http://127.0.0.1:9"
     for extra, says in [
         (("--levels", "x"), "names no levels"),
+        (("--slots", "500"), "slots: Input should be less than or equal to 256"),
+        (("--gpu", "64"), "Invalid value for '--gpu'"),
+        (("--timed-trials", "20000"), "Invalid value for '--timed-trials'"),
         (("--server", "nonsense"), "no address"),
         (("--server", closed), "cannot be reached"),
         (("--server", closed, "--device", "cuda", "--no-hidden-shapes"), "--device, --no-hidden-shapes cannot"),

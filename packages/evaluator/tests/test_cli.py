@@ -64,6 +64,21 @@ def test_a_missing_file_and_a_bad_option_are_exit_code_2(files, tmp_path):
     assert run("check", problem, candidate, "--correctness-trials", 0).returncode == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("check", "problem.py", "candidate.py", *bad) for bad in (("--gpu", 64), ("--timed-trials", 20_000))),
+        *(("audit", "--dataset", "x", "--out", "y", *bad) for bad in (("--gpu", 64), ("--timed-trials", 20_000))),
+        ("serve", "--device", "cuda", "--gpu", 64),
+    ],
+)
+def test_a_number_that_the_evaluator_would_not_take_is_refused_with_its_bounds(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Invalid value for '--" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.slow
 def test_without_isolation_an_honest_candidate_is_correct(files):
     done = run("check", *files, "--isolation", "none", "--json")

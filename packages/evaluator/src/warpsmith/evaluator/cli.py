@@ -15,7 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import EvaluatorConfig, timing_of
+from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -58,9 +58,11 @@ def check(
     device: Annotated[
         Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")
     ] = "cpu",
-    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
+    gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
     correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
-    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
+    timed_trials: Annotated[
+        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+    ] = 100,
     seed: Annotated[int | None, typer.Option(help="Repeat a run exactly; left out, nobody can foresee it.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
     reference_timeout: Annotated[
@@ -86,7 +88,7 @@ def check(
     """
     if isolation == "none":
         sys.stderr.write(NO_ISOLATION)
-    config = EvaluatorConfig(
+    config = configured(
         slots=1,
         ready_workers=1,
         minimum_isolation=isolation,

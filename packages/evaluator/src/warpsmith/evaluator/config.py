@@ -3,13 +3,15 @@
 import os
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
+MOST_TIMED: Final = 10_000
+LAST_GPU: Final = 63
 MAX_TIMEOUT_S: Final = 3600
 GPU_SLOTS: Final = 2
 """The driver makes one context after the other, so that more evaluations at once are slower: docs/timing.md."""
@@ -29,7 +31,7 @@ class EvaluatorConfig(BaseModel):
         default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
     )
     gpu: int = Field(
-        default=0, ge=0, le=63, description="Which GPU, as the driver counts them; no worker sees another."
+        default=0, ge=0, le=LAST_GPU, description="Which GPU, as the driver counts them; no worker sees another."
     )
     slots: int = Field(
         default_factory=lambda fields: GPU_SLOTS if fields.get("device") == "cuda" else _default_slots(),
@@ -58,7 +60,7 @@ class EvaluatorConfig(BaseModel):
     )
     trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
     timed_trials: int = Field(
-        default=100, ge=LEAST_TIMED, le=10_000, description="Timed calls of candidate and reference each."
+        default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
     timeout_s: float = Field(default=30.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of the candidate's whole run.")
@@ -107,6 +109,18 @@ class EvaluatorConfig(BaseModel):
                 f"{self.minimum_isolation!r}; lower the minimum too, or raise the strongest"
             )
         return self
+
+
+def configured(**given: Any) -> EvaluatorConfig:
+    """Return the configuration of a command's options; UsageError that names each setting that is out of bounds."""
+    try:
+        return EvaluatorConfig(**given)
+    except ValidationError as error:
+        causes = [f"{'.'.join(map(str, one['loc'])) or 'the settings'}: {one['msg']}" for one in error.errors()]
+        raise UsageError(
+            f"The evaluator cannot be set up like this: {'; '.join(causes)}.",
+            "Change the option of that name; docs/evaluator.md has the bounds.",
+        ) from error
 
 
 def timing_of(timed_trials: int) -> dict[str, Any]:

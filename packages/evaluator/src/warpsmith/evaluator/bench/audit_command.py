@@ -20,7 +20,7 @@ from warpsmith.evaluator.bench.command import (
     parse_levels,
     warn_of,
 )
-from warpsmith.evaluator.config import EvaluatorConfig, timing_of
+from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
 
 
 def audit(
@@ -29,9 +29,11 @@ def audit(
     out: Annotated[Path, typer.Option(help="JSON file for the facts; what it holds already is not audited again.")],
     levels: Levels = "",
     device: Device = "cpu",
-    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
+    gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
     slots: Annotated[int, typer.Option(min=0, max=256, help="Problems at once; 0 takes the machine's cores.")] = 0,
-    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
+    timed_trials: Annotated[
+        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+    ] = 100,
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
 ) -> None:
@@ -50,7 +52,7 @@ def audit(
     Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --out audit.json`
     """
     warn_of(isolation)
-    config = EvaluatorConfig(
+    config = configured(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
         device=device,

@@ -17,7 +17,7 @@ from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
-from warpsmith.evaluator.config import EvaluatorConfig, IsolationTier, timing_of
+from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, EvaluatorConfig, IsolationTier, configured, timing_of
 from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
@@ -65,7 +65,7 @@ def bench(
         Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")
     ] = None,
     device: Device = "cpu",
-    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, with --device cuda.")] = 0,
+    gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
     server: Annotated[
         list[str] | None,
         typer.Option(help="Have this evaluation server judge, http://10.0.0.7:18188; may be given several times."),
@@ -78,7 +78,9 @@ def bench(
         typer.Option(min=0, max=1024, help="Evaluations at once; 0: the machine's cores, or 8 for each server."),
     ] = 0,
     correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
-    timed_trials: Annotated[int, typer.Option(min=0, help="Timed calls on a GPU, 10 or more; 0 times nothing.")] = 100,
+    timed_trials: Annotated[
+        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+    ] = 100,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for a candidate's whole run.")] = 30.0,
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
@@ -115,7 +117,7 @@ def bench(
 
     Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
     """
-    config = EvaluatorConfig(
+    config = configured(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
         device=device,

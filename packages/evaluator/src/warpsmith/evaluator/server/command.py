@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from warpsmith.evaluator.config import GPU_SLOTS, MAX_TIMEOUT_S, EvaluatorConfig, timing_of
+from warpsmith.evaluator.config import GPU_SLOTS, LAST_GPU, MAX_TIMEOUT_S, MOST_TIMED, configured, timing_of
 from warpsmith.evaluator.server.settings import (
     DEFAULT_PORT,
     DEFAULT_TOKEN_ENV,
@@ -39,7 +39,8 @@ def serve(
         Literal["cpu", "cuda"], typer.Option(help="Interpret kernels on the cpu, or run and time them on GPUs.")
     ] = "cpu",
     gpu: Annotated[
-        list[int] | None, typer.Option(min=0, help="A GPU to serve, with --device cuda; give it once for each.")
+        list[int] | None,
+        typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; give it once for each."),
     ] = None,
     judges: Annotated[
         int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a device of its own.")
@@ -52,7 +53,7 @@ def serve(
     ] = 64,
     trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials where a client names none.")] = 5,
     timed_trials: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,
     timeout: Annotated[
         float, typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Seconds of a candidate's run where none are named.")
@@ -102,7 +103,7 @@ def serve(
         legacy_errors=legacy_errors,
     )
     numbers = _device_numbers(device, gpu or [], judges)
-    common = EvaluatorConfig(
+    common = configured(
         device=device,
         nice=NICE,
         trials=trials,
