@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -93,6 +94,31 @@ def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
     assert again["problems"][0]["key"] != first["problems"][0]["key"]
     conduct_audit(plan, evaluator)
     assert "5 problems are known from before; 0 are to come" in capsys.readouterr().err
+
+
+def test_an_audit_of_other_levels_keeps_what_the_file_held(tree, config, evaluator):
+    plan = AuditPlan(tree, tree / "audit.json", (1,), config)
+    first = conduct_audit(plan, evaluator)
+    second = conduct_audit(replace(plan, levels=(2,)), evaluator)
+    assert {entry["level"] for entry in second["problems"]} == {2}
+    assert json.loads(plan.out.read_text())["problems"] == [*first["problems"], *second["problems"]]
+    assert list(counts_of(second)) == [2]
+    changed = replace(plan, config=config.model_copy(update={"hidden_shapes": False}))
+    conduct_audit(changed, evaluator)
+    assert {entry["level"] for entry in json.loads(plan.out.read_text())["problems"]} == {1}
+
+
+def test_problems_of_equal_source_are_each_told_under_their_names_of_today(tree, config, evaluator, capsys):
+    plan = AuditPlan(tree, tree / "audit.json", (1,), config)
+    twin = tree / "level1" / "6_Twin.py"
+    twin.write_text((tree / "level1" / "1_Good.py").read_text())
+    found = conduct_audit(plan, evaluator)["problems"]
+    assert [entry["number"] for entry in found] == [1, 2, 3, 4, 5, 6]
+    assert found[0]["facts"] == found[5]["facts"]
+    twin.rename(twin.with_name("6_Renamed.py"))
+    capsys.readouterr()
+    assert conduct_audit(plan, evaluator)["problems"][5]["name"] == "6_Renamed"
+    assert "6 problems are known from before; 0 are to come" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "problems": [3]}', '{"format": 1}'])

@@ -33,6 +33,8 @@ CONSTANTS: Final = ("all zeros", "one constant", "the output for other inputs")
 COMPARISONS: Final = ("evaluator", "kernelbench_1e-2", "kernelbench_1e-4")
 
 Entry = dict[str, Any]
+Place = tuple[int, int, str]
+"""Level, number and key: problems of equal source are still problems of their own."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,15 @@ class AuditPlan:
 def conduct_audit(
     plan: AuditPlan, evaluator: Evaluator | None = None, console: Console | None = None
 ) -> dict[str, Any]:
-    """Audit what is not audited yet; the file is replaced in one step after each problem. Returns its content.
+    """Audit what is not audited yet; the file is replaced in one step after each problem.
 
     Args:
         plan: what to audit.
         evaluator: asks this one; by default one is started where something is left to be audited.
         console: where progress is told; stderr by default.
+
+    Returns:
+        What the file holds, of the problems that were asked for.
 
     Raises:
         DatasetError: the problems cannot be read.
@@ -70,8 +75,8 @@ def conduct_audit(
     audit = _Audit(plan, load_problems(plan.dataset, plan.levels), local_settings(plan.config))
     waiting = audit.waiting()
     with Reporter(len(waiting), "problems", console) as reporter:
-        if audit.entries:
-            reporter.note(f"{len(audit.entries)} problems are known from before; {len(waiting)} are to come.")
+        if audit.known:
+            reporter.note(f"{audit.known} problems are known from before; {len(waiting)} are to come.")
         if waiting:
             with Evaluator(plan.config) if evaluator is None else nullcontext(evaluator) as judge:
                 audit.run(waiting, judge, reporter)
@@ -79,40 +84,60 @@ def conduct_audit(
 
 
 class _Audit:
-    """The entries of one audit, by key, and the file that holds them."""
+    """The entries of one audit, by place, and the file that holds them, with those of other problems."""
 
     def __init__(self, plan: AuditPlan, problems: Sequence[Problem], settings: Settings) -> None:
         self.plan = plan
-        self.problems = {_key(problem, settings): problem for problem in problems}
+        self.problems = {_place(problem, _key(problem, settings)): problem for problem in problems}
         self.settings = settings
-        known = _known(plan.out)
-        self.entries = {key: known[key] for key in self.problems if key in known}
+        self.entries: dict[Place, Entry] = {}
+        held = _held(plan.out)
+        for entry in held.get("problems", []):
+            if entry["final"]:
+                self._take(entry)
+        asked = {place[:2] for place in self.problems}
+        kept = held.get("problems", []) if held.get("settings") == dict(settings) else []
+        self.others = [entry for entry in kept if (entry["level"], entry["number"]) not in asked]
+
+    @property
+    def known(self) -> int:
+        return len(self.entries)
 
     def waiting(self) -> list[str]:
-        return [key for key in self.problems if key not in self.entries]
+        """Return the keys to audit, each once."""
+        return list(dict.fromkeys(place[2] for place in self.problems if place not in self.entries))
 
     def run(self, keys: Sequence[str], evaluator: Evaluator, reporter: Reporter) -> None:
         pool = ThreadPoolExecutor(self.plan.config.slots, "audit")
         try:
-            asked = {pool.submit(_entry, evaluator, self.problems[key], key) for key in keys}
+            of_key = {place[2]: problem for place, problem in self.problems.items()}
+            asked = {pool.submit(_entry, evaluator, of_key[key], key) for key in keys}
             for future in as_completed(asked):
                 entry = future.result()
-                self.entries[entry["key"]] = entry
+                self._take(entry)
                 self.write()
                 reporter.done(f"level {entry['level']} problem {entry['number']}", _in_words(entry))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def write(self) -> dict[str, Any]:
-        """Replace the file in one step; return its content, in the order of the problems."""
+        """Replace the file in one step; return its content, without the problems that were not asked for."""
+        own = [self.entries[place] for place in self.problems if place in self.entries]
         found = {
             "format": FORMAT,
             "dataset": str(self.plan.dataset),
             "settings": dict(self.settings),
-            "problems": [self.entries[key] for key in self.problems if key in self.entries],
+            "problems": sorted([*own, *self.others], key=lambda entry: (entry["level"], entry["number"])),
         }
         write_file(self.plan.out, json.dumps(found, indent=2) + "\n")
-        return found
+        return {**found, "problems": own}
+
+    def _take(self, entry: Entry) -> None:
+        """Enter what is known of a source for each problem that has it."""
+        for place, problem in self.problems.items():
+            if place[2] == entry["key"]:
+                named = {"level": problem.level, "number": problem.number, "name": problem.name}
+                self.entries[place] = {**entry, **named}
 
 
 def _entry(evaluator: Evaluator, problem: Problem, key: str) -> Entry:
@@ -153,13 +178,18 @@ def _key(problem: Problem, settings: Settings) -> str:
     return digest(json.dumps([problem.key, dict(settings)], sort_keys=True))
 
 
-def _known(out: Path) -> dict[str, Entry]:
-    """Return the entries of the file by key, without those that are to be tried again."""
+def _place(problem: Problem, key: str) -> Place:
+    return problem.level or 0, problem.number or 0, key
+
+
+def _held(out: Path) -> dict[str, Any]:
+    """Return the content of the file; nothing where there is none, or it is of another version."""
     if not out.exists():
         return {}
     try:
         found = json.loads(out.read_text(encoding="utf-8"))
-        return {entry["key"]: entry for entry in found["problems"] if entry["final"] and found["format"] == FORMAT}
+        needed = [[entry[name] for name in ("key", "level", "number", "final")] for entry in found["problems"]]
+        return dict(found) if needed and found["format"] == FORMAT else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{out} is no audit that could be gone on with.", "Move it away, or name another.") from error
 
