@@ -161,9 +161,11 @@ def parse_levels(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in filter(None, text.replace(" ", "").split(",")):
         match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part, re.ASCII)
-        if match is None:
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             raise UsageError(f"--levels {text!r} names no levels.", "Write 1,2 or 1-3.")
         found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if text.strip() and not found:
+        raise UsageError(f"--levels {text!r} names no levels.", "Write 1,2 or 1-3.")
     return tuple(sorted(found))
 
 
