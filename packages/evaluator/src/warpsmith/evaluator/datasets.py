@@ -18,12 +18,13 @@ _LEVEL_FOLDER: Final = re.compile(r"level_?(\d+)")
 _PARQUET_OF_LEVEL: Final = re.compile(r"level_(\d+)-\d+-of-\d+\.parquet")
 
 
-def load_problems(place: str | Path, levels: Collection[int] = ()) -> list[Problem]:
+def load_problems(place: str | Path, levels: Collection[int] = (), *, may_lack: bool = False) -> list[Problem]:
     """Read a collection of problems, each with its level and its number, in their order.
 
     Args:
         place: a KernelBench checkout or a folder of it, a folder of Parquet files, or a file of rows.
         levels: which levels to keep; all where it is empty.
+        may_lack: whether a level that is not there is left out, or an error.
 
     Raises:
         DatasetError: there is nothing of a known form, a row or file is no problem, a problem has no level or number,
@@ -40,7 +41,8 @@ def load_problems(place: str | Path, levels: Collection[int] = ()) -> list[Probl
             )
         numbered[key] = problem
     wanted = set(levels) or {level for level, _ in numbered}
-    _check_levels(place, wanted, {level for level, _ in numbered})
+    if not may_lack:
+        _check_levels(place, wanted, {level for level, _ in numbered})
     return [numbered[key] for key in sorted(numbered) if key[0] in wanted]
 
 

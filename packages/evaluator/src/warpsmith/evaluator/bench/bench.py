@@ -122,7 +122,7 @@ def conduct(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]], co
 def _read(plan: Plan) -> _Read:
     run = read_run(plan.generations, plan.levels)
     levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
-    problems = load_problems(plan.dataset, levels)
+    problems = load_problems(plan.dataset, levels, may_lack=not plan.levels)
     tasks, strangers = tasks_of(problems, run.generations, plan.settings)
     if not tasks:
         raise UsageError(
