@@ -25,6 +25,7 @@ from warpsmith.evaluator.bench.scoring import Answer, score
 from warpsmith.evaluator.bench.settings import local_settings
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, VerdictLogError, ended_now
 from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.errors import DatasetError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
@@ -81,12 +82,12 @@ def test_a_run_from_beginning_to_end_and_once_more(tree, config, evaluator, caps
     one, two, every = found.scores
     assert [(answer.sample, answer.state, answer.correct) for answer in found.answers] == [
         *((0, "judged", True), (1, "judged", False), (0, "judged", True), (1, "missing", False)),
-        *((0, "refused", False), (1, "missing", False)),
+        (0, "refused", False),
     ]
     assert (one.counted, one.correct, one.compiled, one.pass_at) == (4, 2, 3, {1: 0.5, 2: 1.0})
     assert (two.counted, two.refused, every.counted, one.speed) == (0, 1, 4, None)
     assert found.complete
-    assert found.told["missing"] == ["level 1 problem 2 (2_Sum) sample 1", "level 2 problem 1 (1_Zero) sample 1"]
+    assert found.told["missing"] == ["level 1 problem 2 (2_Sum) sample 1"]
     assert found.told["refused"] == ["level 2 problem 1 (1_Zero) sample 0"]
     assert found.told["strangers"] == ["level_1_problem_9_sample_0_kernel.py"]
     assert found.told["strays"] == ["level_1_problem_one_sample_0_kernel.py"]
@@ -240,10 +241,19 @@ def test_a_run_and_a_dataset_that_do_not_belong_together(tree, config, tmp_path)
         read_run(tree / "runs" / "mine")
 
 
+def test_a_level_that_the_dataset_lacks_is_named_and_not_judged(tree, config, evaluator):
+    (tree / "runs" / "mine" / "level_3_problem_1_sample_0_kernel.py").write_text("")
+    found = conduct(plan_of(tree, config), lambda: nullcontext(evaluator))
+    assert "level_3_problem_1_sample_0_kernel.py" in found.told["strangers"]
+    assert {answer.problem.level for answer in found.answers} == {1, 2}
+    with pytest.raises(DatasetError, match="no problem of level 3"):
+        conduct(plan_of(tree, config, levels=(1, 3)), nobody)
+
+
 def test_levels_are_numbers_and_spans():
     assert parse_levels("") == ()
     assert parse_levels("2, 1,4-5") == (1, 2, 4, 5)
-    for text in ("x", "1-", "-1", "1.5", "\u0661"):
+    for text in ("x", "1-", "-1", "1.5", "\u0661", "3-1", ",", " , "):
         with pytest.raises(UsageError, match="names no levels"):
             parse_levels(text)
 

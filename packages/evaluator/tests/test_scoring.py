@@ -58,6 +58,18 @@ def test_fast_p_is_strict_and_over_failures_too():
     assert (found.problems, found.compiled, found.correct, found.missing) == (10, 9, 7, 1)
 
 
+def test_samples_are_those_of_a_level_and_of_its_problems():
+    """Level 1 has samples 0 and 1, level 2 sample 5, level 3 none; sample 9 is of no problem."""
+    places = [(1, 1, 0), (1, 2, 1), (2, 1, 5), (1, 99, 9)]
+    generations = [Generation(level, number, sample, None) for level, number, sample in places]
+    problems = [problem(1), problem(2), problem(1, 2), problem(1, 3)]
+    found = answers_of(problems, generations, lambda _problem, _generation: Outcome("k", verdict=right()))
+    assert [(one.problem.level, one.problem.number, one.sample, one.state) for one in found] == [
+        *((1, 1, 0, "judged"), (1, 1, 1, "missing"), (1, 2, 0, "missing"), (1, 2, 1, "judged")),
+        *((2, 1, 5, "judged"), (3, 1, 0, "missing")),
+    ]
+
+
 def test_missing_generations_may_be_left_out():
     answers = [answer(1, right(2.0)), answer(2, None)]
     (strict,), (lenient,) = score(answers), score(answers, missing_fail=False)

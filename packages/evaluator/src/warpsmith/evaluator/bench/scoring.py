@@ -1,9 +1,9 @@
 """What a run's verdicts amount to, level by level: counts, fast_p, pass@k, speedups.
 
-What is scored are answers: one for each problem of the dataset and each sample that the run has of any problem. A
-missing generation is a failure unless told otherwise. What the evaluator could not judge (`invalid`, or a problem that
-it refuses) is no score: it is left out, counted and named. Each problem has the same weight, however many of its
-answers are left.
+What is scored are answers: one for each problem of the dataset and each sample that the run has of any problem of its
+level. A missing generation is a failure unless told otherwise. What the evaluator could not judge (`invalid`, or a
+problem that it refuses) is no score: it is left out, counted and named. Each problem has the same weight, however many
+of its answers are left.
 """
 
 from collections import Counter
@@ -143,13 +143,20 @@ def answers_of(
     outcome_of: Callable[[Problem, Generation], Outcome | None],
     baseline: Baseline | None = None,
 ) -> list[Answer]:
-    """Return one answer for each problem and each sample number that the run has, the missing ones too."""
+    """Return one answer for each problem and each sample number that its level has, the missing ones too.
+
+    A level without a generation has sample 0, which is missing. Generations of no problem count for nothing.
+    """
     found = {(one.level, one.number, one.sample): one for one in generations}
-    samples = sorted({one.sample for one in generations})
+    places = {(problem.level, problem.number) for problem in problems}
+    samples: dict[int, set[int]] = {}
+    for one in generations:
+        if (one.level, one.number) in places:
+            samples.setdefault(one.level, set()).add(one.sample)
     answers = []
     for problem in problems:
         stored = baseline.mean_ms(problem) if baseline else None
-        for sample in samples:
+        for sample in sorted(samples.get(problem.level or 0, {0})):
             generation = found.get((problem.level or 0, problem.number or 0, sample))
             outcome = outcome_of(problem, generation) if generation else None
             answers.append(Answer(problem, sample, generation, outcome, stored))
