@@ -241,6 +241,15 @@ def test_a_run_and_a_dataset_that_do_not_belong_together(tree, config, tmp_path)
         read_run(tree / "runs" / "mine")
 
 
+def test_numbers_that_no_table_holds_and_names_that_are_no_text_are_found_when_reading(tree):
+    run = tree / "runs" / "mine"
+    (run / "level_1_problem_2147483648_sample_0_kernel.py").write_text("")
+    assert "level_1_problem_2147483648_sample_0_kernel.py" in read_run(run).strays
+    renamed = run.rename(run.with_name("caf\udce9"))
+    with pytest.raises(UsageError, match="no valid Unicode"):
+        read_run(renamed)
+
+
 def test_a_level_that_the_dataset_lacks_is_named_and_not_judged(tree, config, evaluator):
     (tree / "runs" / "mine" / "level_3_problem_1_sample_0_kernel.py").write_text("")
     found = conduct(plan_of(tree, config), lambda: nullcontext(evaluator))

@@ -103,6 +103,10 @@ def test_a_line_may_hold_characters_at_which_text_is_split(tmp_path):
         ({**rows()[0], "code": "x = 1"}, "line 2 .*no Model"),
         ({**rows()[0], "name": "again"}, "two problems 1 of level 1: 1_Square and again"),
         ({**rows()[0], "name": "nameless", "problem_id": None}, "no number"),
+        ({**rows()[0], "problem_id": "1" * 5000}, "line 2 .*number of 5000 digits"),
+        ({**rows()[0], "problem_id": None, "name": "1" * 5000 + "_X"}, "line 2 .*number of 5000 digits"),
+        ({**rows()[0], "level": 1 << 31}, "outside 0 to 999999999"),
+        ({**rows()[0], "problem_id": 7, "name": "\ud800"}, "no valid Unicode"),
         ([], "Line 2 .*JSON list"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from warpsmith.evaluator.errors import DatasetError
-from warpsmith.evaluator.problem import Problem, load_directory, load_rows
+from warpsmith.evaluator.problem import MOST_DIGITS, Problem, load_directory, load_rows
 from warpsmith.evaluator.rows import FORMS
 
 FORMS_OF_DATASETS: Final = (
@@ -14,6 +14,7 @@ FORMS_OF_DATASETS: Final = (
     "files as Hugging Face has them, or a .parquet, .jsonl or .json file with the columns code, level, name and "
     "problem_id, or with TritonForge's label and extra_info."
 )
+LARGEST: Final = 10**MOST_DIGITS - 1
 _LEVEL_FOLDER: Final = re.compile(r"level_?(\d+)")
 _PARQUET_OF_LEVEL: Final = re.compile(r"level_(\d+)-\d+-of-\d+\.parquet")
 
@@ -46,6 +47,11 @@ def load_problems(place: str | Path, levels: Collection[int] = (), *, may_lack: 
     return [numbered[key] for key in sorted(numbered) if key[0] in wanted]
 
 
+def is_text(name: str) -> bool:
+    """Whether a name can be written as UTF-8; a path may hold bytes that are none."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 def _key(problem: Problem, place: Path) -> tuple[int, int]:
     if problem.level is None or problem.number is None:
         missing = "level" if problem.level is None else "number"
@@ -53,6 +59,13 @@ def _key(problem: Problem, place: Path) -> tuple[int, int]:
             f"Problem {problem.source_id or problem.name} of {place} has no {missing}.",
             "Expected a file level1/19_ReLU.py, or a row with level and problem_id.",
         )
+    if not (0 <= problem.level <= LARGEST and 0 <= problem.number <= LARGEST):
+        raise DatasetError(
+            f"Problem {problem.name[:80]!r} of {place} has a level or number outside 0 to {LARGEST}.",
+            "Number levels from 1, and problems from 1 in their level, as KernelBench does.",
+        )
+    if not is_text(problem.name):
+        raise DatasetError(f"The name {problem.name[:80]!r} in {place} is no valid Unicode.", "Give it another name.")
     return problem.level, problem.number
 
 

@@ -17,6 +17,8 @@ from warpsmith.evaluator.errors import BadProblemError, DatasetError
 from warpsmith.evaluator.rows import read_rows
 
 REQUIRED: Final = ("Model", "get_inputs")
+MOST_DIGITS: Final = 9
+"""Longest number of a problem: tables hold 32 bits."""
 _FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)(?<!\.solution)")
 _LEVEL: Final = re.compile(r"level_?(?P<level>\d+)")
 
@@ -107,10 +109,10 @@ def from_row(row: Any, where: str = "row") -> Problem:
     """
     match row:
         case {"code": str(source), "name": str(name), "level": int(level)}:
-            number = _number(row.get("problem_id"), name)
+            number = _number(row.get("problem_id"), name, where)
             source_id = f"kernelbench/level{level}/{row.get('problem_id', name)}"
         case {"label": str(source), "extra_info": {"problem_name": str(name), "level": int(level)} as extra}:
-            number = _number(extra.get("problem_id"), name)
+            number = _number(extra.get("problem_id"), name, where)
             source_id = str(row.get("instance_id", f"{extra.get('data_source', '')}/{name}"))
         case _:
             raise DatasetError(
@@ -131,11 +133,16 @@ def _columns(row: Any) -> str:
     return ", ".join(told) or "no columns"
 
 
-def _number(given: Any, name: str) -> int | None:
+def _number(given: Any, name: str, where: str) -> int | None:
     """Return a `problem_id`, which TritonForge writes as text, or else the number that a name begins with."""
-    if isinstance(given, int | str) and str(given).isdecimal():
-        return int(given)
-    return _number_in(name)
+    match = _FILE_NAME.fullmatch(name)
+    digits = str(given) if isinstance(given, int | str) and str(given).isdecimal() else match["id"] if match else ""
+    if len(digits) > MOST_DIGITS:
+        raise DatasetError(
+            f"The {where} has a number of {len(digits)} digits; at most {MOST_DIGITS} were expected.",
+            "Give a problem_id that is unique in its level, such as 19.",
+        )
+    return int(digits) if digits else None
 
 
 def _number_in(stem: str) -> int | None:

@@ -9,10 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from warpsmith.evaluator.datasets import is_text
 from warpsmith.records.errors import UsageError
 
 LAYOUT: Final = "level_{L}_problem_{P}_sample_{S}_kernel.py"
-_FILE_NAME: Final = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py", re.ASCII)
+_FILE_NAME: Final = re.compile(r"level_(\d{1,9})_problem_(\d{1,9})_sample_(\d{1,9})_kernel\.py", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,13 @@ def read_run(folder: str | Path, levels: Collection[int] = ()) -> Run:
         levels: which levels to keep; all where it is empty.
 
     Raises:
-        UsageError: the folder is missing, or no file of it is a generation.
+        UsageError: the folder is missing, its name is no Unicode, or no file of it is a generation.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.", f"Give a KernelBench run: a folder with files {LAYOUT}.")
+    if not is_text(folder.resolve().name):
+        raise UsageError(f"The name of the run {str(folder)!r} is no valid Unicode.", "Give the folder another name.")
     matches = {path: _FILE_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.py"))}
     found = [_generation(match, path) for path, match in matches.items() if match]
     kept = [one for one in found if not levels or one.level in levels]
