@@ -18,7 +18,7 @@ import pytest
 from warpsmith.evaluator import Client
 from warpsmith.evaluator.bench import page
 from warpsmith.evaluator.bench.bench import Plan, conduct
-from warpsmith.evaluator.bench.command import parse_levels
+from warpsmith.evaluator.bench.command import parse_levels, server_deadline_s
 from warpsmith.evaluator.bench.generations import read_run
 from warpsmith.evaluator.bench.results import schema
 from warpsmith.evaluator.bench.scoring import Answer, score
@@ -257,6 +257,11 @@ def test_a_level_that_the_dataset_lacks_is_named_and_not_judged(tree, config, ev
     assert {answer.problem.level for answer in found.answers} == {1, 2}
     with pytest.raises(DatasetError, match="no problem of level 3"):
         conduct(plan_of(tree, config, levels=(1, 3)), nobody)
+
+
+def test_the_deadline_of_a_verdict_grows_with_what_waits_before_it():
+    assert server_deadline_s(16, 300.0) > 16 * 300
+    assert server_deadline_s(1, 30.0) > 600
 
 
 def test_levels_are_numbers_and_spans():

@@ -26,7 +26,9 @@ INCOMPLETE_EXIT_CODE: Final = 3
 STOPPED_EXIT_CODE: Final = 130
 AT_ONCE_PER_SERVER: Final = 8
 SERVER_DEADLINE_S: Final = 600.0
-"""Longest that one verdict may take, waiting for a place on a server and retries included."""
+"""What one verdict may take beyond the evaluations before it: others' evaluations, pauses and retries."""
+COMPILE_S: Final = 60.0
+"""What compiling adds to a candidate's run at most, as servers are set up."""
 MOST_NAMED: Final = 8
 WIDE: Final = 160
 """Columns for tables that go to a file: none is broken there."""
@@ -146,7 +148,7 @@ def bench(
         missing_fail=not only_generated,
         baseline=baseline,
     )
-    result = _conducted(plan, _judging(config, servers, token_env))
+    result = _conducted(plan, _judging(config, servers, token_env, plan.at_once))
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
@@ -200,15 +202,21 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
 
 
 def _judging(
-    config: EvaluatorConfig, servers: Sequence[str], token_env: str
+    config: EvaluatorConfig, servers: Sequence[str], token_env: str, at_once: int
 ) -> Callable[[], AbstractContextManager[Judge]]:
-    return (lambda: _serving(servers, token_env)) if servers else (lambda: Evaluator(config))
+    deadline_s = server_deadline_s(at_once, config.timeout_s)
+    return (lambda: _serving(servers, token_env, deadline_s)) if servers else (lambda: Evaluator(config))
+
+
+def server_deadline_s(at_once: int, timeout_s: float) -> float:
+    """Return the longest that one verdict may take, in seconds: all that is asked may wait for one slot."""
+    return SERVER_DEADLINE_S + at_once * (timeout_s + COMPILE_S)
 
 
 @contextmanager
-def _serving(servers: Sequence[str], token_env: str) -> Iterator[Client]:
+def _serving(servers: Sequence[str], token_env: str, deadline_s: float) -> Iterator[Client]:
     """Ask servers, of which one at least must be there now; those that are not are named."""
-    with Client(servers, token_env=token_env, deadline_s=SERVER_DEADLINE_S) as client:
+    with Client(servers, token_env=token_env, deadline_s=deadline_s) as client:
         silent = [told for told in client.health().values() if isinstance(told, ServerError)]
         if len(silent) == len(set(servers)):
             raise silent[0]
