@@ -1,6 +1,8 @@
 import pyarrow as pa
 import pytest
 
+from warpsmith.evaluator.execresult import result_of
+from warpsmith.evaluator.server.answers import ExecMetadata
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES, STATUSES, Seconds, Verdict, invalid
 from warpsmith.records.schema import VERDICT
 
@@ -48,3 +50,9 @@ def test_a_row_of_a_table_has_the_fields_of_its_schema():
     (seconds,) = (field for field in VERDICT if field.name == "seconds")
     assert row["seconds"].keys() == {child.name for child in seconds.type}
     assert row["seconds"] == {"compile": 0.1, "wait": 0.2, "evaluate": 0.3}
+
+
+def test_kernelbenchs_trials_are_all_or_none_and_described_so():
+    assert result_of(FULL)["metadata"]["correctness_trials"] == "(0 / 3)"
+    described = ExecMetadata.model_fields["correctness_trials"].description
+    assert described.startswith("`(n / n)` for a correct kernel, else `(0 / n)`")

@@ -38,7 +38,9 @@ class ExecMetadata(BaseModel):
     device: str
     status: Status
     flags: list[str]
-    correctness_trials: str = Field(description="`(passed / all)`.")
+    correctness_trials: str = Field(
+        description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not told."
+    )
     isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
     timing_tier: str
     cached: bool
