@@ -1,5 +1,8 @@
 """Taking the kernel out of a completion."""
 
+import textwrap
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,47 @@ codes = st.lists(
 
 def fenced(code, language="python"):
     return f"```{language}\n{code}\n```"
+
+
+DOCUMENTED = '''\
+import triton
+
+
+class ModelNew:
+    """Doubles.
+
+    ```
+    double = ModelNew()
+    ```
+    """
+
+    def forward(self, x):
+        return x
+'''
+
+
+@st.composite
+def fenced_anyhow(draw):
+    """A kernel, and the same in a fence of some form, in a list or not."""
+    code = draw(st.sampled_from([CODE, DOCUMENTED]))
+    run = draw(st.sampled_from(["`", "~"])) * draw(st.integers(3, 5))
+    info = draw(st.sampled_from(["", "python", " py ", "Python", "{python}", "{.python #k}", 'python title="x.py"']))
+    closing = draw(st.sampled_from([run, run + run[0], None]))
+    block = f"{run}{info}\n{code}" + (f"{closing}\nIt is fast.\n" if closing else "")
+    text = draw(prose) + "\n" + textwrap.indent(block, draw(st.sampled_from(["", "   ", "\t"])))
+    return code, text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
+
+
+@given(fenced_anyhow())
+def test_a_kernel_comes_out_of_a_fence_of_any_form(kernel_and_text):
+    code, text = kernel_and_text
+    assert extract_kernel(text) == code
+
+
+@pytest.mark.parametrize("language", ["", "python"])
+def test_a_usage_example_after_the_kernel_is_not_the_kernel(language):
+    example = fenced("model = ModelNew().cuda()\nprint(model(x))", language)
+    assert extract_kernel(f"{fenced(CODE)}\nUse it:\n{example}\n") == CODE
 
 
 @given(prose, codes, prose, st.sampled_from(["python", "py", "Python", "", "triton"]))
@@ -52,6 +96,34 @@ def test_thoughts_never_give_code(thought, code):
 def test_the_last_block_that_names_the_entry_point_counts():
     text = "\n".join([fenced("class ModelNew: a = 1"), fenced("class ModelNew: b = 2"), fenced("print(ModelOld)")])
     assert extract_kernel(text) == "class ModelNew: b = 2\n"
+
+
+def test_without_a_definition_the_last_block_that_names_the_entry_point_counts():
+    text = "\n".join([fenced("ModelNew = 1"), fenced("class ModelNewer: pass"), fenced("x = 1")])
+    assert extract_kernel(text) == "class ModelNewer: pass\n"
+
+
+@pytest.mark.parametrize("inner", ["```", "~~~~", "``` x"])
+def test_a_longer_or_other_fence_is_not_closed_by_what_stands_in_it(inner):
+    assert extract_kernel(f"````python\n{CODE}{inner}\nx = 1\n````\n") == f"{CODE}{inner}\nx = 1\n"
+
+
+def test_a_string_that_never_ends_does_not_swallow_what_follows_its_block():
+    broken = CODE + '"""'
+    assert extract_kernel(f"{fenced(broken)}\nDone.\n{fenced('x', 'text')}") == broken + "\n"
+
+
+def test_the_marks_under_a_quoted_error_are_no_fence():
+    assert extract_kernel(f"    y = tl.load(p)\n        ~~~~~~~^^^\n{fenced(CODE)}") == CODE
+
+
+@pytest.mark.parametrize(
+    "piece", ["```" + "a" * 50, " ", "`", "\n``` ", "```python\n", '```python\n"""\n```\n"""\n', "```x" + " " * 50]
+)
+def test_no_text_takes_long(piece):
+    begin = time.process_time()
+    extract_kernel(piece * (100_000 // len(piece)) + "`")
+    assert time.process_time() - begin < 5
 
 
 def test_without_an_entry_point_the_last_python_block_counts():

@@ -1,26 +1,34 @@
 """Taking the kernel out of a completion: thoughts dropped, the last code block, or bare code."""
 
 import re
+import textwrap
+from bisect import bisect_left
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(?P<language>[A-Za-z0-9_+.-]*)[ \t]*$", re.MULTILINE)
+# Possessive throughout: the text is hostile, and every other form takes quadratic time on some line.
+_FENCE = re.compile(
+    r"^(?P<indent>[ \t]*+)(?P<run>`{3,}+|~{3,}+)[ \t]*+(?:[{.]*+(?P<language>[\w+-]++)[^`\n]*+)?$", re.MULTILINE
+)
+_TRIPLE_QUOTE = re.compile(r"'''|\"\"\"")
 _CODE_START = re.compile(r"^(?:import |from \w[\w.]* import |@triton\.jit|@torch\.|class \w|def \w)", re.MULTILINE)
 _PYTHON = frozenset({"", "python", "py", "python3", "triton"})
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 ENTRY_POINT = "ModelNew"
+_DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
 
 def extract_kernel(completion: str) -> str | None:
     """Return the candidate's source in a completion, or None where there is none.
 
-    The last Python block that names `ModelNew` counts, else the last Python block. A block that is never closed (the
-    completion was cut) runs to the end. Without any block, the text from the first line that starts like Python code.
+    The last Python block that defines the class `ModelNew` counts, else the last that names it, else the last. A block
+    that is never closed (the completion was cut) runs to the end. Without any block, the text from the first line that
+    starts like Python code.
     """
-    answer = strip_thoughts(completion)
+    answer = strip_thoughts(completion.replace("\r\n", "\n"))
     blocks = _blocks(answer)
     if blocks is None:
         return _bare_code(answer)
-    named = [block for block in blocks if ENTRY_POINT in block]
-    chosen = named or blocks
+    defining = [block for block in blocks if _DEFINITION.search(block)]
+    chosen = defining or [block for block in blocks if ENTRY_POINT in block] or blocks
     return _cleaned(chosen[-1]) if chosen else None
 
 
@@ -39,16 +47,35 @@ def _blocks(text: str) -> list[str] | None:
     fences = list(_FENCE.finditer(text))
     if not fences:
         return None
+    quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
     blocks = []
     position = 0
     while position < len(fences):
         opening = fences[position]
-        # A fence that names a language opens a block; while one is open, only a bare fence closes it.
-        closing = next((f for f in fences[position + 1 :] if not f["language"]), None)
-        if opening["language"].lower() in _PYTHON:
-            blocks.append(text[opening.end() : closing.start() if closing else len(text)])
-        position = fences.index(closing) + 1 if closing else len(fences)
+        end = _closing(fences, position, quotes)
+        if (opening["language"] or "").lower() in _PYTHON:
+            block = text[opening.end() : fences[end].start() if end < len(fences) else len(text)]
+            blocks.append(textwrap.dedent(block) if opening["indent"] else block)
+        position = end + 1
     return [block for block in blocks if block.strip()]
+
+
+def _closing(fences: list[re.Match[str]], position: int, quotes: list[int]) -> int:
+    """Return which fence closes the block that the one at `position` opens, or their number where none does.
+
+    It is bare, of the same character and at least as long, and the number of triple quotes before it says that it
+    stands in no string of the block. Where a string never ends, the first one that fits otherwise.
+    """
+    opening = fences[position]
+    before = bisect_left(quotes, opening.end())
+    first = None
+    for index in range(position + 1, len(fences)):
+        fence = fences[index]
+        if fence["language"] is None and fence["run"].startswith(opening["run"]):
+            if (bisect_left(quotes, fence.start()) - before) % 2 == 0:
+                return index
+            first = first or index
+    return first if first and (len(quotes) - before) % 2 else len(fences)
 
 
 def _bare_code(text: str) -> str | None:
