@@ -262,6 +262,11 @@ def test_prefill_that_history_drops(chat_of):
     assert masked_text(chat, messages) == ["\nanswer<|end|>"]
 
 
+def test_a_generation_prompt_tells_whether_it_ends_inside_thoughts(chat_of):
+    found = {name: chat_of(name).opens_thoughts for name in ("prefilled", "qwen3", "qwen3-silent")}
+    assert found == {"prefilled": True, "qwen3": False, "qwen3-silent": False}
+
+
 def test_token_over_the_edge_is_left_out(chat_of):
     """A content's first newline merges with the header's: that token is the prompt's as much as the answer's."""
     chat = chat_of("qwen25")

@@ -37,6 +37,7 @@ class CharacterChat:
     """A chat format whose ids are characters, so that tests can script completions as text."""
 
     stop_token_ids = (0,)
+    opens_thoughts = False
 
     def prompt_ids(self, messages):
         return [ord(c) for m in messages for c in f"<{m['role']}>{m['content']}"]

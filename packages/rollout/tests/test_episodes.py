@@ -112,6 +112,12 @@ def test_an_answer_without_code_scores_zero_without_the_judge(collect, scripted_
     assert len(judge.asked) == 1
 
 
+def test_a_completion_cut_within_thoughts_that_the_prompt_opened_holds_no_code(chat, collect, scripted_engine):
+    chat.opens_thoughts = True
+    first, second = collect(scripted_engine(f"Perhaps {GOOD}\n", f"Now:</think>\n{GOOD}")).to_pylist()
+    assert (first["kernel"], first["reward"], second["reward"]) == (None, 0.0, 0.3)
+
+
 def test_lost_evaluations_are_tried_again_and_never_rewarded(collect, scripted_engine, scripted_judge, verdicts):
     answers = [invalid("worker lost"), verdicts["correct"]]
     (row,) = collect(scripted_engine(GOOD), judge=scripted_judge(lambda _: answers.pop(0))).to_pylist()

@@ -139,6 +139,12 @@ def test_a_lone_closing_tag_ends_thoughts_that_the_prompt_opened():
     assert strip_thoughts(f"class ModelNew: draft\n</think>\n{CODE}").strip() == CODE.strip()
 
 
+def test_thoughts_that_the_prompt_opened_and_nothing_ends_hold_no_answer():
+    draft = f"Let me try:\n{fenced('class ModelNew: draft = 1')}\nNo, the mask is missing."
+    assert extract_kernel(draft, opened_thoughts=True) is None
+    assert extract_kernel(f"{draft}</think>\n{fenced(CODE)}", opened_thoughts=True) == CODE
+
+
 @pytest.mark.parametrize("text", ["", "I cannot do this.", "```python\n\n```", "the import of this is unclear"])
 def test_prose_alone_gives_nothing(text):
     assert extract_kernel(text) is None

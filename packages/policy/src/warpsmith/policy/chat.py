@@ -80,6 +80,12 @@ class ChatFormat:
         """What the template appends to ask for an answer: the role header, and a prefill where it has one."""
         return self._header + self._prefill
 
+    @property
+    def opens_thoughts(self) -> bool:
+        """Whether the generation prompt ends inside thoughts: it has a `<think>` that no `</think>` follows."""
+        _, opened, rest = self.generation_prompt.rpartition("<think>")
+        return bool(opened) and "</think>" not in rest
+
     def render(self, messages: Sequence[Message], *, generation_prompt: bool = False) -> str:
         """Return the text of a conversation.
 

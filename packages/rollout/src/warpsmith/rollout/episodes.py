@@ -36,6 +36,10 @@ class Chat(Protocol):
     def stop_token_ids(self) -> tuple[int, ...]:
         """Ids that end a turn."""
 
+    @property
+    def opens_thoughts(self) -> bool:
+        """Whether the generation prompt ends inside thoughts, so that a completion begins in them."""
+
     def prompt_ids(self, messages: list[Message]) -> list[int]:
         """Return the ids of a conversation and the generation prompt."""
 
@@ -143,7 +147,7 @@ async def _run_turn(episode: _Episode) -> _Turn:
         turn = _Turn([], _sampling(around, episode.trajectory, len(episode.turns)), datetime.now(UTC))
         completed = await _is_completed(episode, turn)
     if completed:
-        turn.kernel = extract_kernel(turn.text)
+        turn.kernel = extract_kernel(turn.text, opened_thoughts=around.chat.opens_thoughts)
         await _judge(around, episode.problem, turn)
     return turn
 

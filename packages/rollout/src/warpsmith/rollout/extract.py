@@ -16,14 +16,18 @@ ENTRY_POINT = "ModelNew"
 _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
 
-def extract_kernel(completion: str) -> str | None:
+def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | None:
     """Return the candidate's source in a completion, or None where there is none.
 
     The last Python block that defines the class `ModelNew` counts, else the last that names it, else the last. A block
     that is never closed (the completion was cut) runs to the end. Without any block, the text from the first line that
     starts like Python code.
+
+    Args:
+        completion: the text that was sampled.
+        opened_thoughts: whether the prompt ends inside thoughts.
     """
-    answer = strip_thoughts(completion.replace("\r\n", "\n"))
+    answer = strip_thoughts(completion.replace("\r\n", "\n"), opened_thoughts=opened_thoughts)
     blocks = _blocks(answer)
     if blocks is None:
         return _bare_code(answer)
@@ -32,12 +36,14 @@ def extract_kernel(completion: str) -> str | None:
     return _cleaned(chosen[-1]) if chosen else None
 
 
-def strip_thoughts(completion: str) -> str:
+def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     """Return the answer that follows the thoughts; empty where the thoughts never end.
 
-    A prompt may already have opened the thoughts, so a lone closing tag also ends them.
+    A lone closing tag ends thoughts whether or not the prompt is known to have opened them.
     """
     _, closed, answer = completion.rpartition(_THINK_CLOSE)
+    if opened_thoughts and not closed:
+        return ""
     rest = answer if closed else completion
     return rest.partition(_THINK_OPEN)[0]
 
