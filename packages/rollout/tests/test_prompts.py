@@ -139,6 +139,22 @@ def test_a_long_message_is_cut_before_the_kernel_is_dropped():
     assert words(messages) <= 450
 
 
+@pytest.mark.parametrize(("kernel", "said"), [("x = 1 " * 300, False), (None, True)])
+def test_a_kernel_left_out_for_room_is_not_called_missing(kernel, said):
+    broken = Verdict("compile_error", False, False, error_message="start " + "x " * 500 + "end")
+    messages = build_prompt(PROBLEM, [Attempt(kernel, broken)], style="full", count_tokens=words, budget=450)
+    text = messages[-1]["content"]
+    assert "Compiled: no" in text
+    assert "x = 1 x = 1" not in text
+    assert ("No code was found" in text) == said
+
+
+def test_what_was_left_out_stays_so_where_control_tokens_are_broken():
+    tries = [Attempt(None, Verdict("compile_error", False, False), left_out=True)]
+    text = build_prompt(PROBLEM, tries, style="full", inert=str.lower)[-1]["content"]
+    assert "No code was found" not in text
+
+
 def test_a_problem_beyond_the_budget_is_refused_by_name():
     with pytest.raises(PromptTooLongError, match=r"problem p takes \d+ tokens .* budget is 5"):
         build_prompt(PROBLEM, [attempt("x")], style="full", count_tokens=words, budget=5)

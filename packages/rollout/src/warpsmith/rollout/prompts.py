@@ -50,10 +50,17 @@ _ASK_AGAIN = "Write the whole file again, correct and as fast as you can, in a s
 
 @dataclass(frozen=True)
 class Attempt:
-    """An earlier turn: the kernel it gave (None where the answer held none) and the verdict on it."""
+    """An earlier turn.
+
+    Args:
+        kernel: the kernel it gave; None where the answer held none, or where it was left out.
+        verdict: the verdict on it.
+        left_out: whether there was a kernel that the prompt has no room for.
+    """
 
     kernel: str | None
     verdict: Verdict
+    left_out: bool = False
 
 
 def build_prompt(
@@ -97,15 +104,20 @@ def _shorter_and_shorter(attempts: list[Attempt]) -> list[list[Attempt]]:
     if attempts:
         last = attempts[-1]
         shorter = replace(last.verdict, error_message=_shortened(last.verdict.error_message))
-        histories += [[Attempt(last.kernel, shorter)], [Attempt(None, shorter)]]
+        histories += [[replace(last, verdict=shorter)], [_without_kernel(replace(last, verdict=shorter))]]
     return [*histories, []]
+
+
+def _without_kernel(attempt: Attempt) -> Attempt:
+    return replace(attempt, kernel=None, left_out=attempt.left_out or attempt.kernel is not None)
 
 
 def _inert(attempt: Attempt, inert: Callable[[str], str]) -> Attempt:
     message = attempt.verdict.error_message
-    return Attempt(
-        attempt.kernel and inert(attempt.kernel),
-        replace(attempt.verdict, error_message=message and inert(message)),
+    return replace(
+        attempt,
+        kernel=attempt.kernel and inert(attempt.kernel),
+        verdict=replace(attempt.verdict, error_message=message and inert(message)),
     )
 
 
@@ -136,7 +148,7 @@ def feedback(attempt: Attempt) -> str:
     """Return what the evaluator found about an attempt, one fact a line."""
     verdict = attempt.verdict
     lines = []
-    if attempt.kernel is None and verdict.status == "compile_error":
+    if attempt.kernel is None and not attempt.left_out and verdict.status == "compile_error":
         lines.append("No code was found in the answer.")
     lines.append(f"Compiled: {'yes' if verdict.compiled else 'no'}")
     lines.append(f"Correct: {'yes' if verdict.correct else f'no ({verdict.status})'}")
