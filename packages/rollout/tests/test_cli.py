@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.folders import OutputError
+from warpsmith.rollout import cli
 from warpsmith.rollout.cli import app
 from warpsmith.rollout.datasets import read_problems
 
@@ -49,6 +51,7 @@ def test_results_are_compared(tmp_path):
         (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
         (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
         (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
+        (["evaluate", "x", "--out", "/proc"], "/proc is a directory; a file was expected"),
         (["evaluate", "x", "--out", "/proc/x/y.json"], "Nothing can be written under /proc/x"),
         (["generate", "x", "/proc/x"], "Nothing can be written under /proc/x"),
     ],
@@ -57,6 +60,30 @@ def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part):
     with pytest.raises(WarpsmithError, match=part) as caught:
         invoke(*arguments)
     assert caught.value.exit_code == 2
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    verdict = {"correct": True, "compiled": True, "speedup": None}
+    row = {"problem": "p", "level": 1, "trajectory": "t", "turn": 0, "valid": True, "verdict": verdict}
+    monkeypatch.setattr(cli, "_sampled", lambda *_, **__: [row])
+
+
+@pytest.mark.usefixtures("sampled")
+def test_a_result_is_written_into_a_folder_that_was_not_there(tmp_path):
+    out = tmp_path / "new" / "before.json"
+    assert "pass@k" in invoke("evaluate", "x", "--count", 1, "--out", out).stdout
+    assert json.loads(out.read_text())["problems"][0]["solved"] == 1
+
+
+@pytest.mark.usefixtures("sampled")
+def test_a_result_that_cannot_be_written_is_printed_all_the_same(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "before.json"
+    real = cli._sampled
+    monkeypatch.setattr(cli, "_sampled", lambda *a, **k: (out.mkdir(), real(*a, **k))[1])
+    with pytest.raises(OutputError, match=r"Could not write .*before\.json"):
+        app(["evaluate", "x", "--count", "1", "--out", str(out)], standalone_mode=False)
+    assert "pass@k" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["tasks"]])

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
+from warpsmith.records.folders import write_file
 from warpsmith.rollout import console, datasets, evaluation, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
@@ -130,7 +131,7 @@ def evaluate(
         engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
     if out is not None:
-        _check_writable(out.parent)
+        _check_file(out)
     rows = _sampled(
         checkpoint,
         _problems(problems, count, split, levels, seed),
@@ -143,9 +144,10 @@ def evaluate(
     )
     result = evaluation.summarise(rows)
     text = json.dumps(result.to_json(), indent=None if as_json else 2)
-    if out is not None:
-        out.write_text(text + "\n")
+    # Printed first: whatever happens to the file, the work is not lost.
     typer.echo(text if as_json else _report(result))
+    if out is not None:
+        write_file(out, text + "\n")
 
 
 @app.command("generate")
@@ -352,6 +354,13 @@ def _levels(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
         raise UsageError(f"{text!r} is no list of levels.", "Write it as 1,2,3.") from error
+
+
+def _check_file(out: Path) -> None:
+    """Refuse a file that cannot be written, before an engine starts."""
+    if out.is_dir():
+        raise UsageError(f"{out} is a directory; a file was expected.", f"Name a file in it: {out / 'result.json'}.")
+    _check_writable(out.parent)
 
 
 def _check_writable(folder: Path) -> None:
