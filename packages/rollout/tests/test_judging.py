@@ -85,6 +85,68 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
     assert run(scene()).correct
 
 
+class Scripted:
+    """Answers with each of `outcomes` in turn; a callable is awaited. Takes a while to be cancelled."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.asked, self.cancelled = 0, 0
+
+    async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+        self.asked += 1
+        outcome = self.outcomes.pop(0)
+        try:
+            await asyncio.sleep(0.01)
+            return await outcome() if callable(outcome) else outcome
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)
+            self.cancelled += 1
+            raise
+
+
+def lost():
+    return asyncio.sleep(3600)
+
+
+async def cancelled():
+    raise asyncio.CancelledError
+
+
+def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_another(problem, verdicts):
+    async def scene():
+        judge = CachedJudge(inner := Scripted(lost, verdicts["correct"]))
+        asked = [asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k")) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        for task in asked[:2]:
+            task.cancel()
+        await asyncio.sleep(0.05)
+        assert inner.cancelled == 0, "one still waits for it"
+        asked[2].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked[2]
+        again = await asyncio.wait_for(judge.evaluate_async(as_problem(problem), "k"), 5)
+        assert inner.cancelled == 0, "the retry did not wait for the end of the lost one"
+        await asyncio.sleep(0.1)
+        return inner, again, await judge.evaluate_async(as_problem(problem), "k")
+
+    inner, again, kept = run(scene())
+    assert (inner.asked, inner.cancelled) == (2, 1)
+    assert (again.status, again.cached, kept.cached) == ("correct", False, True)
+
+
+@pytest.mark.parametrize("first", [invalid("lost"), cancelled], ids=["invalid", "cancelled by the judge"])
+def test_those_who_joined_an_evaluation_that_came_to_nothing_share_the_next_one(problem, verdicts, first):
+    async def scene(*outcomes):
+        judge = CachedJudge(inner := Scripted(*outcomes))
+        asked = (judge.evaluate_async(as_problem(problem), "k") for _ in range(16))
+        return inner, [verdict.status for verdict in await asyncio.gather(*asked)]
+
+    inner, found = run(scene(first, verdicts["correct"]))
+    assert (inner.asked, found) == (2, ["invalid"] + ["correct"] * 15)
+    inner, found = run(scene(first, invalid("lost again")))
+    assert (inner.asked, found) == (2, ["invalid"] * 16)
+
+
 def test_the_least_recently_used_goes_first(problem, scripted_judge, verdicts):
     judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]), capacity=2)
 

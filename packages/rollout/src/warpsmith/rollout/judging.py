@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.verdict import Seconds, Verdict
+from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 from warpsmith.rollout.datasets import ProblemRow
 
 OnRunning = Callable[[bool], None]
@@ -33,10 +33,16 @@ class Judge(Protocol):
 
 
 class _Running:
-    """An evaluation that several may wait for: each hears how it stands, whenever it came."""
+    """An evaluation that several may wait for: each hears how it stands, whenever it came.
 
-    def __init__(self) -> None:
+    Args:
+        forget: called with it once nobody can join it any more.
+    """
+
+    def __init__(self, forget: Callable[["_Running"], None]) -> None:
         self.verdict: asyncio.Future[Verdict]
+        self.forget = forget
+        self._waiting = 0
         self._running = False
         self._listeners: list[OnRunning] = []
 
@@ -45,19 +51,33 @@ class _Running:
         for listener in self._listeners:
             listener(running)
 
-    def join(self, listener: OnRunning | None) -> "asyncio.Future[Verdict]":
+    async def join(self, listener: OnRunning | None) -> Verdict:
+        """Wait for the verdict; the evaluation is cancelled when the last who waits gives up."""
         if listener is not None:
             self._listeners.append(listener)
             listener(self._running)
-        # Shielded: who asked first may give up while others wait for the same verdict.
-        return asyncio.shield(self.verdict)
+        self._waiting += 1
+        try:
+            # Shielded: who asked first may give up while others wait for the same verdict.
+            return await asyncio.shield(self.verdict)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return invalid("The judge cancelled this evaluation.")
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not self.verdict.done():
+                # At once: who asks before the evaluation has ended must not join it.
+                self.forget(self)
+                self.verdict.cancel()
 
 
 class CachedJudge:
     """Judges each (problem, kernel) once.
 
     A model that answers the same twice, and a group whose samples agree, are judged once; what is asked while the first
-    evaluation runs waits for it. A verdict of `invalid` is nobody's verdict and is not kept.
+    evaluation runs waits for it. A verdict of `invalid` is nobody's verdict and is not kept: the first of those who
+    joined that evaluation begins another, and the others join that one. What a second one gives is everybody's.
 
     Args:
         judge: who judges.
@@ -87,13 +107,15 @@ class CachedJudge:
         if known is not None:
             self._verdicts.move_to_end(key)
             return self._hit(known)
-        running = self._running.get(key)
-        if running is not None:
+        for _ in range(2):
+            running = self._running.get(key)
+            if running is None:
+                self.misses += 1
+                return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running)
             verdict = await running.join(on_running)
             if verdict.status != "invalid":
                 return self._hit(verdict)
-        self.misses += 1
-        return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running)
+        return verdict
 
     def _hit(self, verdict: Verdict) -> Verdict:
         self.hits += 1
@@ -102,22 +124,30 @@ class CachedJudge:
     def _begun(
         self, key: str, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
     ) -> _Running:
-        running = self._running[key] = _Running()
+        running = self._running[key] = _Running(lambda ended: self._forget(key, ended))
         running.verdict = asyncio.ensure_future(
             self._judge.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell)
         )
-        running.verdict.add_done_callback(lambda done: self._finished(key, done))
+        running.verdict.add_done_callback(lambda done: self._finished(key, running, done))
         return running
 
-    def _finished(self, key: str, done: "asyncio.Future[Verdict]") -> None:
-        running = self._running.get(key)
-        if running is not None and running.verdict is done:
+    def _forget(self, key: str, running: _Running) -> None:
+        if self._running.get(key) is running:
             del self._running[key]
+
+    def _finished(self, key: str, running: _Running, done: "asyncio.Future[Verdict]") -> None:
+        self._forget(key, running)
         if done.cancelled() or done.exception() is not None or done.result().status == "invalid":
             return
         self._verdicts[key] = done.result()
         if len(self._verdicts) > self._capacity:
             self._verdicts.popitem(last=False)
+
+
+def _is_cancelled() -> bool:
+    """Tell whether somebody cancelled the task that runs now."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def as_problem(row: ProblemRow) -> Problem:
