@@ -1,20 +1,26 @@
 """Evaluation servers as the judge of a collection: killed in the middle, absent at the start, contained too weakly."""
 
 import asyncio
+import json
+import logging
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from warpsmith.evaluator import EvaluatorConfig, IsolationUnavailableError, ServerUnreachableError
 from warpsmith.evaluator.server.child import ServerProcess
+from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
 from warpsmith.rollout.datasets import from_generated
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.judges import open_judge
+from warpsmith.rollout.judging import as_problem
 
 
 def closed_port():
@@ -27,6 +33,77 @@ def test_a_run_does_not_start_without_any_server():
     config = EvaluationConfig(where="server", servers=(url,))
     with pytest.raises(ServerUnreachableError, match=url), open_judge(config, EvaluatorConfig()):
         pass
+
+
+@contextmanager
+def stand_in(port, tier, verdict):
+    """A server at `tier` (a list, so that it may change) that answers everything with one verdict."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer({"isolation": tier[0]})
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer({"verdict": verdict(tier[0]).to_record()})
+
+        def answer(self, content):
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
+        server.shutdown()
+
+
+def correct(tier):
+    return Verdict("correct", True, True, isolation_tier=tier)
+
+
+def not_run(tier):
+    return Verdict("compile_error", False, False, error_message="from a server at " + tier)
+
+
+@pytest.mark.parametrize("verdict", [correct, not_run])
+def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(problem, caplog, verdict):
+    later = closed_port()
+
+    async def ask(judge):
+        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(12)]
+
+    with stand_in(closed_port(), ["namespaces"], verdict) as good:
+        config = EvaluationConfig(where="server", servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
+        with (
+            open_judge(config, EvaluatorConfig(minimum_isolation="namespaces")) as judge,
+            stand_in(later, ["none"], verdict) as weak,
+            caplog.at_level(logging.WARNING),
+        ):
+            found = asyncio.run(ask(judge))
+    assert found == [verdict("namespaces")] * 12
+    told = [
+        record.getMessage() for record in caplog.records if "contains workers at tier 'none'" in record.getMessage()
+    ]
+    assert len(told) == 1
+    assert weak in told[0]
+
+
+def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
+    tier = ["namespaces"]
+    with stand_in(closed_port(), tier, correct) as url:
+        config = EvaluationConfig(where="server", servers=(url,), deadline_s=20)
+        with open_judge(config, EvaluatorConfig(minimum_isolation="landlock")) as judge:
+            assert asyncio.run(judge.evaluate_async(as_problem(problem), "k")).correct
+            tier[0] = "none"
+            for _ in range(2):
+                with pytest.raises(IsolationUnavailableError, match="tier"):
+                    asyncio.run(judge.evaluate_async(as_problem(problem), "k"))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import logging
 import os
 import random
 import threading
@@ -12,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from warpsmith.evaluator.address import is_address
-from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
+from warpsmith.evaluator.config import TIER_STRENGTH
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 DEFAULT_TOKEN_ENV: Final = "WARPSMITH_EVALUATOR_TOKEN"
 _CONNECT_S: Final = 5.0
@@ -74,6 +78,7 @@ class _Server:
     running: int = 0
     failures: int = 0
     rests_until: float = 0.0
+    left_out: bool = False
 
     def rest(self, seconds: float | None) -> None:
         """Leave it alone for a while: as long as it said, or longer with each failure."""
@@ -102,6 +107,8 @@ class Client:
         deadline_s: longest that one verdict may take, waiting and retries included.
         retries: times that a lost or `invalid` evaluation is asked again.
         cache: whether a verdict that a server kept will do; None leaves it to each server.
+        minimum_isolation: the weakest containment whose verdicts will do. A server that turns out weaker, also after a
+            restart, is asked nothing more.
 
     Raises:
         UsageError: there is no server, the token is not printable ASCII, or httpx is missing.
@@ -120,6 +127,7 @@ class Client:
         deadline_s: float = 120.0,
         retries: int = 2,
         cache: bool | None = None,
+        minimum_isolation: str = "none",
     ) -> None:
         if isinstance(servers, str) or not servers:
             raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
@@ -130,6 +138,7 @@ class Client:
             raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
         self.deadline_s = deadline_s
         self.retries = retries
+        self._weakest = minimum_isolation
         self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
@@ -168,6 +177,7 @@ class Client:
             BadProblemError: the problem itself cannot be judged.
             ServerUnreachableError: no server could be reached until the deadline.
             ServerRefusedError: a server refused the request.
+            IsolationUnavailableError: every server contains workers less than `minimum_isolation`.
         """
         return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s) | self._given))
 
@@ -224,6 +234,7 @@ class Client:
             avoided = server
             try:
                 verdict = await self._asked(server, body, deadline)
+                weakness = await self._weakness(server.url, verdict)
             except _LostError as lost:
                 server.rest(lost.rest_s)
                 asked += lost.asked
@@ -231,11 +242,35 @@ class Client:
                 causes.append(lost.cause)
                 continue
             server.well()
+            if weakness is not None:
+                self._leave_out(server, weakness)
+                continue
             if verdict.status != "invalid":
                 return verdict
             asked, reached = asked + 1, True
             causes.append(f"{server.url} answered invalid: {verdict.error_message}")
         return self._none(causes, reached)
+
+    async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
+        """Return why a verdict will not do: where it came from contains workers too little."""
+        if verdict.status == "invalid" or is_contained(verdict.isolation_tier, self._weakest):
+            return None
+        tier = verdict.isolation_tier
+        if not verdict.correct:
+            # What failed before any worker ran it has the tier `none` everywhere; the server knows its own.
+            told = await self._health(url)
+            if isinstance(told, ServerError):
+                raise _LostError(told.message, asked=True, reached=True)
+            tier = str(told["isolation"])
+        return None if is_contained(tier, self._weakest) else too_weak(url, tier, self._weakest)
+
+    def _leave_out(self, server: _Server, weakness: IsolationUnavailableError) -> None:
+        """Ask a server nothing more; raise where it was the last one."""
+        new, server.left_out = not server.left_out, True
+        if all(other.left_out for other in self._servers):
+            raise weakness
+        if new:
+            _LOG.warning("%s Going on with the other servers.", weakness)
 
     def _none(self, causes: list[str], reached: bool) -> Verdict:
         """Return `invalid`, or raise where no server was reached at all."""
@@ -250,10 +285,16 @@ class Client:
             now = time.monotonic()
             if now >= deadline:
                 return None
-            ready = [server for server in self._servers if server.rests_until <= now]
+            servers = [server for server in self._servers if not server.left_out]
+            if not servers:
+                raise IsolationUnavailableError(
+                    f"No evaluation server is left that contains workers at tier {self._weakest!r} at least.",
+                    "Run `warpsmith-evaluator doctor` on those machines, or lower minimum_isolation.",
+                )
+            ready = [server for server in servers if server.rests_until <= now]
             if ready:
                 return min(ready, key=lambda server: (server is avoided, server.running, random.random()))
-            soonest = min(server.rests_until for server in self._servers)
+            soonest = min(server.rests_until for server in servers)
             await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
 
     async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> Verdict:
@@ -315,6 +356,19 @@ def _usable_token(given: str, token_env: str) -> str | None:
             f"Give the server's own token, for example in the environment variable {token_env}.",
         )
     return token or None
+
+
+def is_contained(tier: str, weakest: str) -> bool:
+    """Tell whether a containment is as strong as `weakest` at least; an unknown one is not."""
+    return TIER_STRENGTH.get(tier, -1) >= TIER_STRENGTH[weakest]
+
+
+def too_weak(url: str, tier: str, weakest: str) -> IsolationUnavailableError:
+    """Return the error for a server that contains workers less than is asked for."""
+    return IsolationUnavailableError(
+        f"The evaluation server {url} contains workers at tier {tier!r}; the run asks for {weakest!r} at least.",
+        "Run `warpsmith-evaluator doctor` on that machine, or lower minimum_isolation.",
+    )
 
 
 def unreachable(url: str, reason: str) -> ServerUnreachableError:

@@ -4,9 +4,10 @@ import logging
 from types import TracebackType
 from typing import Self
 
-from warpsmith.evaluator import Client, IsolationUnavailableError, ServerError, Verdict
-from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
+from warpsmith.evaluator import Client, ServerError, Verdict
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.remote import is_contained, too_weak
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.judging import OnRunning
 
@@ -25,7 +26,11 @@ class ServerJudge:
         self.config = config
         self._weakest = evaluator.minimum_isolation
         self._client = Client(
-            config.servers, token_env=config.token_env, deadline_s=config.deadline_s, retries=config.retries
+            config.servers,
+            token_env=config.token_env,
+            deadline_s=config.deadline_s,
+            retries=config.retries,
+            minimum_isolation=evaluator.minimum_isolation,
         )
 
     def __enter__(self) -> Self:
@@ -56,7 +61,7 @@ class ServerJudge:
         timeout_s: float | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """Return a server's verdict; see `Client.evaluate_async`.
+        """Return a server's verdict; see `Client.evaluate_async`. A server that is too weak by now is left out.
 
         `on_running` hears nothing: `deadline_s` counts from the request on, and who waits has a place in the server's
         bounded queue.
@@ -72,12 +77,6 @@ class ServerJudge:
             _LOG.warning("%s Going on with the other servers.", error)
         for url, told in healths.items():
             if not isinstance(told, ServerError):
-                self._check_tier(url, str(told["isolation"]))
-
-    def _check_tier(self, url: str, tier: str) -> None:
-        if TIER_STRENGTH.get(tier, -1) < TIER_STRENGTH[self._weakest]:
-            raise IsolationUnavailableError(
-                f"The evaluation server {url} contains workers at tier {tier!r}; the run asks for {self._weakest!r} "
-                "at least.",
-                "Run `warpsmith-evaluator doctor` on that machine, or lower minimum_isolation.",
-            )
+                tier = str(told["isolation"])
+                if not is_contained(tier, self._weakest):
+                    raise too_weak(url, tier, self._weakest)
