@@ -73,6 +73,9 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
         (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
         (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
+        (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\nmin_p = 0.1", ["rollout.sampling.min_p", "over the kept tokens", "remove it"]),
         ("[run", ["not valid TOML"]),
     ],
 )
@@ -81,6 +84,11 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+def test_sampling_that_keeps_every_token_is_taken(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL), ["rollout.sampling.top_p=1.0", "rollout.sampling.min_p=0.0"])
+    assert (config.rollout.sampling.top_p, config.rollout.sampling.min_p) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ class _Section(BaseModel):
 
 
 class SamplingConfig(_Section):
-    """How completions are sampled. top-p, top-k and min-p bias the ratio of trainer to sampler; None: off."""
+    """How completions are sampled. A training run refuses top-p, top-k and min-p, which bias its ratio; None: off."""
 
     temperature: float = Field(default=1.0, ge=0, le=10, description="0 takes the likeliest token.")
     top_p: float | None = Field(default=None, gt=0, le=1, description="Keep the likeliest tokens of this total mass.")

@@ -301,6 +301,23 @@ class TrainerConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _samples_every_token(self) -> Self:
+        """Refuse to sample from a part of the tokens: the trainer's probabilities are over all of them."""
+        sampling = self.rollout.sampling
+        cut = {
+            "top_p": sampling.top_p is not None and sampling.top_p < 1,
+            "top_k": sampling.top_k is not None,
+            "min_p": bool(sampling.min_p),
+        }
+        for key in (key for key, cuts in cut.items() if cuts):
+            raise ValueError(
+                f"rollout.sampling.{key}: the sampler's log-probabilities would be over the kept tokens alone and the "
+                "trainer's are over all, so the ratio would not begin at 1 and the clip would take gradients away; "
+                "remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _placed(self) -> Self:
         check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address)
         return self
