@@ -96,8 +96,8 @@ def answers(model: torch.nn.Module) -> list[dict[str, Any]]:
 def test_a_few_steps_make_rewarded_answers_likelier(alone: Ranks, tiny: Path, turns_table: Table, preset: str) -> None:
     trained = Trained(tiny, alone, turns_table, preset=preset)
     before, made = trained.margin(), 0
-    for _ in range(3):
-        _, updated, _ = trained.step(made)
+    for done in range(3):
+        _, updated, _ = trained.step(done)
         made += updated.made
         assert all(np.isfinite(value) for value in updated.figures.values())
     assert made == 3
@@ -122,11 +122,26 @@ def test_the_choices_go_together(alone: Ranks, tiny: Path, turns_table: Table, a
     trained = Trained(tiny, alone, turns_table, **algorithm)
     before, updates = trained.margin(), algorithm.get("epochs_per_step", 1) * algorithm.get("updates_per_step", 1)
     made = 0
-    for _ in range(3):
-        _, updated, _ = trained.step(made)
+    for done in range(3):
+        _, updated, _ = trained.step(done)
         made += updated.made
     assert made == 3 * updates
     assert trained.margin() > before
+
+
+def test_the_learning_rate_ends_where_it_should_although_updates_were_not_made(
+    alone: Ranks, tiny: Path, turns_table: Table
+) -> None:
+    """The first of two groups is flat, so of each step's two updates the second alone is made."""
+    trained = Trained(tiny, alone, turns_table, updates_per_step=2)
+    trained.update.optimizer = OptimizerSection(lr=2e-3, schedule="linear", min_lr_ratio=0.1)
+    rows = trained.table.to_pylist()
+    trained.table = turns_table([{**row, "return": 0.3} if row["group"] == "g0" else row for row in rows])
+    found = [trained.step(done)[1] for done in (0, 1, 6, 7)]
+    assert [updated.made for updated in found] == [1, 1, 1, 1]
+    places = [1, 3, 13, 15]
+    expected = [2e-3 * (1 - 0.9 * place / 15) for place in places]
+    assert [updated.figures["learning_rate"] for updated in found] == pytest.approx(expected)
 
 
 def test_the_value_head_learns_what_turns_are_worth(alone: Ranks, tiny: Path, turns_table: Table) -> None:

@@ -35,8 +35,8 @@ class Progress:
     """How far a run has come.
 
     Attributes:
-        step: steps that are done.
-        update: optimizer updates that are done; the learning rate follows from it.
+        step: steps that are done; the learning rate follows from it.
+        update: optimizer updates that were made.
         cursor: problems or examples handed out so far; the next ones follow from it and the seed.
         weight_version: version of the weights; 0 is the initial policy.
         seconds: wall time spent over all starts.

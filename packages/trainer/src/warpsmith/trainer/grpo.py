@@ -161,7 +161,7 @@ class _Grpo:
             batch, credit, updates=algorithm.updates_per_step, mask_truncated=algorithm.mask_truncated
         )
         began = time.monotonic()
-        done = self.update.run(turns, progress.update)
+        done = self.update.run(turns, progress.step)
         speed = sum(len(row) for row in turns.rows) / (time.monotonic() - began)
         return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 

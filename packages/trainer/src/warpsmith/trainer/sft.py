@@ -88,7 +88,7 @@ class _Sft:
         data, order = self.config.data, self.data.order
         began, started_at = time.monotonic(), datetime.now(UTC)
         cursor = progress.cursor + data.batch_size
-        figures = self._update(self.data.rows(order.taken(progress.cursor, data.batch_size)), progress.update)
+        figures = self._update(self.data.rows(order.taken(progress.cursor, data.batch_size)), progress.step)
         figures["epoch"] = cursor / len(order)
         self.control.note(-figures["loss"])
         step = progress.step + 1

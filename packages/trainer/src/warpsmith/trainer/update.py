@@ -112,14 +112,18 @@ class PolicyUpdate:
         self.spec = config.algorithm.objective
         self.optimizer = config.optimizer
         self.zero = config.zero
-        self.total_updates = config.run.steps * config.algorithm.updates_per_step * config.algorithm.epochs_per_step
+        self.step_updates = config.algorithm.updates_per_step * config.algorithm.epochs_per_step
+        self.total_updates = config.run.steps * self.step_updates
 
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
 
+        The learning rate follows from an update's place in the run's plan, so that it ends where it should although
+        an update without a gradient is not made.
+
         Args:
             turns: the batch, the same on every rank.
-            done: updates of the run so far.
+            done: steps of the run so far.
             progress: called with (micro-batches done, of how many) of an update.
         """
         self.engine.train()
@@ -127,11 +131,11 @@ class PolicyUpdate:
         sums = _Sums(len(turns.rows))
         norms: list[float] = []
         rate = 0.0
-        for number in self._updates():
+        for place, number in enumerate(self._updates(), start=done * self.step_updates):
             plan = self._plan(turns, turns.counted & (turns.update == number))
             if plan is None:
                 continue
-            rate = learning_rate(self.optimizer, done + len(norms), self.total_updates)
+            rate = learning_rate(self.optimizer, place, self.total_updates)
             self._accumulate(turns, plan, old, sums, progress)
             norms.append(self.engine.step(rate))
         return Updated(len(norms), self._figures(sums, norms, rate), self._row_figures(sums))
