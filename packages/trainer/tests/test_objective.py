@@ -248,6 +248,23 @@ def test_the_sampler_figures_by_hand() -> None:
     assert found["sampler_rejected"] == 0.0
 
 
+def test_the_divergence_within_a_batch_is_expected_from_the_old_policys_tokens() -> None:
+    """Each token of a vocabulary of two once, weighed by how often the old policy samples it, is exact."""
+    old, new = torch.tensor([0.2, 0.8], dtype=torch.float64), torch.tensor([0.01, 0.99], dtype=torch.float64)
+    one = torch.ones(1, 1, dtype=torch.float64)
+
+    def kl_old(token: int) -> float:
+        old_BT = old.log()[token].reshape(1, 1)
+        batch = MicroBatch(
+            logprobs_BT=new.log()[token].reshape(1, 1), entropy_BT=one, old_BT=old_BT, sampler_BT=old_BT,
+            reference_BT=None, mask_BT=one, advantage_B1=one, weight_B1=one,
+        )  # fmt: skip
+        return figures(token_sums(batch, ObjectiveSpec()))["kl_old"]
+
+    expected = (old * (old / new).log()).sum().item()
+    assert sum(old[token].item() * kl_old(token) for token in range(2)) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("spec", "share"),
     [

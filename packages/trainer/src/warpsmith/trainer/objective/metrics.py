@@ -51,9 +51,10 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
             batch.entropy_BT,
             (low_BT | high_BT).to(gap_BT.dtype),
             ratio_BT,
-            divergence(batch.logprobs_BT, batch.old_BT, "k3"),
+            # The tokens come from the old policy and the sampler, so the KLs that they can estimate are old || new and
+            # sampler || trainer.
+            divergence(batch.old_BT, batch.logprobs_BT, "k3"),
             kl_BT,
-            # The tokens were sampled by the sampler, so the KL that they can estimate is sampler || trainer.
             divergence(batch.sampler_BT, batch.logprobs_BT, "k3"),
             weight_BT,
             weight_BT.square(),
