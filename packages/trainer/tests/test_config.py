@@ -72,6 +72,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[policy.lora]\nbits = 4\n[sync]\nlora = 'adapter'", ["sync.lora", 'set "merged"']),
         (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
         (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
+        (SMALL + "[policy.lora]\ndropout = 0.1", ["policy.lora.dropout (0.1)", "noise in the ratio", "set it to 0"]),
         (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
         (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
         (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
@@ -84,6 +85,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+def test_sft_takes_dropout(tmp_path: Path) -> None:
+    lora = load_sft(write(tmp_path, SMALL), ["policy.lora.dropout=0.1"]).policy.lora
+    assert lora is not None
+    assert lora.dropout == 0.1
 
 
 def test_sampling_that_keeps_every_token_is_taken(tmp_path: Path) -> None:

@@ -198,6 +198,28 @@ def test_the_value_loss_reaches_the_policy_or_its_head_alone(
     assert not torch.equal(trained.engine.module.get_parameter(f"{NAME}.bias"), torch.tensor([0.1]))
 
 
+def test_dropout_reaches_neither_old_log_probabilities_nor_values(alone: Ranks, tiny: Path, turns_table: Table) -> None:
+    """A model with dropout of its own, as some have it in their attention, and an engine that is left in training."""
+    trained = Trained(tiny, alone, turns_table, preset="ppo", value_lr=1e-2, old_logprobs="recompute")
+    trained.step(0)
+    for module in trained.engine.module.modules():
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.5
+    credit, _ = trained.crediting.credit(trained.table)
+    turns = training_turns(trained.table, credit)
+    trained.engine.train()
+    old = trained.update._recomputed(turns)
+    for row, found in zip(trained.table.to_pylist(), old, strict=True):
+        expected = scored(trained.engine.module, row["prompt_ids"], row["completion_ids"])
+        assert found[len(row["prompt_ids"]) :] == pytest.approx(expected, abs=1e-5)
+    trained.engine.train()
+    again, _ = trained.crediting.credit(trained.table)
+    assert credit.value is not None and again.value is not None
+    assert np.array_equal(credit.value, again.value)
+    trained.update.run(turns, 1)
+    assert trained.engine.module.training
+
+
 def test_samplers_and_exports_never_see_the_value_head(alone: Ranks, tiny: Path, turns_table: Table) -> None:
     trained = Trained(tiny, alone, turns_table, preset="ppo")
     names = {name for name, _ in trained.engine.weights(10**9)}

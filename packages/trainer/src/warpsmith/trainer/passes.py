@@ -48,6 +48,8 @@ def by_row(
 def state_values(engine: ZeroEngine, rows: Sequence[Row], ranks: Ranks, zero: ZeroSection) -> NDArray[np.float64]:
     """Return what the value head says of the state before each row's first marked token, (N,); collective.
 
+    It leaves the engine in evaluation mode: dropout would be noise in the values.
+
     Args:
         engine: has a value head.
         rows: prompts, as `warpsmith.trainer.turns.state_rows` makes them; an empty prompt has no value.
@@ -58,7 +60,7 @@ def state_values(engine: ZeroEngine, rows: Sequence[Row], ranks: Ranks, zero: Ze
     def measure(padded: PaddedRows, _: Sequence[int]) -> Tensor:
         return at_first(engine.figures(padded, 1.0).value_BT, padded.mask_BT).squeeze(1)
 
-    engine.train()
+    engine.train(False)
     return by_row(rows, np.array([len(row) > 1 for row in rows], bool), measure, ranks=ranks, zero=zero)
 
 

@@ -126,8 +126,8 @@ class PolicyUpdate:
             done: steps of the run so far.
             progress: called with (micro-batches done, of how many) of an update.
         """
-        self.engine.train()
         old = self._recomputed(turns) if self.algorithm.old_logprobs == "recompute" else list(turns.sampler)
+        self.engine.train()
         sums = _Sums(len(turns.rows))
         norms: list[float] = []
         rate = 0.0
@@ -240,9 +240,11 @@ class PolicyUpdate:
     def _recomputed(self, turns: TrainingTurns) -> list[Floats]:
         """Return the policy's own log-probabilities before the first update; each rank computes its share's.
 
-        A rank needs only the rows that it will train on, which are the same rows in every update's plan.
+        In evaluation mode, as the sampler computes: dropout in them would be noise in every ratio. A rank needs
+        only the rows that it will train on, which are the same rows in every update's plan.
         """
         old: list[Floats] = [np.zeros(len(row), np.float32) for row in turns.rows]
+        self.engine.train(False)
         with torch.no_grad():
             for number in range(self.algorithm.updates_per_step):
                 plan = self._plan(turns, turns.counted & (turns.update == number))

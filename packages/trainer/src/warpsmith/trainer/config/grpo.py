@@ -301,6 +301,15 @@ class TrainerConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _trains_without_dropout(self) -> Self:
+        if self.policy.lora is not None and self.policy.lora.dropout:
+            raise ValueError(
+                f"policy.lora.dropout ({self.policy.lora.dropout}): the sampler has none, so dropout would put noise "
+                "in the ratio of trainer to sampler; set it to 0 (SFT takes it)"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _samples_every_token(self) -> Self:
         """Refuse to sample from a part of the tokens: the trainer's probabilities are over all of them."""
         sampling = self.rollout.sampling
