@@ -62,6 +62,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
         (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
         (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
+        (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
         (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
         (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
         (SMALL + "dtype = 'float16'", ["loss scaling"]),

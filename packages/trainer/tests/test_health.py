@@ -138,6 +138,7 @@ def test_the_console_tells_what_the_table_holds() -> None:
                  "clipped 0.030", "sampler gap 1.0e-06", "collect 2.0s (600 tokens/s)", "train 3.0s (400"):  # fmt: skip
         assert part in said
     assert "rounds" not in said
+    assert "spread" not in stepnote.lines(7, {k: v for k, v in FIGURES.items() if k != "no_spread_rate"})
     assert "rounds 3" in stepnote.lines(7, {**FIGURES, "rounds": 3.0})
     assert "value loss 0.2 explained 0.50" in stepnote.lines(7, {**FIGURES, "value_loss": 0.2, "value_explained": 0.5})
 

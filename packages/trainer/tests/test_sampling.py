@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from warpsmith.rollout.datasets import ProblemRow, generated
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.errors import CollectionError
+from warpsmith.trainer.grpo import _Grpo
 from warpsmith.trainer.order import taken
 from warpsmith.trainer.recorded import RecordedBatches
 from warpsmith.trainer.sampling import TRAINING_COLUMNS, BatchSource, groups_with_spread, trained_part
@@ -147,6 +149,14 @@ def test_spread_is_what_the_estimator_judges_by(turns_table: Table) -> None:
         for turn, score in enumerate((first, 0.3))
     ]
     table = turns_table(rows).select(TRAINING_COLUMNS)
-    assert groups_with_spread(table, "turn") == groups_with_spread(table, "gae") == ["g0"]
+    assert groups_with_spread(table, "turn") == ["g0"]
     assert groups_with_spread(table, "trajectory") == ["g0"]
     assert groups_with_spread(table, "final") == []
+
+
+@pytest.mark.parametrize(("preset", "known"), [("grpo", True), ("ppo", False)])
+def test_only_where_samples_are_compared_is_their_spread_told(turns_table: Table, preset: str, known: bool) -> None:
+    run = SimpleNamespace(config=config(preset=preset, dynamic_sampling=False))
+    figures = _Grpo._batch_figures(run, turns_table([{}]).select(TRAINING_COLUMNS))  # type: ignore[arg-type]
+    assert figures["sampled_groups"] == 1
+    assert figures.get("no_spread_rate") == (1.0 if known else None)

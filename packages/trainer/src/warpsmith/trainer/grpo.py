@@ -152,7 +152,8 @@ class _Grpo:
 
     def _batch_figures(self, table: pa.Table) -> dict[str, float]:
         """Return the figures of all turns that were sampled, so that what is left out does not flatter them."""
-        spread = len(groups_with_spread(table, self.config.algorithm.estimator))
+        algorithm = self.config.algorithm
+        spread = None if algorithm.has_value_head else len(groups_with_spread(table, algorithm.estimator))
         return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
 
     def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:

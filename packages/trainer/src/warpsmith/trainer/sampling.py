@@ -138,10 +138,10 @@ class BatchSource:
 def groups_with_spread(table: pa.Table, estimator: str) -> list[str]:
     """Return the names of the groups in which two samples differ in what the estimator judges by, in their order.
 
-    By the scores as the evaluator gave them, before anything is taken off. `gae`, which compares no samples with one
-    another, is taken for `turn`.
+    By the scores as the evaluator gave them, before anything is taken off. `gae` compares no samples with one another,
+    so there is no answer for it.
     """
-    credit = assign(credit_columns(table), "turn" if estimator == "gae" else estimator, Normalisation(scale="none"))
+    credit = assign(credit_columns(table), estimator, Normalisation(scale="none"))
     names = table["group"].filter(pa.array(credit.advantage != 0))
     return list(pc.unique(names).to_pylist())
 

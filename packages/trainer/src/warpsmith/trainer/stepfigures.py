@@ -64,10 +64,16 @@ def phase_figures(table: pa.Table) -> dict[str, float]:
     return found
 
 
-def spread_figures(table: pa.Table, spread_groups: int) -> dict[str, float]:
-    """Return how many prompt groups were sampled and what share of them has no spread."""
+def spread_figures(table: pa.Table, spread_groups: int | None) -> dict[str, float]:
+    """Return how many prompt groups were sampled and what share of them has no spread.
+
+    The share is left out where `spread_groups` is None: a value head judges without comparing samples.
+    """
     groups = pc.count_distinct(table["group"]).as_py()
-    return {"sampled_groups": float(groups), "no_spread_rate": 1.0 - spread_groups / groups if groups else 1.0}
+    figures = {"sampled_groups": float(groups)}
+    if spread_groups is None:
+        return figures
+    return figures | {"no_spread_rate": 1.0 - spread_groups / groups if groups else 1.0}
 
 
 def staleness(table: pa.Table, version: int) -> Mapping[str, float]:

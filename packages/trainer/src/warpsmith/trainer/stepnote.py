@@ -44,7 +44,7 @@ def _sampled(figures: Figures) -> str:
         f"turns {figures['turns']:.0f}",
         f"invalid {figures['invalid_turns']:.0f}",
         f"groups {figures['sampled_groups']:.0f}",
-        f"without spread {figures['no_spread_rate']:.2f}",
+        *([f"without spread {figures['no_spread_rate']:.2f}"] if "no_spread_rate" in figures else []),
         f"length {figures.get('completion_length_mean', 0):.0f} (most {figures['completion_length_max']:.0f})",
         f"truncated {figures.get('truncated_rate', 0):.2f}",
         f"staleness {figures.get('staleness_mean', 0):.1f}",

@@ -160,6 +160,11 @@ class AlgorithmSection(Section):
             raise ValueError(
                 f"correction_low ({self.correction_low}) is above correction_high ({self.correction_high})"
             )
+        if self.dynamic_sampling and self.has_value_head:
+            raise ValueError(
+                'dynamic_sampling leaves out groups without spread, and estimator = "gae" learns from them as from '
+                "any others; set dynamic_sampling = false"
+            )
         if self.updates_per_step > self.prompts_per_step:
             raise ValueError(
                 f"updates_per_step ({self.updates_per_step}) is more than prompts_per_step "
