@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from warpsmith.trainer import checkpoint
+from warpsmith.trainer.config import SftConfig
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.ranks import Ranks
 from warpsmith.trainer.engine.zero import ZeroEngine
@@ -98,6 +99,21 @@ def test_steps_matter_where_the_learning_rate_follows_them() -> None:
     longer = {**cosine, "run": {**CONFIG["run"], "steps": 20}}
     with pytest.raises(CheckpointError, match=r"run\.steps was 10 and is 20"):
         checkpoint.refuse_changes(Path("c"), cosine, longer)
+
+
+def test_a_number_of_updates_that_was_not_given_is_not_the_same_as_300() -> None:
+    """Two epochs over 16,000 examples are 2,000 updates; with 300 the learning rate would fall far sooner."""
+    alone, bounded, plain, said = (
+        SftConfig(run=run, policy={"path": "p"})
+        for run in (
+            {"dir": "r", "epochs": 2}, {"dir": "r", "epochs": 2, "steps": 300}, {"dir": "r"}, {"dir": "r", "steps": 300}
+        )
+    )  # fmt: skip
+    assert [config.run.updates(16_000, 16) for config in (alone, bounded, plain, said)] == [2000, 300, 300, 300]
+    dumps = [config.model_dump(mode="json") for config in (alone, bounded, plain, said)]
+    with pytest.raises(CheckpointError, match=r"run\.steps was None and is 300"):
+        checkpoint.refuse_changes(Path("c"), dumps[0], dumps[1])
+    checkpoint.refuse_changes(Path("c"), dumps[2], dumps[3])
 
 
 def test_a_checkpoint_that_cannot_be_written_says_so_and_what_a_kill_left_is_swept(

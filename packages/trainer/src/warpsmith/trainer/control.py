@@ -23,14 +23,12 @@ class RunControl:
         config: the run's file.
         ranks: the processes.
         engine: what is trained.
-        steps: how many there are to be; `run.steps` when not given.
+        steps: how many there are to be.
     """
 
-    def __init__(
-        self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine, steps: int | None = None
-    ) -> None:
+    def __init__(self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine, steps: int) -> None:
         self.config, self.ranks, self.engine = config, ranks, engine
-        self.steps = config.run.steps if steps is None else steps
+        self.steps = steps
         self._plain = config.model_dump(mode="json")
         self._base = checkpoint.base_of(config.policy) if ranks.drives else None
         self._saved_at = -1

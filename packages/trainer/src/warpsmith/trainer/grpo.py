@@ -79,7 +79,7 @@ class _Grpo:
         reference = self._reference()
         self.crediting = Crediting(config, self.engine, reference, ranks)
         self.update = PolicyUpdate(self.engine, reference, ranks, config)
-        self.control = RunControl(config, ranks, self.engine)
+        self.control = RunControl(config, ranks, self.engine, config.run.steps)
         self.log: StepLog | None = None
         self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)

@@ -31,18 +31,30 @@ _NEEDED: Final[Mapping[SourceName, str]] = MappingProxyType(
 class SftRunSection(RunSection):
     """`[run]` of an SFT file."""
 
-    steps: int = Field(default=300, ge=1, description="Optimizer updates; with `epochs`, at most so many where given.")
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Optimizer updates, 300 where `epochs` is not given either; with `epochs`, at most so many.",
+    )
     epochs: float | None = Field(
         default=None, gt=0, description="Passes over the training examples, in place of `steps`; 0.5 is half a pass."
     )
     seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _some_end(cls, values: Any) -> Any:
+        """Put 300 steps where no end is given, so that a checkpoint tells this from a run that `epochs` alone ends."""
+        if not isinstance(values, dict) or values.get("steps") is not None or values.get("epochs") is not None:
+            return values
+        return {**values, "steps": 300}
+
     def updates(self, examples: int, batch_size: int) -> int:
         """Return how many updates the run makes, where an epoch hands out so many examples."""
-        if self.epochs is None:
-            return self.steps
-        whole = max(1, -int(-self.epochs * examples // batch_size))
-        return min(whole, self.steps) if "steps" in self.model_fields_set else whole
+        ends = [] if self.steps is None else [self.steps]
+        if self.epochs is not None:
+            ends.append(max(1, -int(-self.epochs * examples // batch_size)))
+        return min(ends)
 
 
 class SourceSection(Section):
