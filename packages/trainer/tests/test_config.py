@@ -60,6 +60,11 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),
         ("[policy]\npath = 'x'", ["key `run` is missing"]),
         (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
+        (SMALL + "[optimizer]\nbetas = [1.5, 0.9]", ["`optimizer.betas.0`", "less than 1"]),
+        (SMALL + "[optimizer]\nbetas = [0.9, 1.0]", ["`optimizer.betas.1`", "less than 1"]),
+        (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
+        (SMALL + "[algorithm]\nkl_coefficient = nan", ["`algorithm.kl_coefficient`", "finite number"]),
+        (SMALL + "[policy.lora]\nalpha = inf", ["`policy.lora.alpha`", "finite number"]),
         (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
         (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
         (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
@@ -157,6 +162,8 @@ def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
         ("[[data.sources]]\nsorce = 'chats'", "unknown key `sorce` in [data.sources.0]; did you mean `source`?"),
         ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
         ("[run]\nepochs = 0", "`run.epochs`"),
+        ("[run]\nepochs = inf", "`run.epochs`: Input should be a finite number"),
+        ("[[data.sources]]\nweight = inf", "`data.sources.0.weight`: Input should be a finite number"),
     ],
 )
 def test_sources_of_sft_are_checked(tmp_path: Path, text: str, expected: str) -> None:

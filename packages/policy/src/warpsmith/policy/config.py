@@ -10,9 +10,9 @@ AttentionName = Literal["sdpa", "eager", "varlen", "flash_attention_2", "flash_a
 
 
 class _Settings(BaseModel):
-    """Strict about names, so that a misspelt key is an error and not a silent default."""
+    """Strict about names, so that a misspelt key is an error and not a silent default; numbers are finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TinySettings(_Settings):

@@ -1,17 +1,20 @@
 """The tables that SFT and GRPO files have in common."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_MICRO_BATCH_TOKENS = 8192
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""Share of a moving average that stays at each update."""
+
 
 class Section(BaseModel):
-    """A table of a configuration file: unknown keys are refused, values do not change."""
+    """A table of a configuration file: unknown keys and numbers that are not finite are refused; values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class RunSection(Section):
@@ -35,7 +38,7 @@ class OptimizerSection(Section):
     """`[optimizer]`: AdamW (arXiv 1711.05101) and its learning rate."""
 
     lr: float = Field(default=1e-6, ge=0, description="Peak learning rate; 0 makes every step and changes nothing.")
-    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
+    betas: tuple[Decay, Decay] = Field(default=(0.9, 0.95), description="Decay of the two moments, each below 1.")
     eps: float = Field(default=1e-8, gt=0, description="Added to the root of the second moment.")
     weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
     max_grad_norm: float = Field(default=1.0, ge=0, description="Clip of the global gradient norm; 0 clips nothing.")
