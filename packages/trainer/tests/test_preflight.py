@@ -1,5 +1,6 @@
 """What is refused before any process starts or any file is written."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import CheckpointError as RunError
 from warpsmith.trainer.errors import ConfigError, DataError
-from warpsmith.trainer.preflight import preflight
+from warpsmith.trainer.preflight import check_files, preflight
 
 Grpo = Callable[..., TrainerConfig]
 
@@ -91,6 +92,47 @@ def test_a_sound_run_passes_and_nothing_is_written(grpo: Grpo, tmp_path: Path) -
 def test_a_policy_that_is_nowhere_is_refused(grpo: Grpo, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="does not exist"):
         preflight(grpo(f"policy.path={tmp_path / 'nowhere'}"), False)
+
+
+def other_vocabulary(directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "vocab_size": config["vocab_size"] + 64}))
+
+
+def other_tokens(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    first, second = list(vocabulary)[-2:]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(content))
+
+
+OTHER_TOKENS: dict[str, tuple[Callable[[Path], None], type[WarpsmithError], str]] = {
+    "other_vocabulary": (other_vocabulary, ConfigError, "algorithm.reference: .* has a vocabulary of"),
+    "other_tokens": (other_tokens, ConfigError, "algorithm.reference: .* gives other ids"),
+}
+
+
+@pytest.mark.parametrize("name", [*DAMAGES, *OTHER_TOKENS])
+def test_a_reference_policy_is_looked_at_as_the_policy_is(grpo: Grpo, tiny: Path, tmp_path: Path, name: str) -> None:
+    damage, error, says = {**DAMAGES, **OTHER_TOKENS}[name]
+    directory = tmp_path / "reference"
+    shutil.copytree(tiny, directory)
+    named = f"algorithm.reference={directory}"
+    preflight(grpo(named, "algorithm.kl_coefficient=0.1"), False)
+    damage(directory)
+    with pytest.raises((error, CheckpointError), match=says) as caught:
+        preflight(grpo(named, "algorithm.kl_coefficient=0.1"), False)
+    assert caught.value.remedy
+    assert caught.value.exit_code == 2
+    preflight(grpo(named), False)
+
+
+def test_the_command_refuses_a_reference_policy_that_is_nowhere(grpo: Grpo, tmp_path: Path) -> None:
+    config = grpo(f"algorithm.reference={tmp_path / 'nowhere'}", "algorithm.kl_coefficient=0.1")
+    with pytest.raises(CheckpointError, match="nowhere does not exist"):
+        check_files(config, False)
 
 
 def test_a_disk_without_room_is_refused_with_both_figures(grpo: Grpo) -> None:

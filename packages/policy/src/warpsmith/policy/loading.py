@@ -160,6 +160,23 @@ def load_tokenizer(directory: Path) -> "PreTrainedTokenizerFast":
         raise TokenizerError(f"The tokenizer of {directory} cannot be read: {error}.", remedy) from error
 
 
+def token_ids(directory: Path) -> dict[str, int]:
+    """Return the id of each token in `tokenizer.json`, the added ones too; transformers is not asked.
+
+    Raises:
+        CheckpointError: the file is missing or no tokenizer.
+    """
+    path = directory / "tokenizer.json"
+    content = _read_json(path, "Save it there with AutoTokenizer.from_pretrained(NAME).save_pretrained(DIRECTORY).")
+    try:
+        known = content["model"]["vocab"]
+        # Unigram models hold pieces and their scores in the order of their ids.
+        ids = dict(known) if isinstance(known, dict) else {piece: i for i, (piece, _) in enumerate(known)}
+        return ids | {added["content"]: added["id"] for added in content["added_tokens"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} holds no tokenizer: {error!r}.", "Copy the file again.") from error
+
+
 def load_chat(path: str | Path, template_kwargs: Mapping[str, Any] | None = None) -> ChatFormat:
     """Load the chat format alone; no weights are read.
 

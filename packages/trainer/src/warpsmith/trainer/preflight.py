@@ -5,7 +5,14 @@ from pathlib import Path
 
 from warpsmith.policy import adapters
 from warpsmith.policy.config import LoraSettings, PolicyConfig
-from warpsmith.policy.loading import check_directory, check_weights, count_parameters, load_chat
+from warpsmith.policy.loading import (
+    check_directory,
+    check_weights,
+    count_parameters,
+    load_chat,
+    read_config,
+    token_ids,
+)
 from warpsmith.policy.quantization import check_quantization
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
@@ -25,13 +32,16 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
 
     Raises:
         what `check_files` raises.
-        policy's TokenizerError, TemplateError: the policy's directory cannot be used for chats.
+        policy's TokenizerError, TemplateError: the directory of the policy or its reference cannot be used for chats.
         QuantizationError: there are no 4-bit weights here.
     """
     check_files(config, resume)
     if config.policy.lora is not None and config.policy.lora.bits is not None:
         check_quantization()
     load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
+    reference = _reference(config)
+    if reference is not None:
+        load_chat(reference)
 
 
 def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
@@ -39,8 +49,9 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
 
     Raises:
         CheckpointError: there is nothing to resume, or it is of another configuration.
-        ConfigError: the run's directory holds a run, or its disk has no room for the checkpoints.
-        policy's CheckpointError: there is no model in its directory.
+        ConfigError: the run's directory holds a run, its disk has no room for the checkpoints, or policy and reference
+            policy have other tokens.
+        policy's CheckpointError: there is no model in its directory, or none in that of the reference policy.
         DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
         AdapterError: peft is not installed.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
@@ -53,6 +64,9 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         refuse_used(config.run)
     directory = check_directory(config.policy.path)
     check_weights(directory)
+    reference = _reference(config)
+    if reference is not None:
+        _check_reference(reference, directory)
     if config.policy.lora is not None:
         _check_adapters(config.policy, config.policy.lora)
     if resume:
@@ -62,6 +76,35 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         check_sources(config.data)
     if isinstance(config, TrainerConfig) and config.rollout.evaluation.where == "server":
         _check_servers(config)
+
+
+def _reference(config: SftConfig | TrainerConfig) -> Path | None:
+    """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
+    if isinstance(config, SftConfig) or not config.algorithm.kl_coefficient:
+        return None
+    return config.algorithm.reference
+
+
+def _check_reference(reference: Path, policy: Path) -> None:
+    """Refuse a reference policy that cannot judge the policy's tokens."""
+    check_weights(check_directory(reference))
+    sizes = [_vocabulary(directory) for directory in (reference, policy)]
+    if sizes[0] != sizes[1]:
+        seen = f"has a vocabulary of {sizes[0]} tokens, the policy {policy} one of {sizes[1]}"
+    elif token_ids(reference) != token_ids(policy):
+        seen = f"gives other ids to tokens than the policy {policy} in tokenizer.json"
+    else:
+        return
+    raise ConfigError(
+        f"algorithm.reference: {reference} {seen}.",
+        "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
+    )
+
+
+def _vocabulary(directory: Path) -> int | None:
+    """Return the vocab_size of config.json, which models of several modalities have in the table of their text."""
+    config = read_config(directory)
+    return config.get("text_config", config).get("vocab_size")
 
 
 def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:

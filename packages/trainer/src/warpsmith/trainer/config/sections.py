@@ -12,7 +12,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
-    """A table of a configuration file: unknown keys and numbers that are not finite are refused; values do not change."""
+    """A table of a configuration file: unknown keys and infinite numbers are refused, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
