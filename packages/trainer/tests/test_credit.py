@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from warpsmith.trainer.credit import ESTIMATORS, Normalisation, Samples, Turns, assign, normalise
+from warpsmith.trainer.credit.shaping import shaped
 
 GAMMA = 0.4
 PLAIN = Normalisation(scale="none")
@@ -100,6 +101,20 @@ def test_an_invalid_last_turn_makes_earlier_returns_unknown() -> None:
 def test_final_credit_needs_only_the_last_turn() -> None:
     broken = turns([(0, 0, 0, None), (0, 0, 1, 1.0), (0, 1, 0, 0.0)])
     assert assign(broken, "final", PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
+
+
+def test_final_credit_takes_off_what_every_turn_of_the_trajectory_lost() -> None:
+    once = shaped(TWO_BY_TWO, np.array([0.5, 0.0, 0.0, 0.2]), GAMMA)
+    # Last scores 1.0 - 0.5 and 0.3 - 0.2, and then 0.1 less for the first turn of the second.
+    assert assign(once, "final", PLAIN).advantage == pytest.approx([0.2, 0.2, -0.2, -0.2])
+    twice = shaped(once, np.array([0.0, 0.0, 0.1, 0.0]), GAMMA)
+    assert assign(twice, "final", PLAIN).advantage == pytest.approx([0.25, 0.25, -0.25, -0.25])
+
+
+def test_a_turn_without_a_score_takes_nothing_off_the_last_one() -> None:
+    broken = turns([(0, 0, 0, None), (0, 0, 1, 1.0), (0, 1, 0, 0.0)])
+    lost = shaped(broken, np.array([9.0, 0.0, 0.0]), GAMMA)
+    assert assign(lost, "final", PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])

@@ -1,5 +1,7 @@
 """What is taken off the scores of turns before their credit: too long answers, and the divergence of the policy."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +26,8 @@ def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float
 def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
     """Return the turns with s_t - penalty_t as their scores, and the returns that follow from those.
 
-    R_t = s_t + gamma R_(t+1); NaN from the last turn without a score down.
+    R_t = s_t + gamma R_(t+1); NaN from the last turn without a score down. What is taken off adds up in `penalty`,
+    which is 0 for a turn without a score.
     """
     score = np.where(turns.valid, turns.score - penalty, np.nan)
     returns = np.full(len(turns), np.nan)
@@ -33,4 +36,7 @@ def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
         for row in reversed(rows):
             following = score[row] + gamma * following
             returns[row] = following
-    return Turns(turns.group, turns.trajectory, turns.turn, score, returns, turns.valid)
+    taken_off = np.where(turns.valid, penalty, 0.0)
+    if turns.penalty is not None:
+        taken_off += turns.penalty
+    return replace(turns, score=score, returns=returns, penalty=taken_off)

@@ -22,6 +22,7 @@ class Turns:
         score: s_t; read only where `valid`.
         returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN where a later score is missing.
         valid: false where the turn has no score that the policy earned (an infrastructure failure).
+        penalty: what was taken off `score`, 0 where there is none; None where nothing was taken off any.
     """
 
     group: Keys
@@ -30,6 +31,7 @@ class Turns:
     score: Values
     returns: Values
     valid: Flags
+    penalty: Values | None = None
 
     def __len__(self) -> int:
         return len(self.group)
