@@ -97,6 +97,16 @@ def test_figures_by_hand(turns_table) -> None:
     assert found["tokens"] == 8
 
 
+def test_turns_that_were_lost_before_a_token_have_no_length(turns_table) -> None:
+    lost = {**LOST, "completion_ids": [], "logprobs": [], "weight_versions": [], "finish_reason": None}
+    found = batch_figures(turns_table([{"finish_reason": "length"}, {}, LOST, lost, {**lost, "trajectory": "b"}]))
+    assert found["completion_length_mean"] == 2.0
+    assert found["truncated_rate"] == pytest.approx(1 / 3)
+    assert (found["turns"], found["invalid_rate"], found["turn_1/completion_length_mean"]) == (5, 0.6, 2.0)
+    alone = batch_figures(turns_table([lost]))
+    assert not {"completion_length_mean", "truncated_rate"} & alone.keys()
+
+
 def test_a_batch_of_lost_turns_has_figures(turns_table) -> None:
     found = batch_figures(turns_table([LOST, {**LOST, "trajectory": "b"}]))
     assert found["invalid_turns"] == 2

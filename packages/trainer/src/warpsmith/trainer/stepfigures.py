@@ -13,10 +13,13 @@ from warpsmith.trainer.turns import truncated
 def batch_figures(table: pa.Table) -> dict[str, float]:
     """Return the figures of a table of TURNS; rates and means are over its valid turns.
 
-    `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn.
+    `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn. Lengths
+    and `truncated_rate` are over turns with at least one token, for what was generated counts even where its judge was
+    lost; a turn that was lost before has no length.
     """
     valid = table.filter(table["valid"])
-    lengths = pc.list_value_length(table["completion_ids"])
+    generated = _generated(table)
+    lengths = _lengths(generated)
     figures = {
         "turns": float(table.num_rows),
         "invalid_rate": 1.0 - valid.num_rows / table.num_rows if table.num_rows else float("nan"),
@@ -25,13 +28,13 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
         "tokens": float(pc.sum(lengths).as_py() or 0),
         "completion_length_mean": _mean(lengths),
         "completion_length_max": float(pc.max(lengths).as_py() or 0),
-        "truncated_rate": float(truncated(table).mean()) if table.num_rows else float("nan"),
+        "truncated_rate": float(truncated(generated).mean()) if generated.num_rows else float("nan"),
         "solved_rate": _solved(valid),
         **_rates(valid),
     }
     for turn in sorted(pc.unique(valid["turn"]).to_pylist()):
         own = valid.filter(pc.equal(valid["turn"], turn))
-        rates = {**_rates(own), "completion_length_mean": _mean(pc.list_value_length(own["completion_ids"]))}
+        rates = {**_rates(own), "completion_length_mean": _mean(_lengths(own))}
         figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
     return {name: value for name, value in figures.items() if np.isfinite(value)}
 
@@ -83,6 +86,14 @@ def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
         return {}
     ages = version - versions.to_numpy()
     return {"staleness_mean": float(ages.mean()), "staleness_max": float(ages.max())}
+
+
+def _generated(turns: pa.Table) -> pa.Table:
+    return turns.filter(pc.greater(_lengths(turns), 0))
+
+
+def _lengths(turns: pa.Table) -> pa.ChunkedArray:
+    return pc.list_value_length(turns["completion_ids"])
 
 
 def _rates(turns: pa.Table) -> dict[str, float]:
