@@ -1,5 +1,6 @@
 """Checkpoint bookkeeping: what counts as one, what may change, what is random."""
 
+import io
 import json
 import random
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config import SftConfig
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
+from warpsmith.trainer.consolidate import _trained
 from warpsmith.trainer.engine.ranks import Ranks
 from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
@@ -26,6 +28,12 @@ CONFIG = {
 
 def changed(table: str, key: str, value: object) -> dict[str, dict[str, object]]:
     return {**CONFIG, table: {**CONFIG[table], key: value}}
+
+
+def saved(content: object) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
 
 
 def make(run: Path, step: int, *, whole: bool = True, score: float | None = None) -> Path:
@@ -147,3 +155,31 @@ def test_random_generators_go_on_where_they_were(tmp_path: Path) -> None:
     assert draw() != first
     checkpoint.load_random_state(tmp_path / "random.pt")
     assert draw() == first
+
+
+DAMAGED_FILES = {
+    "zeros": b"\0" * 4096,
+    "text": b"hello world" * 50,
+    "empty": b"",
+    "other_keys": saved({"x": 1}),
+    "other_kind": saved([1, 2]),
+    "shortened": saved({"torch": torch.get_rng_state()})[:2000],
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_FILES)
+def test_a_damaged_file_is_told_of_as_one(tmp_path: Path, alone: Ranks, name: str) -> None:
+    random_state = tmp_path / "random.pt"
+    random_state.write_bytes(DAMAGED_FILES[name])
+    with pytest.raises(CheckpointError, match=r"random\.pt cannot be read: .*older checkpoint") as caught:
+        checkpoint.load_random_state(random_state)
+    assert len(str(caught.value).splitlines()) <= 2
+    engine = ZeroEngine(
+        torch.nn.Linear(2, 2), zero=ZeroSection(), optimizer=OptimizerSection(), ranks=alone, dtype="float32"
+    )
+    engine.save(tmp_path)
+    (tmp_path / "zero" / "mp_rank_00_model_states.pt").write_bytes(DAMAGED_FILES[name])
+    with pytest.raises(CheckpointError, match="cannot be loaded"):
+        engine.load(tmp_path)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        _trained(tmp_path, {"config": {"policy": {"lora": None}, "zero": {"stage": 2}}})

@@ -10,6 +10,7 @@ A run begins with step-00000000, which holds state.json alone: its weights are t
 
 import json
 import os
+import pickle
 import random
 import shutil
 from collections.abc import Iterator, Mapping
@@ -319,6 +320,12 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
+DAMAGED = (
+    OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, AttributeError, pickle.UnpicklingError,
+)  # fmt: skip
+"""What torch.load raises of a file that was cut or overwritten, and what its contents raise where they are others."""
+
+
 def save_random_state(path: Path) -> None:
     import numpy as np
     import torch
@@ -334,19 +341,27 @@ def save_random_state(path: Path) -> None:
 
 
 def load_random_state(path: Path) -> None:
+    """Set the random generators to what `save_random_state` wrote.
+
+    Raises:
+        CheckpointError: the file is missing, damaged or another one.
+    """
     import numpy as np
     import torch
 
     try:
         state = torch.load(path, weights_only=True)
-    except (OSError, RuntimeError, EOFError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}.", "Resume from an older checkpoint.") from error
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy(), *rest))
-    random.setstate(state["python"])
+        torch.set_rng_state(state["torch"])
+        if state["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        kind, keys, *rest = state["numpy"]
+        np.random.set_state((kind, keys.numpy(), *rest))
+        random.setstate(state["python"])
+    except DAMAGED as error:
+        raise CheckpointError(
+            f"{path} cannot be read: {type(error).__name__}, {_first_line(error)}.",
+            "Resume from an older checkpoint: remove this one.",
+        ) from error
 
 
 def _flush(directory: Path) -> None:

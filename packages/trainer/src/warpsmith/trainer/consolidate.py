@@ -100,5 +100,5 @@ def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
                 ]
             )
         return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero", exclude_frozen_parameters=frozen))
-    except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+    except checkpoint.DAMAGED as error:
         raise CheckpointError(f"{path} cannot be read: {error}.", "Export an older checkpoint.") from error

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from warpsmith.policy import lowrank
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.logprobs import TokenFigures
+from warpsmith.trainer.checkpoint import DAMAGED
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.engine.deepspeed_config import deepspeed_config
 from warpsmith.trainer.engine.gather import factor_parts, gathered, merged_parts, plain_parts
@@ -179,7 +180,7 @@ class ZeroEngine:
             found, _ = self._engine.load_checkpoint(
                 str(directory), tag="zero", custom_load_fn=None if self.lora is None else _load_trained
             )
-        except (RuntimeError, OSError, EOFError, KeyError, ValueError, AssertionError) as error:
+        except (*DAMAGED, AssertionError) as error:
             raise CheckpointError(
                 f"The checkpoint in {directory} cannot be loaded: {error}.",
                 "Resume from an older checkpoint: remove this one.",
