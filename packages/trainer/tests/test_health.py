@@ -144,8 +144,17 @@ def test_the_console_tells_what_the_table_holds() -> None:
 
 
 def test_a_step_that_trained_nothing_says_so() -> None:
-    update = ("grad_norm", "entropy", "kl_reference", "clip_fraction", "sampler_gap", "speedup_p50", "speedup_p10")
-    said = stepnote.lines(1, {name: value for name, value in FIGURES.items() if name not in update})
+    update = ("loss", "learning_rate", "train_tokens_per_s", "grad_norm", "entropy", "kl_reference", "clip_fraction",
+              "sampler_gap", "speedup_p50", "speedup_p10")  # fmt: skip
+    figures = {name: value for name, value in FIGURES.items() if name not in update}
+    said = stepnote.lines(1, figures)
     assert "no update: no turn has a gradient" in said
     assert "sampler gap" not in said
+    assert "train 3.0s, sync 0.5s" in said
+    assert "no update" in stepnote.short(figures)
     assert "loss -0.0100" in stepnote.short(FIGURES)
+
+
+def test_a_run_without_a_reference_policy_tells_of_no_divergence() -> None:
+    said = stepnote.lines(1, {name: value for name, value in FIGURES.items() if name != "kl_reference"})
+    assert "entropy 1.500, clipped 0.030" in said

@@ -1,13 +1,19 @@
 """From records to training rows, and the figures of a batch."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 
+from warpsmith.trainer.config import load_grpo
 from warpsmith.trainer.credit import Credit, Normalisation, assign
 from warpsmith.trainer.errors import CollectionError, DataError
 from warpsmith.trainer.session import refuse_lost
-from warpsmith.trainer.stepfigures import batch_figures, credit_figures, staleness
+from warpsmith.trainer.stepfigures import batch_figures, columns, credit_figures, staleness, trained_tokens
 from warpsmith.trainer.turns import credit_columns, training_turns
+from warpsmith.trainer.update import PolicyUpdate
 
 CORRECT = {"status": "correct", "compiled": True, "correct": True, "speedup": 2.0}
 LOST = {"valid": False, "invalid_reason": "evaluation: gone", "reward": None, "return": None, "verdict": None}
@@ -116,6 +122,46 @@ def test_a_batch_of_lost_turns_has_figures(turns_table) -> None:
 def test_staleness_counts_versions(turns_table) -> None:
     table = turns_table([{"weight_versions": [3, 4]}, {"weight_versions": [4, 5]}])
     assert staleness(table, 5) == {"staleness_mean": 1.0, "staleness_max": 2.0}
+
+
+def test_only_turns_that_were_passed_through_the_policy_count_in_the_speed(turns_table) -> None:
+    turns = training_turns(turns_table([{}, {"prompt_ids": [1] * 900}, {}]), flat_credit(3))
+    assert trained_tokens(turns, {"ratio_mean": np.array([1.0, np.nan, 1.1])}) == 10
+
+
+def alone_update(tmp_path: Path, *overrides: str) -> PolicyUpdate:
+    """The updates of one process whose policy is asked for nothing."""
+    path = tmp_path / "grpo.toml"
+    path.write_text('[run]\ndir = "x"\n[policy]\npath = "y"\n')
+    ranks = SimpleNamespace(rank=0, world=1, device=torch.device("cpu"), total=lambda sums: sums)
+    engine = SimpleNamespace(train=lambda: None, step=lambda rate: 0.5)
+    return PolicyUpdate(engine, None, ranks, load_grpo(path, overrides))  # type: ignore[arg-type]
+
+
+def test_a_step_that_trains_nothing_has_no_figures_of_an_update(turns_table, tmp_path: Path) -> None:
+    table = turns_table([{"trajectory": f"g0/{i}"} for i in range(4)])
+    turns = training_turns(table, assign(credit_columns(table), "turn", Normalisation()))
+    done = alone_update(tmp_path).run(turns, 0)
+    assert (done.made, done.figures) == (0, {"updates": 0.0})
+    assert trained_tokens(turns, done.rows) == 0
+    assert columns(done.figures) == {}
+
+
+def test_a_divergence_is_told_of_only_where_there_is_a_reference_policy(
+    turns_table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_of_each(self, turns, plan, old, sums, progress) -> None:  # type: ignore[no-untyped-def]
+        sums.batch += 1.0
+
+    monkeypatch.setattr(PolicyUpdate, "_accumulate", one_of_each)
+    update = alone_update(tmp_path)
+    turns = training_turns(turns_table([{}]), flat_credit(1))
+    plain = update.run(turns, 0).figures
+    assert (plain["loss"], plain["grad_norm"], plain["clip_fraction"]) == (1.0, 0.5, 1.0)
+    assert "kl_reference" not in plain
+    assert columns(plain) == {"clipped_fraction": 1.0}
+    update._reference_in_loss = SimpleNamespace()  # type: ignore[assignment]
+    assert columns(update.run(turns, 0).figures) == {"kl": 1.0, "clipped_fraction": 1.0}
 
 
 def test_credit_figures_count_flat_groups() -> None:

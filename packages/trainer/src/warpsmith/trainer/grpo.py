@@ -34,7 +34,15 @@ from warpsmith.trainer.progress import Bar
 from warpsmith.trainer.recorded import RecordedBatches, recorded_figures
 from warpsmith.trainer.sampling import BatchSource, Sampled, groups_with_spread, trained_part
 from warpsmith.trainer.session import RolloutSession
-from warpsmith.trainer.stepfigures import batch_figures, credit_figures, phase_figures, spread_figures, staleness
+from warpsmith.trainer.stepfigures import (
+    batch_figures,
+    columns,
+    credit_figures,
+    phase_figures,
+    spread_figures,
+    staleness,
+    trained_tokens,
+)
 from warpsmith.trainer.steplog import StepLog
 from warpsmith.trainer.sync import payload_of, trainer_logprobs
 from warpsmith.trainer.turns import training_turns
@@ -163,7 +171,9 @@ class _Grpo:
         )
         began = time.monotonic()
         done = self.update.run(turns, progress.step)
-        speed = sum(len(row) for row in turns.rows) / (time.monotonic() - began)
+        if not done.made:
+            return done
+        speed = trained_tokens(turns, done.rows) / (time.monotonic() - began)
         return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 
     def _sync(self, version: int) -> float:
@@ -300,8 +310,7 @@ class _Grpo:
     def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
         if self.session is None or self.log is None:
             return
-        figures = {**figures, **self.session.cache_figures(), "kl": figures.get("kl_reference", 0.0)}
-        figures["clipped_fraction"] = figures.get("clip_fraction", 0.0)
+        figures = {**figures, **self.session.cache_figures(), **columns(figures)}
         figures["collect_tokens_per_s"] = figures["tokens"] / figures["sample_s"]
         seconds = (datetime.now(UTC) - started_at).total_seconds()
         finding = self.watch.look(figures)

@@ -1,13 +1,17 @@
 """Figures of a batch of turns: rewards, correctness, lengths, times; whole and by turn."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from warpsmith.trainer.credit.types import Credit
-from warpsmith.trainer.turns import truncated
+from warpsmith.trainer.turns import TrainingTurns, truncated
+
+_COLUMNS: Mapping[str, str] = MappingProxyType({"kl": "kl_reference", "clipped_fraction": "clip_fraction"})
 
 
 def batch_figures(table: pa.Table) -> dict[str, float]:
@@ -86,6 +90,21 @@ def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
         return {}
     ages = version - versions.to_numpy()
     return {"staleness_mean": float(ages.mean()), "staleness_max": float(ages.max())}
+
+
+def trained_tokens(turns: TrainingTurns, ratios: Mapping[str, NDArray[np.float64]]) -> int:
+    """Return how many tokens the turns have that were passed through the policy, prompts included, each turn once.
+
+    Args:
+        turns: N turns.
+        ratios: columns of `credits`, each (N,); `ratio_mean` is NaN for a turn that was not passed through.
+    """
+    return sum(len(turns.rows[row]) for row in np.flatnonzero(np.isfinite(ratios["ratio_mean"])))
+
+
+def columns(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures whose column of `steps` has another name; none of what the step did not measure."""
+    return {column: figures[name] for column, name in _COLUMNS.items() if name in figures}
 
 
 def _generated(turns: pa.Table) -> pa.Table:

@@ -9,10 +9,8 @@ _NAN = float("nan")
 
 def short(figures: Figures) -> str:
     """Return the few figures that stand beside a progress bar."""
-    return (
-        f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, "
-        f"loss {figures['loss']:.4f}"
-    )
+    loss = f"loss {figures['loss']:.4f}" if "loss" in figures else "no update"
+    return f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, {loss}"
 
 
 def lines(step: int, figures: Figures) -> str:
@@ -59,7 +57,8 @@ def _trained(figures: Figures) -> str:
     if "entropy" not in figures:
         return "no update: no turn has a gradient"
     parts = [
-        "loss {loss:.4f}, gradient norm {grad_norm:.3g}, entropy {entropy:.3f}, kl {kl_reference:.1e}",
+        "loss {loss:.4f}, gradient norm {grad_norm:.3g}, entropy {entropy:.3f}",
+        *(["kl {kl_reference:.1e}"] if "kl_reference" in figures else []),
         "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",
     ]
     if "value_loss" in figures:
@@ -77,7 +76,8 @@ def _agreement(figures: Figures) -> str:
 
 
 def _time(figures: Figures) -> str:
+    speed = " ({train_tokens_per_s:.0f} tokens/s)" if "train_tokens_per_s" in figures else ""
     return (
-        "collect {collect_s:.1f}s ({collect_tokens_per_s:.0f} tokens/s), train {train_s:.1f}s "
-        "({train_tokens_per_s:.0f} tokens/s), sync {sync_s:.1f}s"
+        "collect {collect_s:.1f}s ({collect_tokens_per_s:.0f} tokens/s), train {train_s:.1f}s"
+        f"{speed}, sync {{sync_s:.1f}}s"
     ).format_map(figures)

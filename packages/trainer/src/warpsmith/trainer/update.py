@@ -59,7 +59,7 @@ class Updated:
     Attributes:
         made: how many updates were made; one without a gradient is none.
         figures: over the whole batch: loss, grad_norm, learning_rate, `objective.metrics.figures` and, with a value
-            head, `objective.metrics.critic_figures`.
+            head, `objective.metrics.critic_figures`; of a batch without an update `updates` alone, which is 0.
         rows: of each of the N turns, `objective.metrics.row_figures`; NaN for a turn that was not passed through the
             policy, because it did not count or its advantage is 0.
     """
@@ -147,9 +147,13 @@ class PolicyUpdate:
 
     def _figures(self, sums: _Sums, norms: Sequence[float], rate: float) -> dict[str, float]:
         totals = self.ranks.total(sums.batch)
+        if not norms:
+            return {"updates": 0.0}
         found = {**figures(totals[:-1]), **critic_figures(self.ranks.total(sums.critic))}
-        found |= {"loss": float(totals[-1]) / max(len(norms), 1), "learning_rate": rate, "updates": float(len(norms))}
-        return found | ({"grad_norm": float(np.mean(norms)), "grad_norm_max": max(norms)} if norms else {})
+        found |= {"loss": float(totals[-1]) / len(norms), "learning_rate": rate, "updates": float(len(norms))}
+        if self._reference_in_loss is None:
+            found.pop("kl_reference", None)
+        return found | {"grad_norm": float(np.mean(norms)), "grad_norm_max": max(norms)}
 
     def _row_figures(self, sums: _Sums) -> Mapping[str, NDArray[np.float64]]:
         return row_figures(self.ranks.total(sums.rows_NF), reference=self._reference_in_loss is not None)
