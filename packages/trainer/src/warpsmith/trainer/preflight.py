@@ -104,7 +104,8 @@ def _check_reference(reference: Path, policy: Path) -> None:
 def _vocabulary(directory: Path) -> int | None:
     """Return the vocab_size of config.json, which models of several modalities have in the table of their text."""
     config = read_config(directory)
-    return config.get("text_config", config).get("vocab_size")
+    size: int | None = config.get("text_config", config).get("vocab_size")
+    return size
 
 
 def _check_room(config: SftConfig | TrainerConfig, policy: Path) -> None:
