@@ -130,6 +130,7 @@ def test_a_killed_writer_loses_at_most_the_batch_in_flight(tmp_path, durability)
     assert batches_of(lives) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("durability", ["process-kill", "power-loss"])
 def test_many_killed_writers_lose_at_most_the_batch_in_flight(tmp_path, durability):
@@ -145,7 +146,7 @@ def test_two_killed_writers_of_one_run_lose_nothing_of_each_other(tmp_path):
     assert batches_of(lives) > 0
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_killed_compaction_leaves_no_dataset_or_a_whole_one(tmp_path, kills):
     run_dir = write_run(tmp_path / "run", steps=40)
     whole = {name: RunReader(run_dir).table(name, latest=True).num_rows for name in NAMES}

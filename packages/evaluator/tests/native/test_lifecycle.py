@@ -49,7 +49,9 @@ CYCLES = """
 """
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "count", [50, pytest.param(3000, marks=[pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)])]
+)
 def test_cycles_of_spawn_and_kill_leave_nothing(tier, count):
     if tier != "namespaces":
         pytest.skip(f"this machine gives only the tier {tier}")
