@@ -4,10 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import settings
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.server.child import ServerProcess
+
+# How long an example takes says nothing on a machine that does other work as well.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 ADD_PROBLEM = """\
 import torch
@@ -26,10 +31,6 @@ import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
-# How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
-settings.load_profile("unhurried")
 
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -12,12 +13,12 @@ from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.tiny import build_tiny
 
-KERNEL = """import triton
-import triton.language as tl
-
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+
+KERNEL = """import triton
+import triton.language as tl
 
 @triton.jit
 def add(x, y, out, n, BLOCK: tl.constexpr):
