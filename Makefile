@@ -62,7 +62,9 @@ lock: install  ## resolve requirements/cpu.in again into requirements/cpu.lock
 	$(RUN)/python tools/lock.py
 
 bench: install  ## every benchmark that this machine can run
-	for script in benchmarks/[a-z]*.py; do $(RUN)/python $$script || [ $$? = 77 ] || exit 1; done
+	@failed=; for script in benchmarks/[a-z]*.py; do \
+	  echo $$script; $(RUN)/python $$script || [ $$? = 77 ] || failed="$$failed $$script"; \
+	done; [ -z "$$failed" ] || { echo "failed, or a promise not kept:$$failed"; exit 1; }
 
 clean:  ## remove what was built, keep .venv
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

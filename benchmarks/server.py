@@ -15,6 +15,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -321,6 +322,7 @@ def main() -> None:
         write_result(out, result)
         print(f"{name}: {part}", flush=True)
     print(f"written to {out}; not kept: {result['promises_not_kept'] or 'none'}")
+    sys.exit(1 if result["promises_not_kept"] else 0)
 
 
 if __name__ == "__main__":

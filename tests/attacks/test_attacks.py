@@ -45,7 +45,7 @@ DEVICES = tuple(MEMORY_BYTES)
 LEAST_SHARE_OF_HONEST_TIME = 0.9
 TIMEOUT_S = 10.0
 HONEST_TIMEOUT_S = 60.0
-"""Nothing is to be learnt from it: an interpreted convolution takes 6 s, and twice as long beside other work."""
+"""Nothing is to be learnt from it: an interpreted convolution takes 6 s alone, and more than ten beside other tests."""
 COMPILE_TIMEOUT_S = 6.0
 
 

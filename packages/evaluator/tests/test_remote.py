@@ -203,6 +203,12 @@ def test_a_token_from_a_file_with_its_newline_is_taken_and_one_that_is_no_header
         assert token not in str(caught.value)
 
 
+def test_a_tier_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(UsageError, match="no tier 'prayer'") as caught:
+        Client(["http://127.0.0.1:9"], minimum_isolation="prayer")
+    assert "namespaces" in caught.value.remedy
+
+
 def test_what_a_request_could_not_say_is_not_quoted(add_problem, monkeypatch):
     """The text of httpx's LocalProtocolError holds the header that it refused."""
 

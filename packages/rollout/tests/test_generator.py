@@ -145,17 +145,19 @@ def test_bad_arguments_say_what_there_is(arguments, part):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [160, pytest.param(240, marks=pytest.mark.long)])
 @pytest.mark.parametrize("split", ["train", "held_out"])
-def test_every_solution_agrees_with_its_problem(tmp_path, split):
-    root = written(tmp_path, generate(seed=11, count=160, split=split))
+def test_every_solution_agrees_with_its_problem(tmp_path, split, count):
+    root = written(tmp_path, generate(seed=11, count=count, split=split))
     errors = run_program("interpreted_solutions.py", root, TRITON_INTERPRET="1")
-    assert len(errors) == 160
+    assert len(errors) == count
     assert {name: error for name, error in errors.items() if error > 5e-5} == {}
 
 
 @pytest.mark.slow
-def test_solutions_compile_for_a_gpu(tmp_path):
-    root = written(tmp_path, generate(seed=12, count=40))
+@pytest.mark.parametrize("count", [40, pytest.param(60, marks=pytest.mark.long)])
+def test_solutions_compile_for_a_gpu(tmp_path, count):
+    root = written(tmp_path, generate(seed=12, count=count))
     failures = run_program("compiled_solutions.py", root)
     assert failures == dict.fromkeys(failures)
-    assert len(failures) == 40
+    assert len(failures) == count

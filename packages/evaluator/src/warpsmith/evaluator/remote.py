@@ -111,7 +111,7 @@ class Client:
             restart, is asked nothing more.
 
     Raises:
-        UsageError: there is no server, the token is not printable ASCII, or httpx is missing.
+        UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
 
     Example:
         with Client(["http://10.0.0.7:18188"]) as client:
@@ -134,6 +134,9 @@ class Client:
         for server in servers:
             if not is_address(server):
                 raise UsageError(f"{server!r} is no address of a server.", "Write it as http://10.0.0.7:18188.")
+        if minimum_isolation not in TIER_STRENGTH:
+            known = ", ".join(TIER_STRENGTH)
+            raise UsageError(f"There is no tier {minimum_isolation!r} of isolation.", f"The tiers are {known}.")
         if importlib.util.find_spec("httpx") is None:
             raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
         self.deadline_s = deadline_s

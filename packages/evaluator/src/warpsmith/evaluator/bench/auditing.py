@@ -75,8 +75,8 @@ def conduct_audit(
     audit = _Audit(plan, load_problems(plan.dataset, plan.levels), local_settings(plan.config))
     waiting = audit.waiting()
     with Reporter(len(waiting), "problems", console) as reporter:
-        if audit.known:
-            reporter.note(f"{audit.known} problems are known from before; {len(waiting)} are to come.")
+        if audit.entries:
+            reporter.note(f"{len(audit.entries)} problems are known from before; {len(waiting)} are to come.")
         if waiting:
             with Evaluator(plan.config) if evaluator is None else nullcontext(evaluator) as judge:
                 audit.run(waiting, judge, reporter)
@@ -98,10 +98,6 @@ class _Audit:
         asked = {place[:2] for place in self.problems}
         kept = held.get("problems", []) if held.get("settings") == dict(settings) else []
         self.others = [entry for entry in kept if (entry["level"], entry["number"]) not in asked]
-
-    @property
-    def known(self) -> int:
-        return len(self.entries)
 
     def waiting(self) -> list[str]:
         """Return the keys to audit, each once."""

@@ -161,13 +161,12 @@ def parse_levels(text: str) -> tuple[int, ...]:
         UsageError: it is neither.
     """
     found: set[int] = set()
-    for part in filter(None, text.replace(" ", "").split(",")):
+    parts = list(filter(None, text.replace(" ", "").split(",")))
+    for part in parts or ([","] if text.strip() else []):
         match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part, re.ASCII)
         if match is None or int(match[2] or match[1]) < int(match[1]):
             raise UsageError(f"--levels {text!r} names no levels.", "Write 1,2 or 1-3.")
         found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    if text.strip() and not found:
-        raise UsageError(f"--levels {text!r} names no levels.", "Write 1,2 or 1-3.")
     return tuple(sorted(found))
 
 

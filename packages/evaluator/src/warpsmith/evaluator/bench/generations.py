@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from warpsmith.evaluator.datasets import is_text
+from warpsmith.evaluator.problem import MOST_DIGITS
 from warpsmith.records.errors import UsageError
 
 LAYOUT: Final = "level_{L}_problem_{P}_sample_{S}_kernel.py"
-_FILE_NAME: Final = re.compile(r"level_(\d{1,9})_problem_(\d{1,9})_sample_(\d{1,9})_kernel\.py", re.ASCII)
+_NUMBER: Final = rf"(\d{{1,{MOST_DIGITS}}})"
+_FILE_NAME: Final = re.compile(rf"level_{_NUMBER}_problem_{_NUMBER}_sample_{_NUMBER}_kernel\.py", re.ASCII)
 
 
 @dataclass(frozen=True)

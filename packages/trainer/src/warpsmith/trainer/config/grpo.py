@@ -318,14 +318,15 @@ class TrainerConfig(Section):
     def _samples_every_token(self) -> Self:
         """Refuse to sample from a part of the tokens: the trainer's probabilities are over all of them."""
         sampling = self.rollout.sampling
-        cut = {
+        cuts = {
             "top_p": sampling.top_p is not None and sampling.top_p < 1,
             "top_k": sampling.top_k is not None,
             "min_p": bool(sampling.min_p),
         }
-        for key in (key for key, cuts in cut.items() if cuts):
+        if any(cuts.values()):
+            named = ", ".join(f"rollout.sampling.{key}" for key, cut in cuts.items() if cut)
             raise ValueError(
-                f"rollout.sampling.{key}: the sampler's log-probabilities would be over the kept tokens alone and the "
+                f"{named}: the sampler's log-probabilities would be over the kept tokens alone and the "
                 "trainer's are over all, so the ratio would not begin at 1 and the clip would take gradients away; "
                 "remove it"
             )
