@@ -156,6 +156,15 @@ def alone() -> list[str]:
     return command
 
 
+def turns(every: list[Case], threads: int) -> Iterator[tuple[list[Case], int]]:
+    """Return what a peer judges together, and how many at once: greedy attacks late, whose times count one by one."""
+    compared = {name for case in every for name in case.head("timed like")}
+    on_the_clock = {case for case in every if case.head("timed like") or case.path.stem in compared}
+    for greedy in (False, True):
+        yield [case for case in every if case not in on_the_clock and (case.path.stem in GREEDY) is greedy], threads
+    yield [case for case in every if case in on_the_clock], 1
+
+
 def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
     """`caught` or `fooled` for what cheats or is wrong, `passed` or `refused` for what is honest."""
     named = case.head("flags")
@@ -232,7 +241,7 @@ def main() -> None:
     parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
     parser.add_argument("--without-ours", action="store_true", help="let the peers alone judge")
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
-    parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer; its times need 1")
+    parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer where no time counts")
     parser.add_argument("--only", default="", help="files whose name begins with this")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
@@ -248,9 +257,8 @@ def main() -> None:
         with Evaluator(config) as evaluator:
             Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)
     for name, checkout in peers.items():
-        for greedy in (False, True):
-            some = [case for case in every if (case.path.stem in GREEDY) is greedy]
-            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, arguments.threads)
+        for some, threads in turns(every, arguments.threads):
+            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, threads)
     whole = Sheet(arguments.out, "").read()
     told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})
     arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")

@@ -48,8 +48,9 @@ def make_contexts(made: "Synchronized[int]") -> None:
 @contextmanager
 def contexts_beside() -> Iterator["Synchronized[int]"]:
     """Count the contexts that come into being beside what is done in here."""
-    made = multiprocessing.Value("i", 0)
-    process = multiprocessing.get_context("spawn").Process(target=make_contexts, args=(made,), daemon=True)
+    spawning = multiprocessing.get_context("spawn")
+    made = spawning.Value("i", 0)
+    process = spawning.Process(target=make_contexts, args=(made,), daemon=True)
     process.start()
     while made.value == 0:
         if not process.is_alive():

@@ -2,6 +2,7 @@
 # permitted: incorrect, rejected
 # permitted on cuda: correct, incorrect, rejected
 # harmless: the configuration that a GPU takes is the one that is judged and replayed
+# timed like: autotuned
 # The first configuration is right; the second does nothing, is the faster one, and so would be taken on a GPU.
 import torch
 import torch.nn as nn
