@@ -50,6 +50,13 @@ GREEDY: Final = frozenset({
     "page_table_bomb", "persisting_cache", "scratch_bomb", "side_stream",
 })  # fmt: skip
 """Attacks that take what is there for all: a peer judges them after the others, which they would disturb."""
+PREFACE: Final = """\
+A cheat is `caught` where it is not called correct, is flagged, or gains nothing; a `wrong` kernel where it is not
+called correct; an honest one has `passed` where it is. An evaluator that dies or hangs has called nothing correct, so
+that counts as caught. Attacks on the sandbox are among the attacks: the peers have none and do not promise one, and are
+`fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 unless it is told
+otherwise, so problems with integer or half-precision inputs are refused.
+"""
 FOLDERS: Final = {"attack": ".", "wrong": "wrong", "control": "controls"}
 
 
@@ -67,6 +74,11 @@ class Case:
     def head(self, name: str) -> set[str]:
         found = re.search(rf"^# {name}: (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         return {part.strip() for part in found[1].split(",")} if found else set()
+
+    @property
+    def on_the_sandbox(self) -> bool:
+        """Whether it is right only where it did what it came for."""
+        return "def succeeded" in self.path.read_text(encoding="utf-8")
 
     @property
     def problem(self) -> Path:
@@ -156,6 +168,15 @@ def alone() -> list[str]:
     return command
 
 
+def commit_of(checkout: Path) -> str | None:
+    """Return the commit of a peer's checkout; None where that is no git repository of its own."""
+    if not (checkout / ".git").exists():
+        return None
+    asked = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or None
+
+
 def turns(every: list[Case], threads: int) -> Iterator[tuple[list[Case], int]]:
     """Return what a peer judges together, and how many at once: greedy attacks late, whose times count one by one."""
     compared = {name for case in every for name in case.head("timed like")}
@@ -191,10 +212,14 @@ class Sheet:
         """Return the whole file: for each evaluator, the machine and the verdicts by case."""
         return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
 
-    def fill(self, judge: Callable[[Case], dict[str, Any]], every: list[Case], threads: int) -> None:
+    def fill(
+        self, judge: Callable[[Case], dict[str, Any]], every: list[Case], threads: int, checkout: Path | None = None
+    ) -> None:
         """Judge what has no verdict yet."""
         whole = self.read()
         here = describe(("torch", "triton", "warpsmith-evaluator"))
+        if checkout is not None:
+            here["commit"] = commit_of(checkout)
         part = whole.setdefault(self.name, {**here, "verdicts": {}})
         check_same(self.path, part, here)
         left = [case for case in every if case.key not in part["verdicts"]]
@@ -217,16 +242,21 @@ def outcomes(verdicts: dict[str, dict[str, Any]], every: list[Case]) -> dict[str
     return {case.key: outcome(case, verdicts[case.key], honest) for case in every if case.key in verdicts}
 
 
-def table(results: dict[str, dict[str, str]]) -> str:
+def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
     """Return who caught what, in Markdown: the counts, then every file that somebody got wrong."""
     names = list(results)
-    lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
-    for kind, good in (("attack", "caught"), ("wrong", "caught"), ("control", "passed")):
-        counts = []
-        for name in names:
-            found = [one for key, one in results[name].items() if key.startswith(f"{kind}/")]
-            counts.append(f"{found.count(good)} of {len(found)} {good}")
-        lines.append(f"| {kind} | " + " | ".join(counts) + " |")
+    rows = {
+        "attack on the result or the clock": [one for one in every if one.kind == "attack" and not one.on_the_sandbox],
+        "attack on the sandbox": [one for one in every if one.kind == "attack" and one.on_the_sandbox],
+        "wrong": [one for one in every if one.kind == "wrong"],
+        "control": [one for one in every if one.kind == "control"],
+    }
+    lines = [PREFACE, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    for told, some in rows.items():
+        good = "passed" if told == "control" else "caught"
+        found = {name: [results[name][case.key] for case in some if case.key in results[name]] for name in names}
+        counts = [f"{one.count(good)} of {len(one)} {good}" for one in found.values()]
+        lines.append(f"| {told} | " + " | ".join(counts) + " |")
     lines += ["", "| file | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for key in sorted(set().union(*results.values())):
         row = [results[name].get(key, "-") for name in names]
@@ -258,9 +288,9 @@ def main() -> None:
             Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)
     for name, checkout in peers.items():
         for some, threads in turns(every, arguments.threads):
-            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, threads)
+            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, threads, checkout)
     whole = Sheet(arguments.out, "").read()
-    told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()})
+    told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()}, every)
     arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")
     print(told)
 
