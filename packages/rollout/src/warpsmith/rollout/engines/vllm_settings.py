@@ -31,8 +31,13 @@ def set_environment(config: EngineConfig) -> None:
 
 
 def _cpu_environment(config: EngineConfig) -> dict[str, str]:
-    # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
-    variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
+    variables = {
+        # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib),
+        # An eager engine compiles one function alone, which counts ranks of log-probabilities: 8 s for nothing.
+        "TORCH_COMPILE_DISABLE": os.environ.get("TORCH_COMPILE_DISABLE", "1"),
+    }
     return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
 
 
