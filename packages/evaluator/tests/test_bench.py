@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +26,7 @@ from warpsmith.evaluator.bench.scoring import Answer, score
 from warpsmith.evaluator.bench.settings import local_settings
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, VerdictLogError, ended_now
 from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.conditions import HEADER, name_of
 from warpsmith.evaluator.errors import DatasetError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -155,15 +157,22 @@ def test_one_answer_given_twice_is_judged_once(tree, config, evaluator, add_cand
 
 
 @contextmanager
-def answering(verdict):
-    """A server that gives everybody the same verdict."""
+def answering(verdict, health=None, headers=None):
+    """A server that gives everybody the same verdict, and says `health` of itself."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(health or {})
+
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
-            body = json.dumps({"verdict": verdict.to_record()}).encode()
+            self.answer({"verdict": verdict.to_record()})
+
+        def answer(self, told):
+            body = json.dumps(told).encode()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
+            for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -426,6 +435,29 @@ def test_the_command_has_servers_judge(tree, server, command):
     code, out, err = command(*given, "--levels", "1", "--correctness-trials", "2", "--json")
     assert (code, json.loads(out)["scores"][0]["correct"]) == (0, 2)
     assert "3 verdicts are known from before" in err
+
+
+def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
+    given = ("bench", "--dataset", tree, "--generations", tree / "runs" / "mine", "--levels", "1", "--json")
+    there = httpx.get(f"{server.url}/health").json()
+    other = {**there, "conditions": {**there["conditions"], "hidden_shapes": False}}
+    with answering(Verdict("correct", True, True), health=other) as url:
+        code, _, err = command(*given, "--server", server.url, "--server", url)
+        assert code == 2
+        assert f"{url} judges under other conditions" in err
+        assert "hidden_shapes is False and not True" in err
+        code, _, err = command(*given, "--server", url)
+        assert code == 2  # its verdicts do not say what they hang on
+        assert "no server" not in err
+    code, _, err = command(*given, "--server", server.url)
+    assert (code, "known from before" in err) == (0, False)
+    with answering(Verdict("correct", True, True), health=other, headers={HEADER: name_of(other["conditions"])}) as url:
+        code, out, err = command(*given, "--server", url)
+        assert (code, "known from before" in err) == (0, False)
+        assert json.loads(out)["scores"][0]["correct"] == 3
+    with answering(Verdict("correct", True, True), health={"isolation": "none"}) as url:
+        code, _, err = command(*given, "--server", url)
+        assert (code, "does not say how" in err) == (2, True)
 
 
 def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_path):

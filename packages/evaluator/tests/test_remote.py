@@ -11,7 +11,16 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from warpsmith.evaluator import BadProblemError, Client, Problem, ServerRefusedError, ServerUnreachableError
+from warpsmith.evaluator import (
+    BadProblemError,
+    Client,
+    EvaluatorConfig,
+    OtherConditionsError,
+    Problem,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
+from warpsmith.evaluator.conditions import HEADER, conditions_of, differences, name_of
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -207,6 +216,52 @@ def test_a_tier_that_there_is_not_is_refused_with_those_that_there_are():
     with pytest.raises(UsageError, match="no tier 'prayer'") as caught:
         Client(["http://127.0.0.1:9"], minimum_isolation="prayer")
     assert "namespaces" in caught.value.remedy
+
+
+CONDITIONS = {"version": "0.1.0", "device": "cpu"}
+ELSEWHERE = answer(200, {"isolation": "namespaces", "conditions": {**CONDITIONS, "device": "cuda"}})
+
+
+def under(conditions: dict[str, str]) -> bytes:
+    return answer(200, {"verdict": RIGHT.to_record()}, **{HEADER: name_of(conditions)})
+
+
+def test_a_server_that_judges_under_other_conditions_is_left_out(add_problem):
+    with peer(under({}), ELSEWHERE) as (wrong, asked_there):
+        with Client([wrong], conditions=CONDITIONS) as client:
+            for _ in range(2):
+                with pytest.raises(OtherConditionsError, match="device is 'cuda' and not 'cpu'") as caught:
+                    client.evaluate(add_problem, "x")
+                assert caught.value.server == wrong
+        assert asked_there() == 2
+    with (
+        peer(under(CONDITIONS)) as (right, asked),
+        peer(under({}), ELSEWHERE) as (wrong, asked_there),
+        Client([right, wrong], conditions=CONDITIONS) as client,
+    ):
+        assert all(client.evaluate(add_problem, "x").correct for _ in range(8))
+        assert (asked(), asked_there()) in ((8, 0), (8, 2))
+
+
+def test_a_server_that_does_not_say_what_its_verdicts_hang_on_is_left_out(add_problem):
+    with (
+        peer(verdict(RIGHT), answer(200, {"isolation": "none"})) as (silent, _),
+        Client([silent], conditions=CONDITIONS) as client,
+        pytest.raises(OtherConditionsError, match="does not say how"),
+    ):
+        client.evaluate(add_problem, "x")
+
+
+def test_conditions_have_one_name_however_they_are_ordered():
+    assert name_of({"a": 1, "b": None}) == name_of({"b": None, "a": 1})
+    assert len({name_of({"a": 1}), name_of({"a": "1"}), name_of({"a": True}), name_of({})}) == 4
+    assert differences({"a": 1, "b": 2}, {"a": 1, "c": 3}) == "b is 2 and not None, c is None and not 3"
+
+
+def test_what_changes_no_verdict_is_no_condition():
+    usual = EvaluatorConfig()
+    assert conditions_of(usual) == conditions_of(EvaluatorConfig(slots=3, trials=9, timeout_s=3, gpu=2))
+    assert conditions_of(usual) != conditions_of(EvaluatorConfig(hidden_shapes=False))
 
 
 def test_what_a_request_could_not_say_is_not_quoted(add_problem, monkeypatch):

@@ -12,7 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from warpsmith.evaluator import EvaluatorConfig, IsolationUnavailableError, ServerUnreachableError
+from warpsmith.evaluator import (
+    EvaluatorConfig,
+    IsolationUnavailableError,
+    OtherConditionsError,
+    ServerUnreachableError,
+)
+from warpsmith.evaluator.conditions import HEADER, name_of
 from warpsmith.evaluator.server.child import ServerProcess
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector
@@ -36,12 +42,12 @@ def test_a_run_does_not_start_without_any_server():
 
 
 @contextmanager
-def stand_in(port, tier, verdict):
+def stand_in(port, tier, verdict, conditions=None):
     """A server at `tier` (a list, so that it may change) that answers everything with one verdict."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.answer({"isolation": tier[0]})
+            self.answer({"isolation": tier[0]} | ({} if conditions is None else {"conditions": conditions}))
 
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -51,6 +57,8 @@ def stand_in(port, tier, verdict):
             body = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
+            if conditions is not None:
+                self.send_header(HEADER, name_of(conditions))
             self.end_headers()
             self.wfile.write(body)
 
@@ -104,6 +112,32 @@ def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
             for _ in range(2):
                 with pytest.raises(IsolationUnavailableError, match="tier"):
                     asyncio.run(judge.evaluate_async(as_problem(problem), "k"))
+
+
+def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem, caplog):
+    usual, other = {"version": "1", "trials_hidden": True}, {"version": "1", "trials_hidden": False}
+
+    async def ask(judge):
+        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(12)]
+
+    later = closed_port()
+    with stand_in(closed_port(), ["namespaces"], correct, usual) as good:
+        with stand_in(closed_port(), ["namespaces"], correct, other) as bad:
+            config = EvaluationConfig(where="server", servers=(good, bad))
+            with (
+                pytest.raises(OtherConditionsError, match="trials_hidden is False"),
+                open_judge(config, EvaluatorConfig()),
+            ):
+                pass
+        config = EvaluationConfig(where="server", servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
+        with (
+            open_judge(config, EvaluatorConfig()) as judge,
+            stand_in(later, ["namespaces"], correct, other) as changed,
+            caplog.at_level(logging.WARNING),
+        ):
+            assert all(verdict.correct for verdict in asyncio.run(ask(judge)))
+    told = [record.getMessage() for record in caplog.records if "other conditions" in record.getMessage()]
+    assert [changed in one for one in told] == [True]
 
 
 @pytest.mark.slow

@@ -11,7 +11,13 @@ from warpsmith.evaluator.errors import (
     JudgeUnavailableError,
 )
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.remote import Client, ServerError, ServerRefusedError, ServerUnreachableError
+from warpsmith.evaluator.remote import (
+    Client,
+    OtherConditionsError,
+    ServerError,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
 from warpsmith.evaluator.verdict import Seconds, Verdict
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "EvaluatorError",
     "IsolationUnavailableError",
     "JudgeUnavailableError",
+    "OtherConditionsError",
     "Problem",
     "Seconds",
     "ServerError",

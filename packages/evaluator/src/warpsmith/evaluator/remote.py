@@ -7,12 +7,13 @@ import os
 import random
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from warpsmith.evaluator.address import is_address
+from warpsmith.evaluator.conditions import HEADER, Conditions, differences, name_of
 from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.problem import Problem
@@ -52,6 +53,10 @@ class ServerRefusedError(ServerError):
     """A server refused a request that no repetition mends: the token, the form, a bound, or it is another service."""
 
 
+class OtherConditionsError(ServerError):
+    """A server judges by other settings, or by another version, than the verdicts that are already there."""
+
+
 class _LostError(Exception):
     """One attempt failed in a way that another attempt may mend.
 
@@ -78,7 +83,7 @@ class _Server:
     running: int = 0
     failures: int = 0
     rests_until: float = 0.0
-    left_out: bool = False
+    left_out: EvaluatorError | None = None
 
     def rest(self, seconds: float | None) -> None:
         """Leave it alone for a while: as long as it said, or longer with each failure."""
@@ -109,6 +114,8 @@ class Client:
         cache: whether a verdict that a server kept will do; None leaves it to each server.
         minimum_isolation: the weakest containment whose verdicts will do. A server that turns out weaker, also after a
             restart, is asked nothing more.
+        conditions: what verdicts must hang on, as `conditions` in a server's `/health`; None takes any. A server that
+            judges under others is asked nothing more.
 
     Raises:
         UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
@@ -128,6 +135,7 @@ class Client:
         retries: int = 2,
         cache: bool | None = None,
         minimum_isolation: str = "none",
+        conditions: Conditions | None = None,
     ) -> None:
         if isinstance(servers, str) or not servers:
             raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
@@ -142,6 +150,8 @@ class Client:
         self.deadline_s = deadline_s
         self.retries = retries
         self._weakest = minimum_isolation
+        self._conditions = conditions
+        self._headers = {} if conditions is None else {HEADER: name_of(conditions)}
         self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
@@ -180,7 +190,8 @@ class Client:
             BadProblemError: the problem itself cannot be judged.
             ServerUnreachableError: no server could be reached until the deadline.
             ServerRefusedError: a server refused the request.
-            IsolationUnavailableError: every server contains workers less than `minimum_isolation`.
+            IsolationUnavailableError, OtherConditionsError: no server is left that contains workers as is asked for,
+                and judges under the `conditions`.
         """
         return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s) | self._given))
 
@@ -236,8 +247,8 @@ class Client:
                 break
             avoided = server
             try:
-                verdict = await self._asked(server, body, deadline)
-                weakness = await self._weakness(server.url, verdict)
+                verdict, headers = await self._asked(server, body, deadline)
+                unfit = await self._unfit(server.url, verdict, headers)
             except _LostError as lost:
                 server.rest(lost.rest_s)
                 asked += lost.asked
@@ -245,8 +256,8 @@ class Client:
                 causes.append(lost.cause)
                 continue
             server.well()
-            if weakness is not None:
-                self._leave_out(server, weakness)
+            if unfit is not None:
+                self._leave_out(server, unfit)
                 continue
             if verdict.status != "invalid":
                 return verdict
@@ -254,26 +265,37 @@ class Client:
             causes.append(f"{server.url} answered invalid: {verdict.error_message}")
         return self._none(causes, reached)
 
+    async def _unfit(self, url: str, verdict: Verdict, headers: Mapping[str, str]) -> EvaluatorError | None:
+        """Return why a verdict will not do: where it came from contains workers too little, or judges otherwise."""
+        for name, expected in self._headers.items():
+            if headers.get(name) != expected:
+                told = await self._known(url)
+                return judges_otherwise(url, told.get("conditions") or {}, self._conditions or {})
+        return await self._weakness(url, verdict)
+
     async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
-        """Return why a verdict will not do: where it came from contains workers too little."""
         if verdict.status == "invalid" or is_contained(verdict.isolation_tier, self._weakest):
             return None
         tier = verdict.isolation_tier
         if not verdict.correct:
             # What failed before any worker ran it has the tier `none` everywhere; the server knows its own.
-            told = await self._health(url)
-            if isinstance(told, ServerError):
-                raise _LostError(told.message, asked=True, reached=True)
-            tier = str(told["isolation"])
+            tier = str((await self._known(url))["isolation"])
         return None if is_contained(tier, self._weakest) else too_weak(url, tier, self._weakest)
 
-    def _leave_out(self, server: _Server, weakness: IsolationUnavailableError) -> None:
+    async def _known(self, url: str) -> dict[str, Any]:
+        """Return what a server that has answered says of itself."""
+        told = await self._health(url)
+        if isinstance(told, ServerError):
+            raise _LostError(told.message, asked=True, reached=True)
+        return told
+
+    def _leave_out(self, server: _Server, unfit: EvaluatorError) -> None:
         """Ask a server nothing more; raise where it was the last one."""
-        new, server.left_out = not server.left_out, True
+        new, server.left_out = server.left_out is None, unfit
         if all(other.left_out for other in self._servers):
-            raise weakness
+            raise unfit
         if new:
-            _LOG.warning("%s Going on with the other servers.", weakness)
+            _LOG.warning("%s Going on with the other servers.", unfit)
 
     def _none(self, causes: list[str], reached: bool) -> Verdict:
         """Return `invalid`, or raise where no server was reached at all."""
@@ -288,19 +310,16 @@ class Client:
             now = time.monotonic()
             if now >= deadline:
                 return None
-            servers = [server for server in self._servers if not server.left_out]
+            servers = [server for server in self._servers if server.left_out is None]
             if not servers:
-                raise IsolationUnavailableError(
-                    f"No evaluation server is left that contains workers at tier {self._weakest!r} at least.",
-                    "Run `warpsmith-evaluator doctor` on those machines, or lower minimum_isolation.",
-                )
+                raise self._servers[0].left_out or EvaluatorError("No evaluation server is left.", "Start one.")
             ready = [server for server in servers if server.rests_until <= now]
             if ready:
                 return min(ready, key=lambda server: (server is avoided, server.running, random.random()))
             soonest = min(server.rests_until for server in servers)
             await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
 
-    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> Verdict:
+    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> tuple[Verdict, Mapping[str, str]]:
         import httpx
 
         left = max(0.05, deadline - time.monotonic())
@@ -319,7 +338,7 @@ class Client:
             ) from error
         finally:
             server.running -= 1
-        return self._read(server.url, answer)
+        return self._read(server.url, answer), answer.headers
 
     def _read(self, url: str, answer: "httpx.Response") -> Verdict:
         """Return the verdict of an answer, or raise for what it is instead."""
@@ -371,6 +390,16 @@ def too_weak(url: str, tier: str, weakest: str) -> IsolationUnavailableError:
     return IsolationUnavailableError(
         f"The evaluation server {url} contains workers at tier {tier!r}; the run asks for {weakest!r} at least.",
         "Run `warpsmith-evaluator doctor` on that machine, or lower minimum_isolation.",
+    )
+
+
+def judges_otherwise(url: str, found: Conditions, expected: Conditions) -> "OtherConditionsError":
+    """Return the error for a server whose verdicts hang on other settings, or another version, than is asked for."""
+    told = differences(found, expected) if found else "it does not say how"
+    return OtherConditionsError(
+        url,
+        f"The evaluation server {url} judges under other conditions than the others: {told}.",
+        "Start it with the same version and options as the others, or leave it out.",
     )
 
 

@@ -5,9 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from warpsmith.evaluator import Client, ServerError, Verdict
+from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.remote import is_contained, too_weak
+from warpsmith.evaluator.remote import is_contained, judges_otherwise, too_weak
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.judging import OnRunning
 
@@ -25,13 +26,7 @@ class ServerJudge:
     def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self._weakest = evaluator.minimum_isolation
-        self._client = Client(
-            config.servers,
-            token_env=config.token_env,
-            deadline_s=config.deadline_s,
-            retries=config.retries,
-            minimum_isolation=evaluator.minimum_isolation,
-        )
+        self._client = self._made(None)
 
     def __enter__(self) -> Self:
         """Look at every server; one that answers is enough to start with.
@@ -39,12 +34,13 @@ class ServerJudge:
         Raises:
             ServerError: none is there.
             IsolationUnavailableError: one contains workers less than the run asks for.
+            OtherConditionsError: they do not all judge by the same settings and version, so that rewards would differ.
         """
         try:
-            self._look()
-        except BaseException:
+            conditions = self._look()
+        finally:
             self._client.close()
-            raise
+        self._client = self._made(conditions)
         return self
 
     def __exit__(
@@ -61,22 +57,39 @@ class ServerJudge:
         timeout_s: float | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """Return a server's verdict; see `Client.evaluate_async`. A server that is too weak by now is left out.
+        """Return a server's verdict; see `Client.evaluate_async`.
+
+        A server that contains too little by now, or judges otherwise than at the start, is left out.
 
         `on_running` hears nothing: `deadline_s` counts from the request on, and who waits has a place in the server's
         bounded queue.
         """
         return await self._client.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
 
-    def _look(self) -> None:
+    def _made(self, conditions: Conditions | None) -> Client:
+        return Client(
+            self.config.servers,
+            token_env=self.config.token_env,
+            deadline_s=self.config.deadline_s,
+            retries=self.config.retries,
+            minimum_isolation=self._weakest,
+            conditions=conditions,
+        )
+
+    def _look(self) -> Conditions | None:
+        """Return the conditions that all servers have in common; None where they do not say."""
         healths = self._client.health()
         errors = [told for told in healths.values() if isinstance(told, ServerError)]
         if len(errors) == len(healths):
             raise errors[0]
         for error in errors:
             _LOG.warning("%s Going on with the other servers.", error)
-        for url, told in healths.items():
-            if not isinstance(told, ServerError):
-                tier = str(told["isolation"])
-                if not is_contained(tier, self._weakest):
-                    raise too_weak(url, tier, self._weakest)
+        there = {url: told for url, told in healths.items() if not isinstance(told, ServerError)}
+        conditions: Conditions | None = next(iter(there.values())).get("conditions")
+        for url, told in there.items():
+            tier = str(told["isolation"])
+            if not is_contained(tier, self._weakest):
+                raise too_weak(url, tier, self._weakest)
+            if told.get("conditions") != conditions:
+                raise judges_otherwise(url, told.get("conditions") or {}, conditions or {})
+        return conditions

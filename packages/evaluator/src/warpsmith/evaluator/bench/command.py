@@ -3,8 +3,8 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -17,8 +17,9 @@ from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, EvaluatorConfig, IsolationTier, configured, timing_of
-from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError
+from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError, judges_otherwise
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
 
@@ -135,20 +136,29 @@ def bench(
     servers = server or []
     if servers:
         _check_for_servers(config)
+    conditions = _conditions_of(servers, token_env) if servers else None
+    judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
     warn_of(isolation)
     plan = Plan(
         dataset=dataset,
         generations=generations,
         out=out or generations / OUT,
         levels=parse_levels(levels),
-        settings=server_settings(config.trials, config.timeout_s) if servers else local_settings(config),
+        settings=judged or local_settings(config),
         at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
         trials=config.trials,
         timeout_s=config.timeout_s,
         missing_fail=not only_generated,
         baseline=baseline,
     )
-    result = _conducted(plan, _judging(config, servers, token_env, plan.at_once))
+
+    def judging() -> AbstractContextManager[Judge]:
+        if conditions is None:
+            return Evaluator(config)
+        deadline_s = server_deadline_s(plan.at_once, plan.timeout_s)
+        return Client(servers, token_env=token_env, deadline_s=deadline_s, conditions=conditions)
+
+    result = _conducted(plan, judging)
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
@@ -200,28 +210,26 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         raise UsageError(f"--timeout {config.timeout_s:g} is more than servers allow.", f"Give {longest:g} at most.")
 
 
-def _judging(
-    config: EvaluatorConfig, servers: Sequence[str], token_env: str, at_once: int
-) -> Callable[[], AbstractContextManager[Judge]]:
-    deadline_s = server_deadline_s(at_once, config.timeout_s)
-    return (lambda: _serving(servers, token_env, deadline_s)) if servers else (lambda: Evaluator(config))
+def _conditions_of(servers: Sequence[str], token_env: str) -> Conditions:
+    """Return what the servers' verdicts hang on. One at least must be there now; those that are must agree."""
+    with Client(servers, token_env=token_env) as client:
+        healths = client.health()
+    silent = [told for told in healths.values() if isinstance(told, ServerError)]
+    there = {url: told.get("conditions") or {} for url, told in healths.items() if not isinstance(told, ServerError)}
+    if not there:
+        raise silent[0]
+    for error in silent:
+        sys.stderr.write(f"warning: {error}\n")
+    expected = next(iter(there.values()))
+    unlike = next((url for url, found in there.items() if not found or found != expected), None)
+    if unlike is not None:
+        raise judges_otherwise(unlike, there[unlike], expected)
+    return expected
 
 
 def server_deadline_s(at_once: int, timeout_s: float) -> float:
     """Return the longest that one verdict may take, in seconds: all that is asked may wait for one slot."""
     return SERVER_DEADLINE_S + at_once * (timeout_s + COMPILE_S)
-
-
-@contextmanager
-def _serving(servers: Sequence[str], token_env: str, deadline_s: float) -> Iterator[Client]:
-    """Ask servers, of which one at least must be there now; those that are not are named."""
-    with Client(servers, token_env=token_env, deadline_s=deadline_s) as client:
-        silent = [told for told in client.health().values() if isinstance(told, ServerError)]
-        if len(silent) == len(set(servers)):
-            raise silent[0]
-        for error in silent:
-            sys.stderr.write(f"warning: {error}\n")
-        yield client
 
 
 def _conducted(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]]) -> Result:

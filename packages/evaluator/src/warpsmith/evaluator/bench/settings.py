@@ -2,33 +2,25 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.generations import Generation, digest
+from warpsmith.evaluator.conditions import OF_THE_REQUEST, Conditions, conditions_of
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
 
 Settings = Mapping[str, Any]
 
-_OF_THE_MACHINE: Final = frozenset(
-    {
-        *("slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "cgroups"),
-        *("minimum_isolation", "strongest_isolation"),
-    }
-)
-"""Settings that change how fast or how well contained candidates are judged, and not what is found."""
-
 
 def local_settings(config: EvaluatorConfig) -> Settings:
     """Return the settings of an evaluator on this machine."""
-    found = config.model_dump(mode="json", exclude=set(_OF_THE_MACHINE))
-    return {"judge": "local", "version": __version__, **found}
+    asked = config.model_dump(mode="json", include=set(OF_THE_REQUEST))
+    return {"judge": "local", **conditions_of(config), **asked}
 
 
-def server_settings(trials: int, timeout_s: float) -> Settings:
-    """Return what servers are told. Which servers they are does not count: more may help on the next day."""
-    return {"judge": "servers", "version": __version__, "trials": trials, "timeout_s": timeout_s}
+def server_settings(conditions: Conditions, trials: int, timeout_s: float) -> Settings:
+    """Return the servers' conditions and what they are told. Which servers they are does not count: more may help."""
+    return {"judge": "servers", **conditions, "trials": trials, "timeout_s": timeout_s}
 
 
 def key_of(problem: Problem, generation: Generation, settings: Settings) -> str:

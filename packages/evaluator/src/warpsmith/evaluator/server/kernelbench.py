@@ -138,6 +138,7 @@ async def health(service: Shared) -> dict[str, Any]:
             for device in devices
         ],
         "isolation": service.tier,
+        "conditions": service.conditions,
         "total_memory_faults": _total_faults(service),
         "max_faults_per_device": service.settings.max_failures,
         "gpu_settings": {"rocm_home": None, "hip_platform": None, "cuda_dsa": None, "core_dumps": "disabled"},

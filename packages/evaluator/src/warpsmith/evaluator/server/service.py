@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.conditions import HEADER, conditions_of, name_of
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane, Place
@@ -50,11 +51,17 @@ class Service:
         evaluators: one a device, all with the same settings but the device.
         settings: bounds.
         tier: the containment that workers get here, as `/health` tells it.
+
+    Attributes:
+        conditions: what verdicts hang on here, as `/health` tells it.
+        headers: what a verdict's answer carries to say so.
     """
 
     def __init__(self, evaluators: Sequence[Evaluator], settings: ServerSettings, tier: str) -> None:
         self.settings = settings
         self.config = evaluators[0].config
+        self.conditions = conditions_of(self.config)
+        self.headers = {HEADER: name_of(self.conditions)}
         self.tier = tier
         on_gpus = self.config.device == "cuda"
         lanes = [
