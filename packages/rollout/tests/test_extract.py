@@ -112,6 +112,13 @@ def test_a_string_that_never_ends_does_not_swallow_what_follows_its_block():
     assert extract_kernel(f"{fenced(broken)}\nDone.\n{fenced('x', 'text')}") == broken + "\n"
 
 
+@pytest.mark.parametrize("line", ["# <think>", 'TEXT = "<think>"', "x = 1  # <think> once more"])
+def test_a_comment_or_a_string_of_a_kernel_opens_no_thoughts(line):
+    code = CODE + line + "\n"
+    assert extract_kernel(fenced(code)) == code
+    assert extract_kernel(f"<think>\nhm\n</think>\n{fenced(code)}") == code
+
+
 def test_the_marks_under_a_quoted_error_are_no_fence():
     assert extract_kernel(f"    y = tl.load(p)\n        ~~~~~~~^^^\n{fenced(CODE)}") == CODE
 

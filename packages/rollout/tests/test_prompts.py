@@ -98,6 +98,7 @@ def test_feedback_on_an_answer_without_code_says_so():
         (Verdict("correct", True, True, speedup=1.25), "correct 1.2x"),
         (Verdict("correct", True, True), "correct"),
         (Verdict("compile_error", False, False, error_message="line one\nline two"), "compile error: line one"),
+        (Verdict("runtime_error", True, False, error_message=" \n "), "runtime error"),
     ],
 )
 def test_compact_feedback_is_a_few_words(verdict, words_):

@@ -65,6 +65,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
         (SMALL + "[algorithm]\nkl_coefficient = nan", ["`algorithm.kl_coefficient`", "finite number"]),
         (SMALL + "[policy.lora]\nalpha = inf", ["`policy.lora.alpha`", "finite number"]),
+        (SMALL + "[rollout]\ngenerate_timeout_s = inf", ["`rollout.generate_timeout_s`", "finite number"]),
         (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
         (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
         (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),

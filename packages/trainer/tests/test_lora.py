@@ -247,6 +247,29 @@ def test_a_run_without_adapters_has_none_to_export(tiny: Path, alone: Ranks, tmp
     assert consolidate(path, tmp_path / "out").is_dir()
 
 
+@pytest.mark.parametrize("harm", ["missing", "of another form", "without a place"])
+def test_weights_that_do_not_fit_their_model_are_not_exported(
+    tiny: Path, alone: Ranks, tmp_path: Path, harm: str
+) -> None:
+    path = Training(tiny, alone, 2, lora=None).train(1).save(tmp_path / "run")
+    file = path / "zero" / "mp_rank_00_model_states.pt"
+    stored = torch.load(file, weights_only=False)
+    weights = stored["module"]
+    name = next(name for name in weights if name.endswith("q_proj.weight"))
+    match harm:
+        case "missing":
+            del weights[name]
+        case "of another form":
+            weights[name] = weights[name][:-1].clone()
+        case _:
+            weights["model.layers.99.weight"] = weights[name]
+    torch.save(stored, file)
+    with pytest.raises(CheckpointError, match="does not fit its configuration") as caught:
+        consolidate(path, tmp_path / "out")
+    assert ("layers.99" if harm == "without a place" else name) in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone: Ranks, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def _default_slots() -> int:
 class EvaluatorConfig(BaseModel):
     """How the pool is sized, how far workers are contained, and what an evaluation may take."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     device: Literal["cpu", "cuda"] = Field(
         default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."

@@ -10,7 +10,7 @@ from warpsmith.rollout.reward import RewardConfig
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SamplingConfig(_Section):

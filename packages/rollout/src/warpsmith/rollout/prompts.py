@@ -182,8 +182,8 @@ def compact_feedback(verdict: Verdict) -> str:
         words += f" {verdict.mismatched_fraction:.0%}"
     elif verdict.correct and verdict.speedup is not None:
         words += f" {verdict.speedup:.1f}x"
-    elif verdict.error_message and not verdict.correct:
-        words += f": {verdict.error_message.strip().splitlines()[0][:80]}"
+    elif not verdict.correct and (message := (verdict.error_message or "").strip()):
+        words += f": {message.splitlines()[0][:80]}"
     return words
 
 

@@ -32,7 +32,7 @@ class RewardConfig(BaseModel):
           = correct + weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     preset: PresetName = Field(default="tritonforge", description="Named figures to start from.")
     compiled: float = Field(default=0.0, ge=0, description="Score of a candidate that compiles and is not correct.")

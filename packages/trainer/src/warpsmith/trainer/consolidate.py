@@ -43,7 +43,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
 
     policy = Policy.load(config.path, dtype=config.dtype)
     if state["progress"]["step"]:
-        policy.model.load_state_dict(_trained(path, state), strict=False)
+        _load(path, policy.model, _trained(path, state), {name for name, _ in policy.model.named_parameters()})
     return policy.save(target)
 
 
@@ -78,11 +78,26 @@ def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -
     policy = load_to_train(config, state["config"]["run"]["seed"])
     if state["progress"]["step"]:
         trained = {name: value for name, value in _trained(path, state).items() if is_factor(name)}
-        missing, unknown = policy.model.load_state_dict(trained, strict=False)
-        wrong = sorted({name for name in missing if is_factor(name)}.union(unknown))
-        if wrong:
-            raise CheckpointError(f"{path} does not fit its configuration: {wrong[0]}.", "Export an older checkpoint.")
+        _load(path, policy.model, trained, {name for name in policy.model.state_dict() if is_factor(name)})
     return policy
+
+
+def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor]", wanted: set[str]) -> None:
+    """Load what was trained into a model; a value head, which no export has, is left out.
+
+    Raises:
+        CheckpointError: something that is wanted is missing, or has another form, or something has no place.
+    """
+    from warpsmith.trainer.engine.valuehead import NAME
+
+    known = {name: value for name, value in trained.items() if not name.startswith(f"{NAME}.")}
+    try:
+        missing, unknown = model.load_state_dict(known, strict=False)
+        wrong = sorted(wanted.intersection(missing).union(unknown))
+    except RuntimeError as error:  # of another form; torch names each
+        wrong = [" ".join(str(error).split())]
+    if wrong:
+        raise CheckpointError(f"{path} does not fit its configuration: {wrong[0]}.", "Export an older checkpoint.")
 
 
 def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
