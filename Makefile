@@ -5,7 +5,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-OTHER_TESTS := $(foreach package,records policy evaluator rollout,packages/$(package)/tests) tests
+WAITING_TESTS := packages/trainer/tests packages/policy/tests
+OTHER_TESTS := $(foreach package,records evaluator rollout,packages/$(package)/tests) tests
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-faults test-long test-native test-gpu lint format packages lock bench clean
@@ -19,12 +20,12 @@ install:  ## set up .venv: tested pins, every package editable (seconds when not
 demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
 	@$(RUN)/python -m warpsmith.trainer demo
 
-# Half of the trainer's time is waiting, so its tests run beside all others; what they print comes after.
+# Half of the trainer's time is waiting, so its tests (and policy's) run beside all others; what they print comes after.
 test: install test-native  ## every test that this machine can run, but for test-long
 	@mkdir -p build
-	@$(RUN)/python -m pytest -c pyproject.toml packages/trainer/tests > build/trainer-tests.log 2>&1 & trainer=$$!; \
+	@$(RUN)/python -m pytest -c pyproject.toml $(WAITING_TESTS) > build/waiting-tests.log 2>&1 & waiting=$$!; \
 	$(RUN)/python -m pytest -c pyproject.toml $(OTHER_TESTS); others=$$?; \
-	wait $$trainer; code=$$?; cat build/trainer-tests.log; exit $$((others ? others : code))
+	wait $$waiting; code=$$?; cat build/waiting-tests.log; exit $$((others ? others : code))
 
 test-fast: install  ## the tests that take seconds
 	$(RUN)/python -m pytest -m "not slow"
@@ -41,7 +42,7 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 	@cd build/sanitize && $(CURDIR)/$(RUN)/ctest --output-on-failure
 
 test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; .venv must have torch for CUDA
-	$(RUN)/python -m pytest -m gpu packages/evaluator/tests
+	$(RUN)/python -m pytest -m gpu packages/evaluator/tests packages/policy/tests
 	$(RUN)/python -m pytest tests/attacks --attack-device cuda
 
 lint: install  ## ruff, mypy strict, clang-format
