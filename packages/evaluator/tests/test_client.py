@@ -60,7 +60,7 @@ def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
     right = evaluator.evaluate(add_problem, add_candidate)
     assert (right.status, right.compiled, right.trials, right.mismatched_fraction) == ("correct", True, 5, 0.0)
     wrong = evaluator.evaluate(add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) - tl"))
-    assert (wrong.status, wrong.compiled, wrong.trials) == ("incorrect", True, 1)
+    assert (wrong.status, wrong.compiled, wrong.trials, wrong.error_category) == ("incorrect", True, 1, None)
     assert "expected" in wrong.error_message
     assert wrong.max_abs_error > 0.1
     assert right.isolation_tier == wrong.isolation_tier != "none"

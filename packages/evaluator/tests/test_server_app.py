@@ -160,7 +160,7 @@ def test_invalid_is_never_an_answer_with_a_score():
         ("runtime_error", "segmentation_fault", 500),
         ("timeout", "timeout", 504),
         ("incorrect", None, 200),
-        ("rejected", "unknown", 200),
+        ("rejected", None, 200),
         ("correct", None, 200),
     ],
 )

@@ -7,7 +7,7 @@ from warpsmith.evaluator.verdict import ERROR_CATEGORIES, STATUSES, Seconds, Ver
 from warpsmith.records.schema import VERDICT
 
 FULL = Verdict(
-    "incorrect", True, False, flags=("tf32_dot",), error_category="unknown", error_message="2 of 4 elements are wrong",
+    "incorrect", True, False, flags=("tf32_dot",), error_category="timeout", error_message="2 of 4 elements are wrong",
     max_abs_error=1.5, mismatched_fraction=0.5, trials=3, cached=True, seconds=Seconds(0.1, 0.2, 0.3),
 )  # fmt: skip
 

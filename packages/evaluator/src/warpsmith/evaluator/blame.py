@@ -28,17 +28,17 @@ _FAULTS: Final = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a candidate failed: a status of `Verdict` with its category and message."""
+    """Why a candidate failed: a status of `Verdict`, its category (None where no error was raised) and its message."""
 
     status: str
-    category: str
+    category: str | None
     message: str
 
 
 class CandidateFailedError(Exception):
     """The candidate failed; the evaluation ends with what it carries."""
 
-    def __init__(self, status: str, category: str, message: str) -> None:
+    def __init__(self, status: str, category: str | None, message: str) -> None:
         super().__init__(message)
         self.failure = Failure(status, category, message[:MAX_TEXT])
 

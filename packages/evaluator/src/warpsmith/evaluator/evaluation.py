@@ -267,7 +267,7 @@ class CandidateRun:
         if wrong:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
             remark += _tuning_remark(done)
-            raise CandidateFailedError("incorrect", "unknown", f"{wrong}{remark}.")
+            raise CandidateFailedError("incorrect", None, f"{wrong}{remark}.")
 
     def _try_other_shapes(self, trial: Trial, answer: Answer) -> bool:
         """Run a trial of other shapes: what raises there, after the sample's shapes went well, is right only for these.
@@ -299,7 +299,7 @@ class CandidateRun:
             self.evidence.flags.add("torch_fallback")
             raise CandidateFailedError(
                 "rejected",
-                "unknown",
+                None,
                 f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
                 "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
             )
@@ -312,7 +312,7 @@ class CandidateRun:
 
     def _no_kernel(self) -> CandidateFailedError:
         self.evidence.flags.add("no_kernel")
-        return CandidateFailedError("rejected", "unknown", "forward launched no Triton kernel.")
+        return CandidateFailedError("rejected", None, "forward launched no Triton kernel.")
 
     def _take_trace(self, trace: wire.Fields) -> None:
         """Keep a trace with the form of its inputs. What it launches is compiled, whatever else was reported."""
@@ -444,7 +444,7 @@ class CandidateRun:
             self.evidence.flags.add("decoy_kernel")
             raise CandidateFailedError(
                 "rejected",
-                "unknown",
+                None,
                 "The output is the same when the kernels do nothing: they compute no part of it.",
             )
 
@@ -490,7 +490,7 @@ class CandidateRun:
                 "What decides the output must be computed in kernels, from the inputs, parameters and buffers of each "
                 "call: not in Python, and not through .item()."
             )
-            raise CandidateFailedError("rejected", "unknown", message)
+            raise CandidateFailedError("rejected", None, message)
         self.evidence.replayed = True
 
     def _fresh_worker(self) -> Worker:
@@ -545,14 +545,14 @@ class CandidateRun:
         if outcome.wrong:
             self.evidence.flags.add("wrong_when_timed")
             raise CandidateFailedError(
-                "rejected", "unknown", f"The timed calls give another output than the trials: {outcome.wrong}."
+                "rejected", None, f"The timed calls give another output than the trials: {outcome.wrong}."
             )
         floor = self.machine.bandwidth().floor_ms(written)
         if outcome.timing.runtime_ms < timed.BELOW_FLOOR * floor:
             self.evidence.flags.add("impossible_time")
             raise CandidateFailedError(
                 "rejected",
-                "unknown",
+                None,
                 f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms.",
             )
         if outcome.timing.disagrees:

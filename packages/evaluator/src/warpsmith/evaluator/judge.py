@@ -364,7 +364,7 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
     if (evidence.compilation is not None or not failure) and not compilation.ok and status not in SETTLED:
         status, category, message = "compile_error", compilation.category or "unknown", compilation.message
     if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
-        status, category, message = "rejected", "unknown", "The launches of forward were not replayed."
+        status, category, message = "rejected", None, "The launches of forward were not replayed."
     flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 else set())
     if status == "incorrect" and compilation.tf32:
         message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'

@@ -91,7 +91,8 @@ class Verdict:
             captured), or `none` where nothing is timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
         flags: what was noticed, from FLAGS.
-        error_category: one of ERROR_CATEGORIES, or None.
+        error_category: one of ERROR_CATEGORIES; None where nothing was raised: a right output, a wrong one, and what
+            was rejected for how it was computed.
         error_message: what went wrong, written to be shown to whoever wrote the candidate.
         max_abs_error: largest absolute error over all trials that ran; None if no output was compared, or none had a
             finite element.
