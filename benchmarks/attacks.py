@@ -222,6 +222,8 @@ class Sheet:
             here["commit"] = commit_of(checkout)
         part = whole.setdefault(self.name, {**here, "verdicts": {}})
         check_same(self.path, part, here)
+        if part.get("commit") != here.get("commit"):
+            sys.exit(f"{self.path} has verdicts of {self.name} at commit {part.get('commit')}; give another --out.")
         left = [case for case in every if case.key not in part["verdicts"]]
         with ThreadPoolExecutor(threads) as pool:
             asked = {pool.submit(judge, case): case for case in left}

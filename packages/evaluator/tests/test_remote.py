@@ -21,6 +21,7 @@ from warpsmith.evaluator import (
     ServerUnreachableError,
 )
 from warpsmith.evaluator.conditions import HEADER, conditions_of, differences, name_of
+from warpsmith.evaluator.remote import common_conditions
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -247,9 +248,50 @@ def test_a_server_that_does_not_say_what_its_verdicts_hang_on_is_left_out(add_pr
     with (
         peer(verdict(RIGHT), answer(200, {"isolation": "none"})) as (silent, _),
         Client([silent], conditions=CONDITIONS) as client,
-        pytest.raises(OtherConditionsError, match="does not say how"),
+        pytest.raises(OtherConditionsError, match="does not say which"),
     ):
         client.evaluate(add_problem, "x")
+
+
+def test_a_bad_problem_under_other_conditions_is_none_here(add_problem):
+    refusal = answer(422, {"error": {"type": "bad_problem", "message": "constant", "remedy": ""}})
+    with (
+        peer(refusal, ELSEWHERE) as (wrong, _),
+        Client([wrong], conditions=CONDITIONS) as client,
+        pytest.raises(OtherConditionsError, match="device is 'cuda'"),
+    ):
+        client.evaluate(add_problem, "x")
+    named = answer(
+        422, {"error": {"type": "bad_problem", "message": "constant", "remedy": ""}}, **{HEADER: name_of(CONDITIONS)}
+    )
+    with (
+        peer(named) as (right, _),
+        Client([right], conditions=CONDITIONS) as client,
+        pytest.raises(BadProblemError, match="constant"),
+    ):
+        client.evaluate(add_problem, "x")
+
+
+def test_a_server_that_was_started_anew_between_two_answers_is_asked_again(add_problem):
+    now_right = answer(200, {"isolation": "none", "conditions": CONDITIONS})
+    with (
+        peer(under({}), now_right, under(CONDITIONS)) as (url, asked),
+        Client([url], conditions=CONDITIONS) as client,
+    ):
+        assert client.evaluate(add_problem, "x").correct
+        assert asked() == 3
+
+
+@pytest.mark.parametrize("told", [None, [], "cpu", {}])
+def test_servers_have_common_conditions_or_one_is_named(told):
+    silent = ServerUnreachableError("http://c", "nobody there", "")
+    right, odd = {"isolation": "none", "conditions": CONDITIONS}, {"isolation": "none", "conditions": told}
+    assert common_conditions({"http://a": right, "http://b": right, "http://c": silent}) == CONDITIONS
+    for healths in ({"http://a": right, "http://b": odd}, {"http://b": odd, "http://a": right}, {"http://b": odd}):
+        with pytest.raises(OtherConditionsError, match=r"http://b .* does not say which"):
+            common_conditions(healths)
+    with pytest.raises(ServerUnreachableError, match="nobody there"):
+        common_conditions({"http://c": silent})
 
 
 def test_conditions_have_one_name_however_they_are_ordered():
@@ -260,7 +302,7 @@ def test_conditions_have_one_name_however_they_are_ordered():
 
 def test_what_changes_no_verdict_is_no_condition():
     usual = EvaluatorConfig()
-    assert conditions_of(usual) == conditions_of(EvaluatorConfig(slots=3, trials=9, timeout_s=3, gpu=2))
+    assert conditions_of(usual) == conditions_of(EvaluatorConfig(slots=3, trials=9, timeout_s=3, gpu=2, nice=0))
     assert conditions_of(usual) != conditions_of(EvaluatorConfig(hidden_shapes=False))
 
 

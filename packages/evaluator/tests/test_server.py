@@ -17,7 +17,9 @@ import jsonschema_rs
 import psutil
 import pytest
 
+from warpsmith.evaluator import __version__
 from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.conditions import HEADER, name_of
 from warpsmith.evaluator.server.child import COMMAND, ServerProcess
 from warpsmith.evaluator.verdict import Seconds
 
@@ -82,6 +84,7 @@ HEALTH = {
     "gpu_arch": str,
     "devices": list,
     "isolation": str,
+    "conditions": dict,
     "total_memory_faults": int,
     "max_faults_per_device": int,
     "gpu_settings": dict,
@@ -173,6 +176,9 @@ def test_both_names_of_the_seed_repeat_the_trials(server):
 def test_health_and_fault_statistics_answer_as_tritonforge_do(server):
     health = httpx.get(f"{server.url}/health").json()
     assert types_of(health) == HEALTH
+    assert health["conditions"].items() >= {"device": "cpu", "hidden_shapes": True, "version": __version__}.items()
+    for answer in (eval_(server, WRONG), evaluate(server, WRONG), httpx.get(f"{server.url}/none"), evaluate(server, 1)):
+        assert answer.headers[HEADER] == name_of(health["conditions"]), answer
     assert set(health["devices"][0]) == {"device_id", "available", "status", "fault_count"}
     assert (health["status"], health["supported_backends"], health["max_faults_per_device"]) == (
         "healthy",

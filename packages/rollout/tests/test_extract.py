@@ -112,9 +112,15 @@ def test_a_string_that_never_ends_does_not_swallow_what_follows_its_block():
     assert extract_kernel(f"{fenced(broken)}\nDone.\n{fenced('x', 'text')}") == broken + "\n"
 
 
+def test_a_draft_in_thoughts_that_open_behind_other_words_and_never_end_is_no_kernel():
+    assert extract_kernel(f"Let me see. <think>\nfirst:\n{fenced(CODE)}\nno, this is wrong") is None
+    assert extract_kernel(f"Let me see. <think>\n{CODE}") is None
+
+
 @pytest.mark.parametrize("line", ["# <think>", 'TEXT = "<think>"', "x = 1  # <think> once more"])
 def test_a_comment_or_a_string_of_a_kernel_opens_no_thoughts(line):
     code = CODE + line + "\n"
+    assert extract_kernel(code) == code
     assert extract_kernel(fenced(code)) == code
     assert extract_kernel(f"<think>\nhm\n</think>\n{fenced(code)}") == code
 
@@ -128,7 +134,6 @@ def test_the_marks_under_a_quoted_error_are_no_fence():
 )
 @pytest.mark.timeout(60)
 def test_no_text_takes_more_than_linear_time(piece):
-    """Quadratic work on so much text takes longer than the limit by far."""
     extract_kernel(piece * (1_000_000 // len(piece)) + "`")
 
 

@@ -41,13 +41,16 @@ def test_a_run_does_not_start_without_any_server():
         pass
 
 
+USUAL = {"version": "1", "hidden_shapes": True}
+
+
 @contextmanager
-def stand_in(port, tier, verdict, conditions=None):
+def stand_in(port, tier, verdict, conditions=USUAL):
     """A server at `tier` (a list, so that it may change) that answers everything with one verdict."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.answer({"isolation": tier[0]} | ({} if conditions is None else {"conditions": conditions}))
+            self.answer({"isolation": tier[0], "conditions": conditions})
 
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -57,8 +60,7 @@ def stand_in(port, tier, verdict, conditions=None):
             body = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
-            if conditions is not None:
-                self.send_header(HEADER, name_of(conditions))
+            self.send_header(HEADER, name_of(conditions))
             self.end_headers()
             self.wfile.write(body)
 
@@ -115,17 +117,17 @@ def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
 
 
 def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem, caplog):
-    usual, other = {"version": "1", "trials_hidden": True}, {"version": "1", "trials_hidden": False}
+    other = {**USUAL, "hidden_shapes": False}
 
     async def ask(judge):
         return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(12)]
 
     later = closed_port()
-    with stand_in(closed_port(), ["namespaces"], correct, usual) as good:
+    with stand_in(closed_port(), ["namespaces"], correct) as good:
         with stand_in(closed_port(), ["namespaces"], correct, other) as bad:
             config = EvaluationConfig(where="server", servers=(good, bad))
             with (
-                pytest.raises(OtherConditionsError, match="trials_hidden is False"),
+                pytest.raises(OtherConditionsError, match="hidden_shapes is False"),
                 open_judge(config, EvaluatorConfig()),
             ):
                 pass

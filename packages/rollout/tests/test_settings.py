@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.config import EngineConfig, RolloutConfig
+from warpsmith.rollout.engines import vllm_settings
 from warpsmith.rollout.settings import explained, override
 
 
@@ -54,3 +55,13 @@ def test_every_cause_is_told_in_one_sentence():
     assert "`max_turns`: Input should be a valid integer" in text
     assert "did you mean `gamma`?" in text
     assert text.count("; ") >= 1
+
+
+@pytest.mark.parametrize(
+    ("device", "environment", "found"),
+    [("cpu", {}, "1"), ("cpu", {"TORCH_COMPILE_DISABLE": "0"}, "0"), ("cuda", {}, None)],
+)
+def test_an_engine_on_a_cpu_compiles_nothing_unless_the_user_says_so(monkeypatch, device, environment, found):
+    monkeypatch.setattr(vllm_settings.os, "environ", environment)
+    vllm_settings.set_environment(EngineConfig(device=device))
+    assert environment.get("TORCH_COMPILE_DISABLE") == found

@@ -151,7 +151,6 @@ class Client:
         self.retries = retries
         self._weakest = minimum_isolation
         self._conditions = conditions
-        self._headers = {} if conditions is None else {HEADER: name_of(conditions)}
         self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
@@ -247,8 +246,11 @@ class Client:
                 break
             avoided = server
             try:
-                verdict, headers = await self._asked(server, body, deadline)
-                unfit = await self._unfit(server.url, verdict, headers)
+                answer = await self._asked(server, body, deadline)
+                unfit: EvaluatorError | None = await self._otherwise(server.url, answer)
+                if unfit is None:
+                    verdict = self._read(server.url, answer)
+                    unfit = await self._weakness(server.url, verdict)
             except _LostError as lost:
                 server.rest(lost.rest_s)
                 asked += lost.asked
@@ -265,15 +267,18 @@ class Client:
             causes.append(f"{server.url} answered invalid: {verdict.error_message}")
         return self._none(causes, reached)
 
-    async def _unfit(self, url: str, verdict: Verdict, headers: Mapping[str, str]) -> EvaluatorError | None:
-        """Return why a verdict will not do: where it came from contains workers too little, or judges otherwise."""
-        for name, expected in self._headers.items():
-            if headers.get(name) != expected:
-                told = await self._known(url)
-                return judges_otherwise(url, told.get("conditions") or {}, self._conditions or {})
-        return await self._weakness(url, verdict)
+    async def _otherwise(self, url: str, answer: "httpx.Response") -> "OtherConditionsError | None":
+        """Return why what a server found, a verdict or a bad problem, will not do: it judges otherwise."""
+        found = answer.status_code == 200 or (answer.status_code == 422 and _kind(answer) == "bad_problem")
+        if not found or self._conditions is None or answer.headers.get(HEADER) == name_of(self._conditions):
+            return None
+        told = conditions_told(await self._known(url))
+        if told == self._conditions and HEADER in answer.headers:
+            raise _LostError(f"{url} was started anew with other settings", asked=True, reached=True)
+        return judges_otherwise(url, told, self._conditions)
 
     async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
+        """Return why a verdict will not do: where it came from contains workers too little."""
         if verdict.status == "invalid" or is_contained(verdict.isolation_tier, self._weakest):
             return None
         tier = verdict.isolation_tier
@@ -319,7 +324,7 @@ class Client:
             soonest = min(server.rests_until for server in servers)
             await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
 
-    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> tuple[Verdict, Mapping[str, str]]:
+    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> "httpx.Response":
         import httpx
 
         left = max(0.05, deadline - time.monotonic())
@@ -327,7 +332,7 @@ class Client:
         server.running += 1
         try:
             async with asyncio.timeout(left):
-                answer = await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
+                return await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _LostError(f"{server.url}: {_reason(error)}", asked=False, reached=False) from error
         except (httpx.TimeoutException, TimeoutError) as error:
@@ -338,7 +343,6 @@ class Client:
             ) from error
         finally:
             server.running -= 1
-        return self._read(server.url, answer), answer.headers
 
     def _read(self, url: str, answer: "httpx.Response") -> Verdict:
         """Return the verdict of an answer, or raise for what it is instead."""
@@ -393,13 +397,40 @@ def too_weak(url: str, tier: str, weakest: str) -> IsolationUnavailableError:
     )
 
 
+def conditions_told(health: Mapping[str, Any]) -> Conditions:
+    """Return the conditions that a server's `/health` tells; nothing where it tells none."""
+    told = health.get("conditions")
+    return told if isinstance(told, dict) else {}
+
+
+def common_conditions(healths: Mapping[str, "dict[str, Any] | ServerError"]) -> Conditions:
+    """Return the conditions under which all servers judge that answer.
+
+    Args:
+        healths: as of `Client.health`.
+
+    Raises:
+        ServerError: no server answers.
+        OtherConditionsError: one does not say under which conditions it judges, or under others than the first.
+    """
+    there = {url: conditions_told(told) for url, told in healths.items() if not isinstance(told, ServerError)}
+    if not there:
+        raise next(error for error in healths.values() if isinstance(error, ServerError))
+    expected = next(filter(None, there.values()), {})
+    for url, told in there.items():
+        if not told or told != expected:
+            raise judges_otherwise(url, told, expected)
+    return expected
+
+
 def judges_otherwise(url: str, found: Conditions, expected: Conditions) -> "OtherConditionsError":
     """Return the error for a server whose verdicts hang on other settings, or another version, than is asked for."""
-    told = differences(found, expected) if found else "it does not say how"
+    told = differences(found, expected) if found else "its /health does not say which"
     return OtherConditionsError(
         url,
-        f"The evaluation server {url} judges under other conditions than the others: {told}.",
-        "Start it with the same version and options as the others, or leave it out.",
+        f"The evaluation server {url} judges under other conditions than is asked for: "
+        f"{told or f'its answers come without the header {HEADER}'}.",
+        "Start it with the version and the options of the others, or leave it out; a proxy must let the header pass.",
     )
 
 

@@ -11,8 +11,8 @@ _FENCE = re.compile(
 _TRIPLE_QUOTE = re.compile(r"'''|\"\"\"")
 _CODE_START = re.compile(r"^(?:import |from \w[\w.]* import |@triton\.jit|@torch\.|class \w|def \w)", re.MULTILINE)
 _PYTHON = frozenset({"", "python", "py", "python3", "triton"})
-_THINK_CLOSE = "</think>"
-_THINK_OPEN = re.compile(r"^[ \t]*+<think>", re.MULTILINE)
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_THINK_LINE = re.compile(rf"^[ \t]*+{_THINK_OPEN}", re.MULTILINE)
 ENTRY_POINT = "ModelNew"
 _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
@@ -40,15 +40,17 @@ def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | N
 def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     """Return the answer that follows the thoughts; empty where the thoughts never end.
 
-    A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one begins a
-    line: a comment or a string of a kernel may hold it.
+    A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one counts
+    where it begins a line or stands before all code: a comment or a string of a kernel may hold it too.
     """
     _, closed, answer = completion.rpartition(_THINK_CLOSE)
     if opened_thoughts and not closed:
         return ""
     rest = answer if closed else completion
-    opening = _THINK_OPEN.search(rest)
-    return rest[: opening.start()] if opening else rest
+    code = _FENCE.search(rest) or _CODE_START.search(rest)
+    begins = [found.start() for found in (_THINK_LINE.search(rest),) if found]
+    begins += [at for at in (rest.find(_THINK_OPEN, 0, code.start() if code else None),) if at >= 0]
+    return rest[: min(begins)] if begins else rest
 
 
 def _blocks(text: str) -> list[str] | None:

@@ -8,7 +8,7 @@ from warpsmith.evaluator import Client, ServerError, Verdict
 from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.remote import is_contained, judges_otherwise, too_weak
+from warpsmith.evaluator.remote import common_conditions, is_contained, too_weak
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.judging import OnRunning
 
@@ -76,20 +76,13 @@ class ServerJudge:
             conditions=conditions,
         )
 
-    def _look(self) -> Conditions | None:
-        """Return the conditions that all servers have in common; None where they do not say."""
+    def _look(self) -> Conditions:
+        """Return the conditions that all servers have in common."""
         healths = self._client.health()
-        errors = [told for told in healths.values() if isinstance(told, ServerError)]
-        if len(errors) == len(healths):
-            raise errors[0]
-        for error in errors:
-            _LOG.warning("%s Going on with the other servers.", error)
-        there = {url: told for url, told in healths.items() if not isinstance(told, ServerError)}
-        conditions: Conditions | None = next(iter(there.values())).get("conditions")
-        for url, told in there.items():
-            tier = str(told["isolation"])
-            if not is_contained(tier, self._weakest):
+        conditions = common_conditions(healths)
+        for url, told in healths.items():
+            if isinstance(told, ServerError):
+                _LOG.warning("%s Going on with the other servers.", told)
+            elif not is_contained(tier := str(told["isolation"]), self._weakest):
                 raise too_weak(url, tier, self._weakest)
-            if told.get("conditions") != conditions:
-                raise judges_otherwise(url, told.get("conditions") or {}, conditions or {})
         return conditions

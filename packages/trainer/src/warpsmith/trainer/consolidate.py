@@ -88,16 +88,23 @@ def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor
     Raises:
         CheckpointError: something that is wanted is missing, or has another form, or something has no place.
     """
-    from warpsmith.trainer.engine.valuehead import NAME
+    from warpsmith.trainer.engine.valuehead import belongs
 
-    known = {name: value for name, value in trained.items() if not name.startswith(f"{NAME}.")}
-    try:
-        missing, unknown = model.load_state_dict(known, strict=False)
-        wrong = sorted(wanted.intersection(missing).union(unknown))
-    except RuntimeError as error:  # of another form; torch names each
-        wrong = [" ".join(str(error).split())]
+    known = {name: value for name, value in trained.items() if not belongs(name)}
+    there = model.state_dict()
+    wrong = [f"it lacks {name}" for name in sorted(wanted - known.keys())]
+    wrong += [f"{name} has no place in the model" for name in sorted(known.keys() - there.keys())]
+    wrong += [
+        f"{name} is {list(value.shape)} and not {list(there[name].shape)}"
+        for name, value in known.items()
+        if name in there and value.shape != there[name].shape
+    ]
     if wrong:
-        raise CheckpointError(f"{path} does not fit its configuration: {wrong[0]}.", "Export an older checkpoint.")
+        raise CheckpointError(
+            f"{path} does not fit the model of its configuration: {wrong[0]}.",
+            "Put back the model that policy.path named then; where that is unchanged, export an older checkpoint.",
+        )
+    model.load_state_dict(known, strict=False)
 
 
 def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":

@@ -19,7 +19,7 @@ from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
 from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, EvaluatorConfig, IsolationTier, configured, timing_of
-from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError, judges_otherwise
+from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
 
@@ -136,14 +136,15 @@ def bench(
     servers = server or []
     if servers:
         _check_for_servers(config)
-    conditions = _conditions_of(servers, token_env) if servers else None
+    asked_levels = parse_levels(levels)
+    conditions = _conditions_of(servers, token_env)
     judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
     warn_of(isolation)
     plan = Plan(
         dataset=dataset,
         generations=generations,
         out=out or generations / OUT,
-        levels=parse_levels(levels),
+        levels=asked_levels,
         settings=judged or local_settings(config),
         at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
         trials=config.trials,
@@ -151,14 +152,7 @@ def bench(
         missing_fail=not only_generated,
         baseline=baseline,
     )
-
-    def judging() -> AbstractContextManager[Judge]:
-        if conditions is None:
-            return Evaluator(config)
-        deadline_s = server_deadline_s(plan.at_once, plan.timeout_s)
-        return Client(servers, token_env=token_env, deadline_s=deadline_s, conditions=conditions)
-
-    result = _conducted(plan, judging)
+    result = _conducted(plan, _judging(plan, config, servers, token_env, conditions))
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
@@ -210,21 +204,26 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         raise UsageError(f"--timeout {config.timeout_s:g} is more than servers allow.", f"Give {longest:g} at most.")
 
 
-def _conditions_of(servers: Sequence[str], token_env: str) -> Conditions:
-    """Return what the servers' verdicts hang on. One at least must be there now; those that are must agree."""
+def _conditions_of(servers: Sequence[str], token_env: str) -> Conditions | None:
+    """Return what the servers' verdicts hang on; None without servers. One of them at least must be there now."""
+    if not servers:
+        return None
     with Client(servers, token_env=token_env) as client:
         healths = client.health()
-    silent = [told for told in healths.values() if isinstance(told, ServerError)]
-    there = {url: told.get("conditions") or {} for url, told in healths.items() if not isinstance(told, ServerError)}
-    if not there:
-        raise silent[0]
-    for error in silent:
-        sys.stderr.write(f"warning: {error}\n")
-    expected = next(iter(there.values()))
-    unlike = next((url for url, found in there.items() if not found or found != expected), None)
-    if unlike is not None:
-        raise judges_otherwise(unlike, there[unlike], expected)
-    return expected
+    conditions = common_conditions(healths)
+    for told in healths.values():
+        if isinstance(told, ServerError):
+            sys.stderr.write(f"warning: {told}\n")
+    return conditions
+
+
+def _judging(
+    plan: Plan, config: EvaluatorConfig, servers: Sequence[str], token_env: str, conditions: Conditions | None
+) -> Callable[[], AbstractContextManager[Judge]]:
+    if conditions is None:
+        return lambda: Evaluator(config)
+    deadline_s = server_deadline_s(plan.at_once, plan.timeout_s)
+    return lambda: Client(servers, token_env=token_env, deadline_s=deadline_s, conditions=conditions)
 
 
 def server_deadline_s(at_once: int, timeout_s: float) -> float:

@@ -31,7 +31,7 @@ def build_app(service: Service) -> ASGIApp:
     app.add_exception_handler(HTTPException, requests.on_http_error)
     app.add_exception_handler(requests.ClientGoneError, requests.on_client_gone)
     app.add_exception_handler(Exception, requests.on_fault)
-    return Gate(app, service.settings, service.metrics)
+    return Gate(app, service.settings, service.metrics, service.headers)
 
 
 async def metrics(request: Request) -> Response:

@@ -11,15 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.client import DeviceFacts
+from warpsmith.evaluator.conditions import SIZING, versions
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.verdict import Verdict
 
 DRIVER: Final = Path("/proc/driver/nvidia/version")
-SIZING: Final = frozenset({"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice", "trials"})
-"""Settings that change no verdict. Every other one counts, also one that is added later; `trials` is the request's."""
-
 _NEVER: Final = frozenset({"invalid", "timeout"})
 _OF_THE_MOMENT: Final = frozenset({"timeout", "out_of_memory"})
 _DISTURBED: Final = frozenset({"retried", "clocks_disagree"})
@@ -89,8 +86,8 @@ class VerdictCache:
 def settings_of(config: EvaluatorConfig) -> dict[str, Any]:
     """Return everything but the request that decides a verdict: settings, and versions of what judges."""
     return {
-        "config": config.model_dump(mode="json", exclude=set(SIZING)),
-        "versions": [__version__, version("torch"), version("triton"), driver_version()],
+        "config": config.model_dump(mode="json", exclude={*SIZING, "trials"}),
+        "versions": [versions(), version("torch"), version("triton"), driver_version()],
     }
 
 

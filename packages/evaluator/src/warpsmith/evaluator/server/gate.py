@@ -4,6 +4,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import HTTPException
@@ -26,19 +27,20 @@ _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Gate:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware around the whole application; `headers` go with every answer."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, headers: Mapping[str, str]) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer why not."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = _Visit(scope, send)
+        visit = _Visit(scope, send, self._headers)
         try:
             self._check(scope["path"], scope["method"], Headers(scope=scope))
             await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
@@ -79,20 +81,21 @@ class Gate:
 class _Visit:
     """One request from its first byte to its last."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, headers: Mapping[str, str]) -> None:
         given = Headers(scope=scope).get("x-request-id", "")
         self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = self.id
         self._scope = scope
         self._send = send
+        self._headers = headers
         self._began = time.monotonic()
         self._code = 0
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, with the request's id in its head."""
+        """Send a part of the answer, with the request's id and what all answers carry in its head."""
         if message["type"] == "http.response.start":
             self._code = message["status"]
-            MutableHeaders(scope=message)["X-Request-ID"] = self.id
+            MutableHeaders(scope=message).update({**self._headers, "X-Request-ID": self.id})
         await self._send(message)
 
     def end(self, metrics: Metrics) -> None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,10 +61,9 @@ class BatchBody(_Body):
 
 
 @router.post("/evaluate", response_model=None, responses=OF_VERDICT)
-async def evaluate(body: EvaluateBody, request: Request, response: Response, service: Shared) -> dict[str, Any]:
+async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dict[str, Any]:
     """Return `{"verdict": ...}`: the record of `warpsmith-evaluator check --json`, whatever the verdict is."""
     verdict = await judged(request, service, ask_of(body, service))
-    response.headers.update(service.headers)
     return {"verdict": verdict.to_record()}
 
 
@@ -78,7 +77,7 @@ async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> 
         for index, (ask, place) in enumerate(zip(asks, places, strict=True))
     }
     tell(request, items=len(asks))
-    return StreamingResponse(_lines(request, service, tasks), media_type=LINES, headers=service.headers)
+    return StreamingResponse(_lines(request, service, tasks), media_type=LINES)
 
 
 async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:

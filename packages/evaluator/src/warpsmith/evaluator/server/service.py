@@ -54,7 +54,7 @@ class Service:
 
     Attributes:
         conditions: what verdicts hang on here, as `/health` tells it.
-        headers: what a verdict's answer carries to say so.
+        headers: what every answer carries to say so.
     """
 
     def __init__(self, evaluators: Sequence[Evaluator], settings: ServerSettings, tier: str) -> None:

@@ -24,7 +24,10 @@ _QUIET = {
 
 
 def set_environment(config: EngineConfig) -> None:
-    """Set what vLLM reads from the environment; call before vllm is imported."""
+    """Set what vLLM reads from the environment; call before vllm is imported.
+
+    On a CPU torch compiles nothing in this process from then on, unless TORCH_COMPILE_DISABLE says otherwise.
+    """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     os.environ.update(_cpu_environment(config) if config.device == "cpu" else _cuda_environment())
@@ -35,7 +38,7 @@ def _cpu_environment(config: EngineConfig) -> dict[str, str]:
         # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib),
-        # An eager engine compiles one function alone, which counts ranks of log-probabilities: 8 s for nothing.
+        # An eager engine compiles one function alone, which counts ranks of log-probabilities: seconds for nothing.
         "TORCH_COMPILE_DISABLE": os.environ.get("TORCH_COMPILE_DISABLE", "1"),
     }
     return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
