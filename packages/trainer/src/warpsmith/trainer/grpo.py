@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from warpsmith.policy.dropout import switch_off
 from warpsmith.policy.loading import Policy
 from warpsmith.records.schema import credits_batch
 from warpsmith.trainer import heldout, stepnote
@@ -83,6 +84,8 @@ class _Grpo:
     def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
         self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
         self.policy = load_to_train(config.policy, config.run.seed)
+        if places := switch_off(self.policy.model):
+            bar.say(f"dropout in {places} places of the model is switched off: what samples from it has none")
         self.engine = self._engine()
         reference = self._reference()
         self.crediting = Crediting(config, self.engine, reference, ranks)

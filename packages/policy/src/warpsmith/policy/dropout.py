@@ -1,0 +1,26 @@
+"""A model's own dropout, switched off: a policy must compute where it is trained as it does where it is sampled."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def switch_off(model: "nn.Module") -> int:
+    """Set every dropout probability in a model to 0, in place; its configuration stays as it is.
+
+    Both forms count: layers such as `nn.Dropout`, and numbers that a module hands to a function, which transformers'
+    attention calls `attention_dropout`.
+
+    Returns:
+        How many were above 0.
+    """
+    found = 0
+    for module in model.modules():
+        kind = type(module).__name__.lower()
+        for name, value in list(vars(module).items()):
+            is_probability = "dropout" in name or (name == "p" and "dropout" in kind)
+            if is_probability and isinstance(value, float) and value > 0:
+                setattr(module, name, 0.0)
+                found += 1
+    return found
