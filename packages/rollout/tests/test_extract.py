@@ -133,7 +133,7 @@ def test_the_marks_under_a_quoted_error_are_no_fence():
     "piece", ["```" + "a" * 50, " ", "`", "\n``` ", "```python\n", '```python\n"""\n```\n"""\n', "```x" + " " * 50]
 )
 @pytest.mark.timeout(60)
-def test_no_text_takes_more_than_linear_time(piece):
+def test_no_text_holds_anybody_up(piece):
     extract_kernel(piece * (1_000_000 // len(piece)) + "`")
 
 

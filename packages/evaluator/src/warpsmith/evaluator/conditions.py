@@ -27,10 +27,10 @@ _CONTAINMENT: Final = frozenset({"cgroups", "minimum_isolation", "strongest_isol
 
 def conditions_of(config: EvaluatorConfig) -> Conditions:
     """Return the versions, and each setting that changes what is found; JSON values by name."""
-    return {**versions(), **config.model_dump(mode="json", exclude=set(SIZING | OF_THE_REQUEST | _CONTAINMENT))}
+    return {**_versions(), **config.model_dump(mode="json", exclude=set(SIZING | OF_THE_REQUEST | _CONTAINMENT))}
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Return the versions of what judges, without the marks of their builds (2.11.0 for 2.11.0+cu130)."""
     others = {name: version(name).partition("+")[0] for name in ("torch", "triton")}
     return {"version": __version__, **others}

@@ -48,9 +48,9 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
         return ""
     rest = answer if closed else completion
     code = _FENCE.search(rest) or _CODE_START.search(rest)
-    begins = [found.start() for found in (_THINK_LINE.search(rest),) if found]
-    begins += [at for at in (rest.find(_THINK_OPEN, 0, code.start() if code else None),) if at >= 0]
-    return rest[: min(begins)] if begins else rest
+    before = rest.find(_THINK_OPEN, 0, code.start() if code else None)
+    line = _THINK_LINE.search(rest)
+    return rest[:before] if before >= 0 else rest[: line.start()] if line else rest
 
 
 def _blocks(text: str) -> list[str] | None:

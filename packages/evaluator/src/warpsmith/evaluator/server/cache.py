@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.client import DeviceFacts
-from warpsmith.evaluator.conditions import SIZING, versions
+from warpsmith.evaluator.conditions import SIZING
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.verdict import Verdict
 
@@ -87,7 +88,7 @@ def settings_of(config: EvaluatorConfig) -> dict[str, Any]:
     """Return everything but the request that decides a verdict: settings, and versions of what judges."""
     return {
         "config": config.model_dump(mode="json", exclude={*SIZING, "trials"}),
-        "versions": [versions(), version("torch"), version("triton"), driver_version()],
+        "versions": [__version__, version("torch"), version("triton"), driver_version()],
     }
 
 
