@@ -169,7 +169,7 @@ def test_a_shuffled_output_is_another_one_unless_all_its_elements_are_equal(coun
 def test_outputs_of_two_elements_and_of_one_beside_a_buffer_can_be_judged(evaluator):
     pair = MODEL.format("torch.stack([x.sum(), x.max()])")
     assert evaluator.audit(Problem.from_source(pair))["passes"]["evaluator"] == []
-    counting = MODEL.format("x.sum()").replace(
+    counting = MODEL.format("(x - 0.5).sum()").replace(
         "    def forward(self, x):\n",
         "    def __init__(self):\n        super().__init__()\n        self.register_buffer('seen', torch.zeros(20))\n"
         "    def forward(self, x):\n        self.seen += x[0]\n",

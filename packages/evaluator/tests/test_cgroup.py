@@ -42,21 +42,33 @@ def worker_cgroups() -> list[Path]:
     return sorted(folder for folder in folders if folder.match("warpsmith-workers-*/worker-*"))
 
 
-def is_for_candidates(cgroup: Path) -> bool:
+def parent_of(pid: int) -> int:
+    return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def zygote_of(cgroup: Path, evaluator: Evaluator) -> int:
+    """Return the zygote of this evaluator (there are others on a machine) that made a cgroup; 0 where none did."""
+    try:
+        zygote = parent_of(int((cgroup / "cgroup.procs").read_text().split()[0]))
+        return zygote if parent_of(zygote) == evaluator._judge.process.pid else 0
+    except (OSError, IndexError):
+        return 0
+
+
+def is_for_candidates(cgroup: Path, evaluator: Evaluator) -> bool:
     """Whether the interpreting zygote, which forks candidate workers and no others, made a cgroup that is there."""
     try:
-        worker = (cgroup / "cgroup.procs").read_text().split()[0]
-        parent = Path("/proc", worker, "stat").read_text().rpartition(")")[2].split()[1]
-        return b"interpreting" in Path("/proc", parent, "cmdline").read_bytes().split(b"\0")
-    except (OSError, IndexError):
+        zygote = zygote_of(cgroup, evaluator)
+        return zygote > 0 and b"interpreting" in Path("/proc", str(zygote), "cmdline").read_bytes().split(b"\0")
+    except OSError:
         return False
 
 
-def await_ready_candidate(other_than: Path | None = None) -> Path:
+def await_ready_candidate(evaluator: Evaluator, other_than: Path | None = None) -> Path:
     """Return the cgroup of the one candidate worker that waits for its work."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        found = [cgroup for cgroup in worker_cgroups() if is_for_candidates(cgroup)]
+        found = [cgroup for cgroup in worker_cgroups() if is_for_candidates(cgroup, evaluator)]
         if len(found) == 1 and found[0] != other_than:
             return found[0]
         time.sleep(0.01)
@@ -72,9 +84,9 @@ def limited():
 
 
 def test_a_worker_over_its_limit_is_the_candidates_own_fault(limited, add_problem, add_candidate):
-    used_up = await_ready_candidate()
+    used_up = await_ready_candidate(limited)
     assert limited.evaluate(add_problem, add_candidate).status == "correct"
-    ready = await_ready_candidate(other_than=used_up)
+    ready = await_ready_candidate(limited, other_than=used_up)
     if "memory" not in (ready.parent / "cgroup.controllers").read_text().split():
         pytest.skip("this machine gives no memory controller")
     used = int((ready / "memory.current").read_text())
@@ -90,8 +102,9 @@ def test_no_cgroup_outlives_the_evaluator(add_problem, add_candidate):
         pytest.skip(why)
     with Evaluator(CONFIG) as evaluator:
         assert evaluator.evaluate(add_problem, add_candidate).status == "correct"
-        assert worker_cgroups()
-    assert worker_cgroups() == []
+        owners = {cgroup.parent for cgroup in worker_cgroups() if zygote_of(cgroup, evaluator)}
+        assert owners
+    assert not [cgroup for cgroup in worker_cgroups() if cgroup.parent in owners]
 
 
 def test_a_machine_without_cgroups_is_refused_where_they_are_required(add_problem, add_candidate):

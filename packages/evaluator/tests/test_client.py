@@ -133,7 +133,7 @@ def test_a_deadline_ends_a_sleeper(evaluator, add_problem):
 
 def test_a_sleeper_in_company_is_blamed_at_once(evaluator, add_problem, add_candidate):
     with ThreadPoolExecutor(2) as threads:
-        sleeper = threads.submit(evaluator.evaluate, add_problem, SLOW_CANDIDATE, timeout_s=2.0)
+        sleeper = threads.submit(evaluator.evaluate, add_problem, SLOW_CANDIDATE, timeout_s=8.0)
         honest = [threads.submit(evaluator.evaluate, add_problem, add_candidate) for _ in range(3)]
     assert (sleeper.result().status, sleeper.result().flags) == ("timeout", ())
     assert {found.result().status for found in honest} == {"correct"}
@@ -157,8 +157,10 @@ def test_a_candidate_that_got_no_processor_in_company_is_tried_again_alone(add_p
     busy = SLOW_CANDIDATE.replace("time.sleep(60)", "while True: pass")
     with Evaluator(EvaluatorConfig(slots=2, ready_workers=1)) as evaluator, ThreadPoolExecutor(2) as threads:
         for zygote in children(judge_of(evaluator)):
-            for pid in (zygote, *children(zygote)):
-                os.sched_setaffinity(pid, {crowded_processor})
+            # What it forks from then on is pinned with it.
+            os.sched_setaffinity(zygote, {crowded_processor})
+            for worker in children(zygote):
+                os.sched_setaffinity(worker, {crowded_processor})
         found = [threads.submit(evaluator.evaluate, add_problem, source, timeout_s=3.0) for source in (busy, busy)]
     assert {verdict.result().status for verdict in found} == {"timeout"}
     assert {verdict.result().flags for verdict in found} == {("retried",)}
@@ -370,7 +372,7 @@ def test_a_client_killed_in_the_middle_of_a_compilation_leaves_nobody(add_proble
     client.kill()
     client.communicate()
     for fd in watched:
-        assert select.select([fd], [], [], 10)[0], "a process outlived its client by 10 s"
+        assert select.select([fd], [], [], 60)[0], "a process outlived its client by a minute"
         os.close(fd)
     assert not list(open_folder.glob("warpsmith-*"))
 

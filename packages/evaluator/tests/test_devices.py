@@ -93,7 +93,8 @@ def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_
         await service.open()
         for drain_s, status in ((30, "timeout"), (0, "invalid")):
             slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
-            while not service.admission.running:
+            # Only what has reached the judge gets the time that it asked for.
+            while not service.device(0)._evaluator._judge.waiting:
                 await asyncio.sleep(0.01)
             reset = asyncio.ensure_future(service.device(0).reset(drain_s))
             waiting = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, add_candidate)))

@@ -48,9 +48,9 @@ def without_namespaces():
 def test_who_kills_itself_is_blamed_after_one_more_try(without_namespaces, add_problem, add_candidate):
     without_namespaces.evaluate(add_problem, add_candidate)
     begin = time.monotonic()
-    verdict = without_namespaces.evaluate(add_problem, add_candidate.replace(FORWARD, KILLED), timeout_s=2.0)
+    verdict = without_namespaces.evaluate(add_problem, add_candidate.replace(FORWARD, KILLED), timeout_s=10.0)
     assert (verdict.status, verdict.flags) == ("runtime_error", ("retried",))
-    assert time.monotonic() - begin < 2 * 2.0 + 4.0
+    assert time.monotonic() - begin < 2 * 10.0
 
 
 def test_the_caller_hears_when_the_work_begins(evaluator, add_problem, add_candidate):
@@ -95,12 +95,12 @@ class Entered:
 
 def test_one_alone_holds_the_others_up_no_longer_than_it_may():
     floor = Floor()
+    begin = time.monotonic()
     lone = Entered(floor.alone(0.3))
     assert lone.there.wait(10)
-    begin = time.monotonic()
     other = Entered(floor.shared())
     assert other.there.wait(10)
-    assert time.monotonic() - begin > 0.2
+    assert time.monotonic() - begin >= 0.3
     lone.end()
     other.end()
 

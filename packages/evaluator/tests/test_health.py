@@ -58,11 +58,12 @@ def test_a_probe_that_raises_has_failed_and_the_error_names_what_it_raised():
 
 
 def test_a_probe_that_never_answers_is_not_waited_for_and_not_repeated():
-    go = threading.Event()
+    go, begun = threading.Event(), threading.Event()
     probes = []
 
     def probe():
         probes.append(1)
+        begun.set()
         go.wait()
         return ""
 
@@ -70,6 +71,7 @@ def test_a_probe_that_never_answers_is_not_waited_for_and_not_repeated():
     device.suspect()
     with pytest.raises(DeviceQuarantinedError, match=r"no answer within 0\.05 s"):
         device.check()
+    assert begun.wait(60)
     go.set()
     device.suspect()
     assert len(probes) == 1

@@ -63,29 +63,24 @@ def test_a_method_of_what_has_a_machine_is_counted(clock):
     assert clock.take()["timing"] == 3.0
 
 
-def test_waiting_for_a_device_that_others_use_is_counted():
-    clock, entered, leave, waited = PhaseClock(), threading.Event(), threading.Event(), []
-    lease = Lease(clock)
+def test_waiting_for_a_device_that_others_use_is_counted(clock, monkeypatch):
+    lease, waits, waited = Lease(clock), threading.Event(), []
+    wait_for = lease._state.wait_for
+    # Called with the lock held: nobody gets on before this thread waits for it.
+    monkeypatch.setattr(lease._state, "wait_for", lambda condition: waits.set() or wait_for(condition))
 
-    def holds():
-        with lease.alone():
-            entered.set()
-            leave.wait(10)
-
-    def waits():
+    def shares():
         with lease.shared():
-            pass
-        waited.append(clock.take()["lease"])
+            waited.append(clock.take()["lease"])
 
-    holder, waiter = threading.Thread(target=holds), threading.Thread(target=waits)
-    holder.start()
-    entered.wait(10)
-    waiter.start()
-    waiter.join(0.05)
-    leave.set()
-    holder.join()
+    with lease.alone():
+        waits.clear()
+        waiter = threading.Thread(target=shares)
+        waiter.start()
+        assert waits.wait(60)
+        clock.now += 3
     waiter.join()
-    assert waited[0] >= 0.04
+    assert waited == [3.0]
 
 
 def test_a_verdict_says_where_its_time_went(evaluator, add_problem, add_candidate):

@@ -91,9 +91,13 @@ HEALTH = {
 }
 
 
+CLIENT = httpx.Client(verify=False, trust_env=False)
+"""One for all tests: to make one costs as much time as several requests, while kernels that sleep go on sleeping."""
+
+
 def evaluate(server, candidate, **fields):
     body = {"problem": {"source": ADD_PROBLEM}, "candidate": candidate, **fields}
-    return httpx.post(f"{server.url}/v1/evaluate", json=body, timeout=240)
+    return CLIENT.post(f"{server.url}/v1/evaluate", json=body, timeout=240)
 
 
 def asked_and_left(server, candidate, **fields):
@@ -107,7 +111,7 @@ def asked_and_left(server, candidate, **fields):
 
 def eval_(server, candidate, **fields):
     body = {"original_model_src": ADD_PROBLEM, "custom_model_src": candidate, "backend": "triton", **fields}
-    return httpx.post(f"{server.url}/eval", json=body, timeout=60)
+    return CLIENT.post(f"{server.url}/eval", json=body, timeout=240)
 
 
 def types_of(told):
@@ -115,7 +119,7 @@ def types_of(told):
 
 
 def load(server):
-    told = httpx.get(f"{server.url}/gpu_status").json()
+    told = CLIENT.get(f"{server.url}/gpu_status").json()
     return sum(device["running"] for device in told["devices"]), told["waiting"]
 
 
@@ -195,7 +199,7 @@ def test_a_memory_fault_is_counted_and_a_reset_brings_a_fresh_evaluator(server):
     assert verdict["status"] == "runtime_error", verdict
     after = httpx.get(f"{server.url}/fault_statistics").json()
     assert (after["total_faults"], after["per_device_faults"]) == (before + 1, {"0": before + 1})
-    done = httpx.post(f"{server.url}/reset_gpu/0", timeout=60).json()
+    done = httpx.post(f"{server.url}/reset_gpu/0", timeout=240).json()
     assert (done["old_fault_count"], done["new_fault_count"]) == (before + 1, 0)
     assert evaluate(server, ADD_CANDIDATE).json()["verdict"]["correct"]
     assert httpx.post(f"{server.url}/reset_gpu/1").status_code == 400
@@ -209,20 +213,21 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
         1,
         asdict(Seconds()).keys(),
     )
-    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 2}
+    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 8}
     quick = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
     bad = {"problem": {"source": "x"}, "candidate": ADD_CANDIDATE}
-    began, lines = time.monotonic(), []
+    lines, running = [], []
     with httpx.stream(
-        "POST", f"{server.url}/v1/evaluate/batch", json={"items": [sleeper, quick, bad]}, timeout=60
+        "POST", f"{server.url}/v1/evaluate/batch", json={"items": [sleeper, quick, bad]}, timeout=240
     ) as s:
         for line in s.iter_lines():
-            lines.append((json.loads(line), time.monotonic() - began))
-    assert [line["index"] for line, _ in lines] == [2, 1, 0]
-    assert lines[0][0]["error"]["type"] == "bad_problem"
-    assert lines[1][0]["verdict"]["correct"]
-    assert lines[1][1] < lines[2][1] - 0.5, "the quick one did not wait for the slow one"
-    assert lines[2][0]["verdict"]["status"] == "timeout"
+            lines.append(json.loads(line))
+            running.append(load(server)[0])
+    assert [line["index"] for line in lines] == [2, 1, 0]
+    assert lines[0]["error"]["type"] == "bad_problem"
+    assert lines[1]["verdict"]["correct"]
+    assert running[1] == 1, "the quick one did not wait for the slow one"
+    assert lines[2]["verdict"]["status"] == "timeout"
 
 
 def test_answers_are_those_that_openapi_describes(server):
@@ -253,25 +258,25 @@ def test_answers_are_those_that_openapi_describes(server):
 
 def test_under_load_health_answers_and_more_is_turned_away(server):
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=2) for _ in range(2)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         asked += [threads.submit(evaluate, server, "x =") for _ in range(2)]
         until(lambda: load(server) == (2, 2))
-        health = httpx.get(f"{server.url}/health").json()
+        health = CLIENT.get(f"{server.url}/health").json()
         assert (health["busy_gpu_devices"], health["status"]) == (1, "healthy")
         assert load(server) == (2, 2), "it answered while all slots were busy"
         turned_away = evaluate(server, ADD_CANDIDATE)
         assert turned_away.status_code == 429
         assert 1 <= int(turned_away.headers["Retry-After"]) <= 60
         batch = {"items": [{"problem": {"source": ADD_PROBLEM}, "candidate": "x"}] * 5}
-        assert httpx.post(f"{server.url}/v1/evaluate/batch", json=batch).status_code == 413
+        assert CLIENT.post(f"{server.url}/v1/evaluate/batch", json=batch).status_code == 413
         statuses = [answer.result().json()["verdict"]["status"] for answer in asked]
         assert statuses == ["timeout", "timeout", "compile_error", "compile_error"]
     assert load(server) == (0, 0)
 
 
 def figure(server, name):
-    figures = httpx.get(f"{server.url}/metrics").text
+    figures = CLIENT.get(f"{server.url}/metrics").text
     found = re.search(rf"^warpsmith_evaluator_{re.escape(name)} (\S+)$", figures, flags=re.MULTILINE)
     return float(found[1]) if found else 0.0
 
@@ -283,18 +288,18 @@ def abandoned(server):
 def test_a_client_that_goes_away_frees_its_place(server):
     before = abandoned(server)
     with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=2) for _ in range(2)]
+        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=10) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         for _ in range(2):
             with pytest.raises(httpx.ReadTimeout):
-                httpx.post(
+                CLIENT.post(
                     f"{server.url}/v1/evaluate",
                     json={"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE},
-                    timeout=httpx.Timeout(5, read=0.2),
+                    timeout=httpx.Timeout(5, read=0.7),
                 )
         with pytest.raises(httpx.ReadTimeout):
             items = [{"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE}] * 2
-            httpx.post(f"{server.url}/v1/evaluate/batch", json={"items": items}, timeout=httpx.Timeout(5, read=0.2))
+            CLIENT.post(f"{server.url}/v1/evaluate/batch", json={"items": items}, timeout=httpx.Timeout(5, read=0.7))
         until(lambda: load(server) == (2, 0))
         assert all(answer.result().status_code == 200 for answer in running)
     assert abandoned(server) == before + 3
@@ -363,7 +368,7 @@ def test_what_cannot_be_served_is_said_in_one_paragraph(server):
         (f"Port {server.port} of 127.0.0.1 is taken", ("--port", str(server.port)), {}),
         ("has foreign code run here", ("--host", "0.0.0.0", "--port", "0"), {}),
         ("16 printable", ("--port", "0"), {"WARPSMITH_EVALUATOR_TOKEN": "short"}),
-        ("is no address", ("--host", "no.such.host.invalid", "--port", "0"), {}),
+        ("is no address", ("--host", "x" * 64, "--port", "0"), {}),
         ("Cannot listen", ("--host", "192.0.2.1", "--port", "0"), {"WARPSMITH_EVALUATOR_TOKEN": secret}),
     ]
     with ThreadPoolExecutor(2) as threads:
@@ -469,7 +474,7 @@ def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause()
         until(lambda: load(server) == (1, 2))
         began = time.monotonic()
         assert server.terminate() == 0
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 50, "it waited for what sleeps for a minute"
         for answer in asked:
             verdict = answer.result().json()["verdict"]
             assert (verdict["status"], verdict["correct"]) == ("invalid", False)

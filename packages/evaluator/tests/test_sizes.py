@@ -128,7 +128,7 @@ def inputs(*made: str) -> str:
         ("return x[0][x[1]]", ("torch.randn(64, 8)", "torch.randint(0, 64, (50,))"), {64, 8, 50}),
         ("return x[0] * 2", ("torch.randn(3)",), set()),
         ("assert x[0].shape == (20, 30)\n        return x[0] * 2", ("torch.randn(20, 30)",), set()),
-        ("return x[0] * 2", ("torch.randn(__import__('random').randrange(9, 99), 16)",), set()),
+        ("return x[0] * 2\nROWS = __import__('itertools').count(9)", ("torch.randn(next(ROWS), 16)",), set()),
     ],
 )
 def test_a_problem_lets_change_what_its_answer_follows(session_of, forward, made, found):

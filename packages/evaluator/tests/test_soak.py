@@ -117,9 +117,16 @@ def run(evaluator: Evaluator, problem, source: str, numbers: range) -> Counter:
         return Counter(kind for kind, _ in threads.map(one, numbers))
 
 
+def fill_slots(evaluator: Evaluator, problem, source: str) -> None:
+    """Leave a reference worker in each slot: one beside which a candidate was starved of its processor is gone."""
+    slow = source.replace(FORWARD, f"{FORWARD}        import time; time.sleep(1)\n")
+    with ThreadPoolExecutor(2) as threads:
+        assert all(verdict.correct for verdict in threads.map(lambda _: evaluator.evaluate(problem, slow), range(2)))
+
+
 def shared_files() -> set[str]:
-    """The names in /dev/shm but for the semaphores of multiprocessing, which nothing of ours makes."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.mp-")}
+    """The names in /dev/shm but for what the evaluator never makes and others of this machine may at any moment."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sem.", "warpsmith-weights-"))}
 
 
 @pytest.mark.slow
@@ -133,11 +140,13 @@ def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path,
         judge = evaluator._judge.process.pid
         ready = 3 * config.slots * config.ready_workers
         ended = run(evaluator, add_problem, add_candidate, range(third))
+        fill_slots(evaluator, add_problem, add_candidate)
         references = config.slots
         first = at_rest(judge, ready + references)
         began = time.monotonic()
         ended += run(evaluator, add_problem, add_candidate, range(third, EVALUATIONS))
         took = time.monotonic() - began
+        fill_slots(evaluator, add_problem, add_candidate)
         last = at_rest(judge, ready + references)
         assert evaluator._judge.process.pid == judge
         assert set(last.memory) == set(first.memory), "a zygote was lost"

@@ -266,7 +266,7 @@ def test_reading_while_another_process_writes_gives_whole_batches_only(tmp_path)
         process.join(60)
     assert process.exitcode == 0
     assert len(names(tmp_path)) // 2 == reads * batches_a_read
-    assert len(set(seen)) > reads // 4, "the reader saw the writer at work"
+    assert len(set(seen)) > 2, "the reader saw the writer at work"
 
 
 def test_a_full_disk_is_a_typed_error_and_costs_only_that_batch(tmp_path):

@@ -86,11 +86,13 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
 
 
 class Scripted:
-    """Answers with each of `outcomes` in turn; a callable is awaited. Takes a while to be cancelled."""
+    """Answers with each of `outcomes` in turn; a callable is awaited. What was cancelled ends once it `may_end`."""
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
-        self.asked, self.cancelled = 0, 0
+        self.asked, self.cancelling, self.cancelled = 0, 0, 0
+        self.may_end = asyncio.Event()
+        self.may_end.set()
 
     async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
         self.asked += 1
@@ -99,7 +101,8 @@ class Scripted:
             await asyncio.sleep(0.01)
             return await outcome() if callable(outcome) else outcome
         except asyncio.CancelledError:
-            await asyncio.sleep(0.05)
+            self.cancelling += 1
+            await self.may_end.wait()
             self.cancelled += 1
             raise
 
@@ -115,18 +118,22 @@ async def cancelled():
 def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_another(problem, verdicts):
     async def scene():
         judge = CachedJudge(inner := Scripted(lost, verdicts["correct"]))
+        inner.may_end.clear()
         asked = [asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k")) for _ in range(3)]
         await asyncio.sleep(0.05)
         for task in asked[:2]:
             task.cancel()
         await asyncio.sleep(0.05)
-        assert inner.cancelled == 0, "one still waits for it"
+        assert inner.cancelling == 0, "one still waits for it"
         asked[2].cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked[2]
         again = await asyncio.wait_for(judge.evaluate_async(as_problem(problem), "k"), 5)
         assert inner.cancelled == 0, "the retry did not wait for the end of the lost one"
-        await asyncio.sleep(0.1)
+        inner.may_end.set()
+        async with asyncio.timeout(10):
+            while not inner.cancelled:
+                await asyncio.sleep(0)
         return inner, again, await judge.evaluate_async(as_problem(problem), "k")
 
     inner, again, kept = run(scene())

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,13 @@ async def until_running(judge, count):
             await asyncio.sleep(0.01)
 
 
+def slowed(problem):
+    """Return a problem whose evaluation takes some seconds, so that one is under way when its actor ends."""
+    text = problem.text.replace("def get_inputs():\n", "def get_inputs():\n    import time; time.sleep(0.5)\n")
+    assert text != problem.text
+    return as_problem(replace(problem, text=text))
+
+
 @contextmanager
 def cluster_of(*cores):
     """A cluster of logical nodes, each with its own raylet."""
@@ -46,7 +54,7 @@ def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(probl
     async def go(judge, cluster, nodes):
         assert len({member.node for member in judge._members}) == 2
         asked = [
-            asyncio.ensure_future(judge.evaluate_async(as_problem(problem), f"{problem.solution}\n# {n}", trials=5))
+            asyncio.ensure_future(judge.evaluate_async(slowed(problem), f"{problem.solution}\n# {n}", trials=2))
             for n in range(4)
         ]
         await until_running(judge, 4)

@@ -1,7 +1,9 @@
 """Engines in Ray actors: requests, updates through the object store, death and restart."""
 
 import asyncio
+import os
 
+import psutil
 import pytest
 
 from warpsmith.policy.loading import load_policy
@@ -39,14 +41,23 @@ async def check_that_errors_arrive_as_they_were_raised(engine, state):
     assert engine.weight_version == 0
 
 
+async def kill(engine, ray):
+    """Kill an engine's process; `ray.kill` alone returns before it has ended, and it may still answer."""
+    process = psutil.Process(await engine._actor.__ray_call__.remote(lambda _: os.getpid()))
+    ray.kill(engine._actor)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, [process], 60)
+    assert not alive
+
+
 async def check_that_one_that_may_not_restart_is_an_error(engine, ray):
     pool = EnginePool([engine], max_restarts=0)
-    ray.kill(engine._actor)
+    await kill(engine, ray)
     with pytest.raises(EngineDiedError, match="died 1 times"):
         await pool.generate(PROMPT, Sampling(max_tokens=2))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_engines_share_the_work_take_one_payload_tell_errors_and_survive_deaths(ray, tiny_checkpoint):
     policy = load_policy(tiny_checkpoint, dtype="float32")
     doubled = {name: tensor * 1.1 for name, tensor in policy.model.state_dict().items()}
@@ -63,14 +74,14 @@ def test_two_engines_share_the_work_take_one_payload_tell_errors_and_survive_dea
         assert pool.weight_version == 5
         scores = [await member.score(PROMPT) for member in members]
         assert scores[0] == pytest.approx(scores[1])
-        ray.kill(members[0]._actor)
+        await kill(members[0], ray)
         with pytest.raises(EngineDiedError, match="engine 0"):
             await members[0].score(PROMPT)
         again = await asyncio.gather(*(pool.generate(PROMPT, Sampling(max_tokens=8, seed=s)) for s in range(4)))
         assert {v for c in again for v in c.weight_versions} == {5}
         assert (members[0].restarts, members[1].restarts) == (1, 0)
         assert await members[0].score(PROMPT) == pytest.approx(scores[1])
-        ray.kill(members[0]._actor)
+        await kill(members[0], ray)
         told = await asyncio.gather(*(member.score(PROMPT) for member in pool.members))
         assert told == [pytest.approx(scores[1])] * 2
         assert (members[0].restarts, members[1].restarts) == (2, 0)

@@ -86,7 +86,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
     later = closed_port()
 
     async def ask(judge):
-        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(12)]
+        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(40)]
 
     with stand_in(closed_port(), ["namespaces"], verdict) as good:
         config = EvaluationConfig(where="server", servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
@@ -96,7 +96,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
             caplog.at_level(logging.WARNING),
         ):
             found = asyncio.run(ask(judge))
-    assert found == [verdict("namespaces")] * 12
+    assert found == [verdict("namespaces")] * 40
     told = [
         record.getMessage() for record in caplog.records if "contains workers at tier 'none'" in record.getMessage()
     ]
@@ -120,7 +120,7 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
     other = {**USUAL, "hidden_shapes": False}
 
     async def ask(judge):
-        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(12)]
+        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(40)]
 
     later = closed_port()
     with stand_in(closed_port(), ["namespaces"], correct) as good:

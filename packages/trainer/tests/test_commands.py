@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.trainer.interrupt import Interrupt
-from warpsmith.trainer.launch import launcher
+from warpsmith.trainer.launch import launcher, port
 from warpsmith.trainer.launch.port import checked_port, free_port
 
 COMMAND = [sys.executable, "-m", "warpsmith.trainer"]
@@ -89,6 +89,7 @@ def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture
         assert stop.requested
         assert "SIGTERM: finishing this step" in capsys.readouterr().err
         # The same request in another form, as DeepSpeed's launcher sends it after the terminal's Ctrl-C.
+        stop.ask_again_from(time.monotonic() + 60)
         os.kill(os.getpid(), signal.SIGINT)
         stop.ask_again_from(time.monotonic() - 5)
         with pytest.raises(KeyboardInterrupt):
@@ -144,5 +145,17 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence_before_the_policy_is_look
 
 
 def test_a_free_port_is_taken_as_it_is() -> None:
-    port = free_port()
-    assert checked_port(port) == port
+    free = free_port()
+    assert checked_port(free) == free
+
+
+def test_a_free_port_is_one_that_the_kernel_gives_to_nobody_if_there_is_such_a_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(port, "RANGE", tmp_path / "range")
+    (tmp_path / "range").write_text("20007\t60999\n")
+    assert 20_000 <= free_port() < 20_007
+    (tmp_path / "range").write_text("1024\t65535\n")
+    assert free_port() >= 1024
+    (tmp_path / "range").unlink()
+    assert free_port() >= 1024

@@ -112,6 +112,7 @@ def test_memory_and_shared_memory(load: Load, monkeypatch: pytest.MonkeyPatch) -
     config = load()
     made = plan(config, shape_of(config.policy.path), machines.named("cpu-24g"))
     assert [one.state for one in machine.memory(made, None)] == ["ok"]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(8 << 30, 0, 8 << 30))  # type: ignore[attr-defined]
     assert [one.state for one in machine.shared_memory(config, made)] == ["ok"]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(64 << 20, 0, 64 << 20))  # type: ignore[attr-defined]
     (small,) = machine.shared_memory(config, made)
@@ -155,7 +156,12 @@ def test_wandb_online_needs_a_login(load: Load, monkeypatch: pytest.MonkeyPatch,
     assert [one.state for one in machine.wandb(load('wandb.mode="online"'))] == ["ok"]
 
 
-def test_the_command(file: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    file: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever this machine has; containers often have little shared memory.
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(64 << 30, 0, 64 << 30))  # type: ignore[attr-defined]
+    monkeypatch.setattr("warpsmith.trainer.doctor.command.this_machine", lambda: machines.named("cpu-24g"))
     assert command("doctor", str(file)) == 0, capsys.readouterr().out
     assert "0 errors" in capsys.readouterr().out
     assert command("doctor", str(file), "--json", "--set", "policy.path=nowhere") == 1

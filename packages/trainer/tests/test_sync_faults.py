@@ -1,11 +1,13 @@
 """Updates that go wrong, in real engines over Ray: each is noticed, and no token comes of a mixture of weights."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -389,9 +391,12 @@ def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab:
 
     async def go() -> list[int]:
         lab.engine.newest, lab.engine.fault = asyncio.Queue(), "held"
+        process = psutil.Process(await lab.engine._actor.__ray_call__.remote(lambda _: os.getpid()))
         ray.kill(lab.engine._actor)
+        # That returns before it has ended: it may still answer, and nobody would restart it.
+        assert not (await asyncio.to_thread(psutil.wait_procs, [process], 60))[1]
         requests = [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1)))]
-        fresh = await lab.engine.newest.get()
+        fresh = await asyncio.wait_for(lab.engine.newest.get(), 200)
         # It takes calls from now on. It begins with the weights of its directory, and the update is held.
         requests += [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1))) for _ in range(3)]
         await asyncio.sleep(0)

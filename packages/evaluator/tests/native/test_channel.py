@@ -317,9 +317,9 @@ def test_a_handler_that_raises_ends_a_wait(ends):
         raise InterruptedError(number)
 
     previous = signal.signal(signal.SIGALRM, on_signal)
-    signal.setitimer(signal.ITIMER_REAL, 0.02)
     try:
         with pytest.raises(InterruptedError):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             ours.recv(10)
     finally:
         signal.signal(signal.SIGALRM, previous)

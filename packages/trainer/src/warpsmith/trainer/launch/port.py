@@ -1,16 +1,43 @@
 """The TCP port of the process group: a free one, or the one that was named, if it is free."""
 
+import contextlib
+import random
 import socket
+from pathlib import Path
+from typing import Final
 
 from warpsmith.trainer.errors import PortError
+
+RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+LEAST: Final = 20_000
+ATTEMPTS: Final = 64
 
 
 def free_port() -> int:
     """Return a TCP port of the loopback interface that nobody listens on now.
 
+    Ranks listen on it only once they have imported what they need. So it is one that the kernel gives to nobody who
+    asks for any port, wherever there is such a one.
+
     Raises:
         PortError: the machine gives none.
     """
+    ports = _never_given()
+    for port in random.sample(ports, min(ATTEMPTS, len(ports))):
+        with contextlib.suppress(PortError):
+            return checked_port(port)
+    return _any_port()
+
+
+def _never_given() -> range:
+    """Return the ports below those that the kernel chooses from; none where they cannot be known."""
+    try:
+        return range(LEAST, int(RANGE.read_text().split()[0]))
+    except (OSError, ValueError):
+        return range(0)
+
+
+def _any_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         try:
             listener.bind(("127.0.0.1", 0))
