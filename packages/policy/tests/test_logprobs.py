@@ -380,7 +380,8 @@ print("WORST", worst)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heads", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("heads", [1, 2])
 def test_the_samplers_own_logprobs(tmp_path: Path, heads):
     """vLLM loads the tiny model (heads 32 and 64 wide) and reports the same numbers as it samples."""
     pytest.importorskip("vllm", reason="needs vLLM")

@@ -36,6 +36,23 @@ def finish(*arguments: Any, code: int = 0) -> str:
     return said
 
 
+def started(*arguments: Any) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> str:
+    """Return what a process says up to a line that has `text`."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(said[-4000:])
+
+
 @pytest.fixture
 def config(tiny: Path, grpo_text: str, tmp_path: Path) -> Path:
     path = tmp_path / "grpo.toml"
@@ -43,16 +60,19 @@ def config(tiny: Path, grpo_text: str, tmp_path: Path) -> Path:
     return path
 
 
-def check_run(run: Path, bound: int) -> Counter[int]:
-    """Look at everything a run recorded; return how many tokens were trained at each staleness."""
+def check_run(run: Path, bound: int, *, ended: bool = True) -> Counter[int]:
+    """Look at everything a run recorded; return how many tokens were trained at each staleness.
+
+    What was stopped (not `ended`) may have recorded turns that no step has trained yet.
+    """
     reader = RunReader(run)
     assert not [report.damage for report in reader.verify() if report.damage]
     turns, credits, steps = (reader.table(name, latest=True).to_pylist() for name in ("turns", "credits", "steps"))
-    assert [row["step"] for row in steps] == list(range(1, STEPS + 1))
+    assert [row["step"] for row in steps] == list(range(1, (STEPS if ended else len(steps)) + 1))
     begins = {
         row["step"]: before for row, before in zip(steps, [0, *(r["weight_version"] for r in steps)], strict=False)
     }
-    trained = [row for row in turns if row["role"] == "train"]
+    trained = [row for row in turns if row["role"] == "train" and (ended or _step_of(row) in begins)]
     whole = Counter(name.split("/")[0] for name in {row["trajectory"] for row in trained})
     assert whole == {f"step-{step}": PROMPTS * SAMPLES for step in begins}
     of_trajectory = defaultdict(list)
@@ -71,23 +91,56 @@ def check_run(run: Path, bound: int) -> Counter[int]:
     return ages
 
 
-@pytest.mark.parametrize("bound", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_rollouts_go_on_while_the_ranks_train(config: Path, tmp_path: Path, bound: int) -> None:
+def _step_of(row: dict[str, Any]) -> int:
+    return int(row["trajectory"].split("/")[0].removeprefix("step-"))
+
+
+def test_rollouts_go_on_while_the_ranks_train_until_a_signal_ends_the_step(config: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = started(config, run, 1, "--steps", "1000")
+    try:
+        said = read_until(process, f"[Step {STEPS}]")
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=240)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, (said + rest)[-4000:]
+    assert "SIGINT: finishing this step" in rest
+    assert "go on with --resume" in rest
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert not alive
+    assert list((run / "checkpoints").glob("step-*/state.json"))
+    assert max(check_run(run, 1, ended=False)) == 1, "nothing was sampled ahead"
+    check_overlap(run)
+
+
+def check_overlap(run: Path) -> None:
+    """See that some turn began while a step's weights were being updated."""
+    reader = RunReader(run)
+    training = [
+        (row["started_at"] + timedelta(seconds=row["collect_s"]), row["started_at"] + timedelta(seconds=row["seconds"]))
+        for row in reader.table("steps", latest=True).to_pylist()
+    ]
+    turns = reader.table("turns", latest=True)
+    begun = turns.filter(pc.equal(turns["role"], "train"))["started_at"].to_pylist()
+    assert any(begin < moment < end for begin, end in training for moment in begun), "no turn began during training"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bound", [1, 2])
+def test_what_is_held_out_is_sampled_by_the_first_and_by_the_last_weights(
+    config: Path, tmp_path: Path, bound: int
+) -> None:
     run = tmp_path / "run"
     finish(config, run, bound)
-    ages = check_run(run, bound)
-    assert max(ages) >= 1, "nothing was sampled ahead"
+    assert max(check_run(run, bound)) >= 1, "nothing was sampled ahead"
+    check_overlap(run)
     turns = RunReader(run).table("turns", latest=True)
     held_out = turns.filter(pc.equal(turns["role"], "held_out"))
     alone = {name: set(rows) for name, rows in _versions_by_label(held_out).items()}
     assert alone == {"held-out/before": {0}, "held-out/after": {STEPS}}
-    steps = RunReader(run).table("steps", latest=True).to_pylist()
-    training = [
-        (row["started_at"] + timedelta(seconds=row["collect_s"]), row["started_at"] + timedelta(seconds=row["seconds"]))
-        for row in steps
-    ]
-    begun = turns.filter(pc.equal(turns["role"], "train"))["started_at"].to_pylist()
-    assert any(begin < moment < end for begin, end in training for moment in begun), "no turn began during training"
 
 
 def _versions_by_label(turns: Any) -> dict[str, list[int]]:
@@ -115,10 +168,7 @@ def test_a_killed_run_resumes_within_the_bound_and_trains_what_it_recorded(confi
 
 def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
     """Start a run and kill all of it once it has told of so many turns."""
-    process = subprocess.Popen(
-        command(config, run, 1, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    process = started(config, run, 1, *more)
     assert process.stdout is not None
     for line in process.stdout:
         turns -= line.startswith("[Turn")
@@ -135,16 +185,8 @@ def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
 def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     more = ("--set", "held_out.problems=0")
-    process = subprocess.Popen(
-        command(config, run, 2, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if "[Step 1]" in line:
-            break
+    process = started(config, run, 2, *more)
+    said = read_until(process, "[Step 1]")
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     said += process.communicate(timeout=120)[0]
@@ -160,16 +202,8 @@ def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config
 def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tmp_path: Path) -> None:
     """Each engine is killed as soon as it is there, until the pool gives up or a restart fails."""
     run = tmp_path / "run"
-    process = subprocess.Popen(
-        command(config, run, 1, "--set", "held_out.problems=0", "--steps", "1000"), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if line.startswith("[Step 1]"):
-            break
+    process = started(config, run, 1, "--set", "held_out.problems=0", "--steps", "1000")
+    said = read_until(process, "[Step 1]")
     struck: set[int] = set()
     while process.poll() is None:
         for engine in engines_of(process.pid) - struck:
