@@ -83,15 +83,20 @@ def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_probl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "drains",
+    [((0, "invalid"),), pytest.param(((30, "timeout"), (0, "invalid")), marks=pytest.mark.long)],
+    ids=["at once", "in its time"],
+)
 def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_afterwards(
-    broken, add_problem, add_candidate
+    broken, add_problem, add_candidate, drains
 ):
     sleeper = add_candidate.replace("        out =", "        import time; time.sleep(60)\n        out =")
 
     async def go():
         service = service_of(broken)
         await service.open()
-        for drain_s, status in ((30, "timeout"), (0, "invalid")):
+        for drain_s, status in drains:
             slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
             # Only what has reached the judge gets the time that it asked for.
             while not service.device(0)._evaluator._judge.waiting:

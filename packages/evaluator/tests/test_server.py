@@ -438,7 +438,8 @@ def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
     started = subprocess.Popen([*COMMAND, "--port", "0", "--slots", "1"], stderr=subprocess.PIPE, text=True)
     parent = psutil.Process(started.pid)
@@ -484,6 +485,7 @@ def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause()
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_token_from_the_environment_is_asked_for_on_every_address():
     token = "0123456789abcdef"
     with ServerProcess("--slots", "1", "--host", "0.0.0.0", WARPSMITH_EVALUATOR_TOKEN=f"{token}\n") as server:

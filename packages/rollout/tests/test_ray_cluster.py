@@ -83,7 +83,7 @@ def test_a_cluster_of_another_version_is_named_with_what_to_do():
             pass
 
 
-@pytest.mark.parametrize("part", ["raylet", "gcs_server"])
+@pytest.mark.parametrize("part", ["raylet", pytest.param("gcs_server", marks=pytest.mark.long)])
 def test_a_part_of_the_local_instance_that_ends_is_told_of_at_once(part):
     """In a process of its own: without its gcs_server Ray ends the process that started it."""
     code = (

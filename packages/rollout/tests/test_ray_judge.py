@@ -75,6 +75,7 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
         asyncio.run(go(judge))
 
 
+@pytest.mark.long
 def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_not_die_again_are_an_error(ray, problem):
     async def killed_twice(judge):
         waiting = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), SLEEPER, timeout_s=100))
@@ -95,6 +96,7 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
         asyncio.run(killed_twice(judge))
 
 
+@pytest.mark.long
 def test_a_late_verdict_is_not_waited_for_and_an_evaluator_that_cannot_start_says_why(ray, problem):
     with (
         open_judge(config(actors=1, deadline_s=0.5), EVALUATOR) as judge,
