@@ -11,9 +11,10 @@ from warpsmith.evaluator import arenas, timed, wire
 from warpsmith.evaluator.compare import compare
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.memory import HostMemory
+from warpsmith.evaluator.pool import Lease
 from warpsmith.evaluator.reference import KnownTime, Placed, ReferenceSession
 from warpsmith.evaluator.timed import Witness, conduct, make_ring
-from warpsmith.evaluator.timing import LEAST_CALLS
+from warpsmith.evaluator.timing import LEAST_CALLS, WARM_UPS
 
 PROBLEM = """\
 import torch
@@ -161,15 +162,22 @@ def ring(session, placed):
     return of_ring(session, placed)
 
 
-@pytest.fixture
-def witness(session, ring):
+@pytest.fixture(params=["small", "large"])
+def witness(session, ring, request, monkeypatch):
+    """One of answers that are compared once all was timed, and one of answers that are too large to be copied."""
+    monkeypatch.setattr(timed, "STASHED_BYTES", ring.placed.size - (request.param == "large"))
     return Witness(session, ring, Judging(), random.Random(0))
+
+
+def look(witness, sets):
+    witness.look(sets)
+    witness.settle()
 
 
 def test_right_answers_are_right_in_every_set(session, ring, witness):
     for number in range(len(ring.inputs)):
         answer_rightly(ring, session, number)
-    witness.look(range(len(ring.inputs)))
+    look(witness, range(len(ring.inputs)))
     assert (witness.wrong, witness.looks, witness.compare.compared) == ("", 8, 8)
 
 
@@ -181,30 +189,41 @@ def test_every_look_poisons_again(session, ring, witness):
     assert not poisoned(ring, 3)
 
 
+@pytest.mark.parametrize("witness", ["small"], indirect=True)
+def test_small_answers_are_compared_once_all_was_timed(session, ring, witness):
+    for added in (0.0, 0.0, 1.0, 0.0):
+        answer_rightly(ring, session, 2).add_(added)
+        witness.look([2])
+    assert (witness.wrong, witness.compare.compared) == ("", 0)
+    witness.settle()
+    assert "600 of 600 elements" in witness.wrong
+    assert witness.compare.compared == 2
+
+
 def test_a_call_that_delivers_nothing_is_wrong(session, ring, witness):
     answer_rightly(ring, session, 5)
-    witness.look([5])
+    look(witness, [5])
     assert not witness.wrong
-    witness.look([5])
+    look(witness, [5])
     assert "600 of 600 elements" in witness.wrong
 
 
 def test_the_answer_of_another_set_is_wrong(session, ring, witness):
     right = answer_rightly(ring, session, 0)
     arenas.view(ring.answers[1], ring.placed.slots[0]).copy_(right)
-    witness.look([1])
+    look(witness, [1])
     assert witness.wrong
 
 
 def test_the_first_wrong_answer_is_remembered(session, ring, witness):
     for number, element in ((4, 17), (6, 33)):
         answer_rightly(ring, session, number).flatten()[element] += 1.0
-    witness.look([4, 6])
+    look(witness, [4, 6])
     assert "1 of 600" in witness.wrong
     assert "[0, 17]" in witness.wrong
     first = witness.wrong
     answer_rightly(ring, session, 4)
-    witness.look([4])
+    look(witness, [4])
     assert witness.wrong == first
     assert witness.looks == 3
     assert poisoned(ring, 6)
@@ -213,20 +232,20 @@ def test_the_first_wrong_answer_is_remembered(session, ring, witness):
 def test_an_answer_with_the_bits_of_a_right_one_needs_no_reference(session, ring, witness):
     for _ in range(3):
         answer_rightly(ring, session, 0)
-        witness.look([0])
+        look(witness, [0])
     assert not witness.wrong
     assert witness.compare.compared == 1
 
 
 def test_other_bits_are_compared_anew(session, ring, witness):
     answer_rightly(ring, session, 0)
-    witness.look([0])
+    look(witness, [0])
     within_tolerance = answer_rightly(ring, session, 0)
     within_tolerance.mul_(1 + 1e-6)
-    witness.look([0])
+    look(witness, [0])
     assert (witness.wrong, witness.compare.compared) == ("", 2)
     answer_rightly(ring, session, 0)[3, 4] += 1.0
-    witness.look([0])
+    look(witness, [0])
     assert "[3, 4]" in witness.wrong
 
 
@@ -244,7 +263,7 @@ def test_of_large_answers_no_copy_is_kept(session, ring, witness):
     ring.expected = [None] * len(ring.inputs)
     for _ in range(2):
         answer_rightly(ring, session, 0)
-        witness.look([0])
+        look(witness, [0])
     assert (witness.wrong, witness.compare.compared) == ("", 2)
 
 
@@ -271,7 +290,37 @@ class Player:
 @pytest.fixture
 def conducted(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
-    return lambda deliver: conduct(witness, Player(deliver).ask, 40)
+    return lambda deliver: conduct(witness, Player(deliver).ask, 40, Lease())
+
+
+@pytest.mark.parametrize("witness", ["small"], indirect=True)
+def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
+    lease, held = Lease(), []
+
+    def noted(who, asked):
+        held.append((who, lease._holds(), asked))
+
+    class Heard(Player):
+        def ask(self, fields):
+            noted("candidate", (fields["mode"], len(fields["order"]), fields["count"]))
+            return super().ask(fields)
+
+    class Compared(Judging):
+        def __call__(self, *what):
+            noted("comparison", None)
+            return super().__call__(*what)
+
+    witness.compare = Compared()
+    monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
+    conduct(witness, Heard(lambda number, mode: answer_rightly(ring, session, number)).ask, 40, lease)
+    sets = len(ring.inputs)
+    ready = [("call", WARM_UPS * sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1)]
+    assert held[:3] == [("candidate", "shared", asked) for asked in ready]
+    compared = [entry for entry in held if entry[0] == "comparison"]
+    assert len(compared) == sets
+    assert {entry[1] for entry in compared} == {"shared"}
+    assert {how for _, how, _ in held[3 : -len(compared)]} == {"alone"}
+    assert lease._holds() == ""
 
 
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):

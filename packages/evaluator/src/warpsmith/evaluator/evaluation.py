@@ -533,8 +533,8 @@ class CandidateRun:
         try:
             with self.machine.lease.shared():
                 self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
-            with self.machine.lease.alone():
-                outcome = timed.conduct(timed.Witness(self.session, ring, compared, rng), ask, self.config.timed_trials)
+            witness = timed.Witness(self.session, ring, compared, rng)
+            outcome = timed.conduct(witness, ask, self.config.timed_trials, self.machine.lease)
         finally:
             self.session.ring(0, [])
         self._accept(outcome, sum(slot.nbytes for slot in placed.slots))

@@ -20,6 +20,7 @@ from warpsmith.evaluator.timing import Ask, Side, Timing
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import DeviceMemory, Shared
+    from warpsmith.evaluator.pool import Lease
 
 MOST_SETS: Final = 8
 SHARE: Final = 0.25
@@ -28,6 +29,8 @@ COPIES: Final = 3
 """How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
 ANSWERS_SHARE: Final = 0.1
 """Share of the free memory up to which expected answers are kept, and as much again for right ones that came."""
+STASHED_BYTES: Final = 4 << 20
+"""Up to this size an answer is copied when it is looked at, and compared once the device is no longer held alone."""
 FORM_ATTEMPTS: Final = 64
 BELOW_FLOOR: Final = 0.8
 
@@ -110,6 +113,8 @@ Compare = Callable[[Answer, Placed, Part], str]
 class Witness:
     """Looks at what timed calls of the candidate delivered, and remembers the first thing that is wrong.
 
+    What is small is only copied by a look; `settle` compares it.
+
     Args:
         session: gives the expected answers; its arena's inputs change.
         ring: what was timed.
@@ -124,13 +129,28 @@ class Witness:
     wrong: str = ""
     looks: int = 0
     _seen: "dict[int, torch.Tensor]" = field(default_factory=dict)
+    _stashed: "list[tuple[int, torch.Tensor]]" = field(default_factory=list)
 
     def look(self, sets: Sequence[int]) -> None:
-        """Compare the answers of some sets, and poison their room again."""
+        """Copy or compare the answers of some sets, and poison their room again."""
         for number in sets:
             self.looks += 1
-            self.wrong = self.wrong or self._wrong(number)
-            arenas.poison(self.ring.answers[number], self.ring.placed.slots)
+            if self.ring.placed.size <= STASHED_BYTES:
+                self._stashed.append((number, arenas.content(self.ring.answers[number]).clone()))
+                arenas.poison(self.ring.answers[number], self.ring.placed.slots)
+            else:
+                self._compare(number)
+
+    def settle(self) -> None:
+        """Compare what was copied, in the order in which it came."""
+        for number, delivered in self._stashed:
+            arenas.content(self.ring.answers[number]).copy_(delivered)
+            self._compare(number)
+        self._stashed.clear()
+
+    def _compare(self, number: int) -> None:
+        self.wrong = self.wrong or self._wrong(number)
+        arenas.poison(self.ring.answers[number], self.ring.placed.slots)
 
     def _wrong(self, number: int) -> str:
         """Return what is wrong with one answer; one that is bit for bit an answer that was right needs no reference."""
@@ -158,13 +178,14 @@ class Outcome:
     wrong: str
 
 
-def conduct(witness: Witness, ask: Ask, count: int) -> Outcome:
-    """Time both sides on a ring and look at what is delivered. The device must be leased alone.
+def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease") -> Outcome:
+    """Time both sides on a ring, the device leased alone, and look at what is delivered.
 
     Args:
         witness: looks at the answers; it holds the reference and the ring, which both sides were given.
         ask: sends a ROUND to the worker that replays the candidate's launches.
         count: timed calls of each side.
+        lease: of the device; what need not be alone has others beside it.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
     candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
@@ -173,6 +194,11 @@ def conduct(witness: Witness, ask: Ask, count: int) -> Outcome:
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:
         reference.kept = known.kept
-    found = timing.measure(candidate, reference, count, witness.look)
+    with lease.shared():
+        timing.make_ready(candidate, reference)
+    with lease.alone():
+        found = timing.measure(candidate, reference, count, witness.look)
+    with lease.shared():
+        witness.settle()
     session.known_time = None if reference.kept is None else KnownTime(ring, reference.kept)
     return Outcome(found, witness.wrong)

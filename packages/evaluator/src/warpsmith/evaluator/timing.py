@@ -184,6 +184,7 @@ class Side:
         times: of the calls that count, in milliseconds, by events.
         gated: whether a gate held every call back.
         graphs: whether its calls can be captured, as far as is known.
+        captured: whether that was tried.
         estimate_ms: about how long a call takes.
         walks: how often one graph goes round the ring.
         per_graph: calls of one graph.
@@ -198,6 +199,7 @@ class Side:
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
+    captured: bool = False
     estimate_ms: float = 0.0
     walks: int = 1
     per_graph: int = 1
@@ -242,18 +244,28 @@ class Side:
         self.walls.setdefault((mode, count), []).append(1000 * elapsed)
 
     def prepare(self) -> None:
-        """Warm up, and find out about how long a call takes."""
-        self.calls(WARM_UPS * self.sets)
-        self.estimate_ms, self.times = median(self.times), []
+        """Warm up, and find out how many calls a graph of the judge's clock is to have."""
+        self._estimate(WARM_UPS)
         self.walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(self.estimate_ms, 1e-3) * self.sets))))
 
+    def begin(self) -> None:
+        """Go round the ring once, with nobody beside, to find out about how long a call takes."""
+        self._estimate(1)
+
+    def _estimate(self, walks: int) -> None:
+        self.calls(walks * self.sets)
+        self.estimate_ms, self.times = median(self.times), []
+
     def capture(self) -> None:
-        """Capture the graphs of the judge's clock."""
+        """Capture the graphs of the judge's clock, if they were not yet."""
+        if self.captured:
+            return
         for mode in ("graph", "empty_graph"):
             if self.graphs:
                 self.graph(mode, 1, self.walks)
         # The capture is not to count.
         self.walls.clear()
+        self.captured = True
 
     def judged(self, few: int, many: int) -> float | None:
         """Return a call's time by this process's clock: what more replays take, less what stands around the calls."""
@@ -274,8 +286,20 @@ Look = Callable[[Sequence[int]], None]
 """Looks at delivered answers of the candidate, by set; what it finds is its own affair."""
 
 
+def make_ready(candidate: Side, reference: Side) -> None:
+    """Do what must come before and has no time: others may use the device meanwhile.
+
+    The reference's graphs are captured now unless what is kept of it is likely to do.
+    """
+    candidate.prepare()
+    candidate.capture()
+    reference.prepare()
+    if reference.kept is None or not reference.kept.confirmed:
+        reference.capture()
+
+
 def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
-    """Time `count` calls of each side, taking turns, and each side by the judge's clock.
+    """Time `count` calls of each side, taking turns, and each side by the judge's clock, once both are ready.
 
     The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come. What the
     judge's clock said of the reference twice before (`reference.kept`) stands in for its graphs as long as its calls,
@@ -283,7 +307,7 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """
     sides = (candidate, reference)
     for side in sides:
-        side.prepare()
+        side.begin()
     counts = (count, _calls_of_reference(count, reference.estimate_ms))
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
@@ -303,6 +327,7 @@ def _calls_of_reference(count: int, estimate_ms: float) -> int:
 def measure_one(side: Side, count: int) -> Figures:
     """Time `count` calls of one side alone, by events and by the judge's clock. The device must be leased alone."""
     side.prepare()
+    side.begin()
     side.calls(count)
     return side.figures(_judged(side, None))
 
