@@ -5,8 +5,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-WAITING_TESTS := packages/trainer/tests packages/policy/tests
-OTHER_TESTS := $(foreach package,records evaluator rollout,packages/$(package)/tests) tests
+# Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.
+LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests)
+LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) tests/attacks tests/faults
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-faults test-long test-native test-gpu lint format packages lock bench clean
@@ -20,12 +21,12 @@ install:  ## set up .venv: tested pins, every package editable (seconds when not
 demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
 	@$(RUN)/python -m warpsmith.trainer demo
 
-# Half of the trainer's time is waiting, so its tests (and policy's) run beside all others; what they print comes after.
+# Half of the trainer's time is waiting, so its tests run beside the evaluator's; what they print comes after.
 test: install test-native  ## every test that this machine can run, but for test-long
 	@mkdir -p build
-	@$(RUN)/python -m pytest -c pyproject.toml $(WAITING_TESTS) > build/waiting-tests.log 2>&1 & waiting=$$!; \
-	$(RUN)/python -m pytest -c pyproject.toml $(OTHER_TESTS); others=$$?; \
-	wait $$waiting; code=$$?; cat build/waiting-tests.log; exit $$((others ? others : code))
+	@$(RUN)/python -m pytest -c pyproject.toml $(LANE_1) > build/lane-1.log 2>&1 & lane=$$!; \
+	$(RUN)/python -m pytest -c pyproject.toml $(LANE_2); second=$$?; \
+	wait $$lane; first=$$?; cat build/lane-1.log; exit $$((second ? second : first))
 
 test-fast: install  ## the tests that take seconds
 	$(RUN)/python -m pytest -m "not slow"

@@ -80,6 +80,7 @@ def test_a_number_that_the_evaluator_would_not_take_is_refused_with_its_bounds(a
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_without_isolation_an_honest_candidate_is_correct(files):
     done = run("check", *files, "--isolation", "none", "--json")
     assert done.returncode == 0, done.stderr

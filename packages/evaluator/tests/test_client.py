@@ -272,7 +272,8 @@ def test_zygotes_and_whole_families_that_were_killed_leave_no_folder(tier, open_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["namespaces", pytest.param("none", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("tier", ["namespaces", "none"])
 def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(tier, open_folder):
     code = (
         "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
@@ -291,7 +292,7 @@ def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [2, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("part", ["worker", "zygote", "judge"])
 def test_a_part_killed_at_a_random_moment_costs_no_verdict(part, times, own_evaluator, add_problem, add_candidate):
     moments = random.Random(part)

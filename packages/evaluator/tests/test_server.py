@@ -455,21 +455,17 @@ def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_killed_is_told_of(tmp_path):
-    with ServerProcess("--slots", "1") as server, ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(evaluate, server, SLEEPER, timeout_s=3)
+def test_a_killed_judge_is_told_of_and_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
+    with ServerProcess("--slots", "1", "--drain", "0.5") as server, ThreadPoolExecutor(3) as threads:
+        lost = threads.submit(evaluate, server, SLEEPER, timeout_s=3)
         until(lambda: load(server) == (1, 0))
         (judge,) = psutil.Process(server.process.pid).children()
         judge.kill()
-        assert asked.result().json()["verdict"]["status"] == "timeout"
+        assert lost.result().json()["verdict"]["status"] == "timeout"
         event = server.await_event("judge lost")
         assert (event["device"], event["times"], event["level"]) == (0, 1, "warning")
         assert figure(server, "judges_lost_total") == 1
 
-
-@pytest.mark.slow
-def test_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
-    with ServerProcess("--slots", "1", "--drain", "0.5") as server, ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=60) for _ in range(2)]
         old_way = threads.submit(eval_, server, SLEEPER)
         until(lambda: load(server) == (1, 2))

@@ -90,7 +90,7 @@ def as_turns(
 
 @pytest.mark.parametrize("packing", [False, True])
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
-@pytest.mark.parametrize("sharpness", [1.0, 12.0])
+@pytest.mark.parametrize("sharpness", [pytest.param(1.0, marks=pytest.mark.long), 12.0])
 def test_every_token_of_many_turns_has_one_log_probability(
     alone: Any,
     tiny: Path,

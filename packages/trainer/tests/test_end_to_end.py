@@ -4,6 +4,8 @@ import contextlib
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +132,7 @@ def test_sft_learns_and_writes_what_it_did(sft_run: tuple[Path, Path]) -> None:
     assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-00000003", "step-00000006"]
 
 
+@pytest.mark.long
 def test_a_resumed_sft_run_is_the_run_that_was_not_stopped(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
     whole, config = sft_run
     changes = ["--set", f"run.dir={tmp_path / 'cut'}", "--set", "wandb.mode=disabled"]
@@ -319,11 +322,22 @@ def test_a_changed_configuration_is_refused(whole_run: tuple[Path, Path, str]) -
     assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
 
 
+def with_dropout(model: Path, folder: Path) -> Path:
+    """Copy a model to where its configuration asks for dropout, which no sampler has."""
+    shutil.copytree(model, folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "attention_dropout": 0.5}))
+    return folder
+
+
 def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
-    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny, stage=3)
+    policy = with_dropout(tiny, tmp_path / "policy")
+    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=policy, stage=3)
     values = ["held_out.problems=0", "zero.packing=true", "algorithm.preset=ppo", "algorithm.value_lr=0.01"]
     changes = [part for value in values for part in ("--set", value)]
-    assert "value loss" in trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
+    said = trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
+    assert "value loss" in said
+    assert re.search(r"dropout in \d+ places of the model is switched off", said)
     reader = RunReader(tmp_path / "run")
     assert reader.table("steps").to_pylist()[-1]["weight_version"] == 1
     # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.
