@@ -14,7 +14,6 @@ An attack on the sandbox defines `succeeded()` and is right only where that says
 """
 
 import ctypes
-import fcntl
 import gc
 import os
 import platform
@@ -22,6 +21,7 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -107,18 +107,29 @@ def bait() -> Iterator[Path]:
         patch.setenv("WARPSMITH_CANARY", "warpsmith-planted-canary")
         patch.setenv("TMPDIR", str(folder))
         socket_file = Path("/tmp/warpsmith-attacks-canary.sock")
-        # Attacks know these names, so that two runs on one machine cannot have them at once.
-        lock = stack.enter_context(Path("/tmp/warpsmith-attacks-canary.lock").open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Attacks know these names, so two runs on one machine cannot have them at once.
+        abstract, named = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
+        _bind_once_free(abstract, "\0warpsmith-attacks-canary")
         socket_file.unlink(missing_ok=True)
         stack.callback(socket_file.unlink, missing_ok=True)
-        for address in ("\0warpsmith-attacks-canary", str(socket_file)):
-            server = stack.enter_context(socket.socket(socket.AF_UNIX))
-            server.bind(address)
+        named.bind(str(socket_file))
+        for server in (abstract, named):
             server.listen()
         _adopt_orphans(True)
         stack.callback(_adopt_orphans, False)
         yield folder
+
+
+def _bind_once_free(server: socket.socket, address: str) -> None:
+    deadline = time.monotonic() + 240
+    while True:
+        try:
+            server.bind(address)
+        except OSError:
+            assert time.monotonic() < deadline, "another run of these tests has its sockets"
+            time.sleep(0.5)
+        else:
+            return
 
 
 def _adopt_orphans(wanted: bool) -> None:

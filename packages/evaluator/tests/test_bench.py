@@ -511,7 +511,10 @@ def test_a_ctrl_c_stops_at_once_and_says_how_far_it_came(tree):
     command = [sys.executable, "-m", "warpsmith.evaluator", "bench", "--dataset", str(tree), "--generations", str(run)]
     command += ["--out", str(out), "--levels", "1", "--slots", "1"]
     (run / "level_1_problem_2_sample_0_kernel.py").write_text(SLEEPER)
+    # What a shell starts in the background, these tests for example, ignores Ctrl-C and hands that on.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
     assert any(line.startswith("[2/3]") for line in process.stderr)
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=120)

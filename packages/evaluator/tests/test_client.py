@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from warpsmith.evaluator import (
     IsolationUnavailableError,
     Problem,
 )
-from warpsmith.evaluator.pool import Machine, WorkerDiedError
+from warpsmith.evaluator.blame import CandidateFailedError, SuspectError, overrun
+from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 
 SLOW_CANDIDATE = """
 import time
@@ -152,6 +154,15 @@ def crowded_processor():
         process.wait()
 
 
+@pytest.mark.parametrize(
+    ("starved_s", "kind"), [(None, SuspectError), (0.61, SuspectError), (0.59, CandidateFailedError)]
+)
+def test_who_was_kept_from_running_is_suspected_alone(starved_s, kind):
+    found = overrun(WorkerTimeoutError("candidate", 1.0, starved_s), 3.0)
+    assert type(found) is kind
+    assert found.failure.status == "timeout"
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_candidate_that_got_no_processor_in_company_is_tried_again_alone(add_problem, crowded_processor):
@@ -214,8 +225,9 @@ def judge_of(evaluator: Evaluator) -> int:
 @pytest.mark.slow
 def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_problem, add_candidate):
     judge = judge_of(own_evaluator)
-    below = []
+    below, deadline = [], time.monotonic() + 60
     while len(below) < 4:
+        assert time.monotonic() < deadline, below
         below = [pid for zygote in children(judge) for pid in (zygote, *children(zygote))]
     os.kill(judge, signal.SIGKILL)
     assert own_evaluator.evaluate(add_problem, add_candidate).status == "correct"
@@ -295,7 +307,9 @@ def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(
 @pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("part", ["worker", "zygote", "judge"])
 def test_a_part_killed_at_a_random_moment_costs_no_verdict(part, times, own_evaluator, add_problem, add_candidate):
-    moments = random.Random(part)
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"moments of {seed}")
+    moments = random.Random(seed)
     with ThreadPoolExecutor(1) as threads:
         for number in range(times):
             judge = judge_of(own_evaluator)

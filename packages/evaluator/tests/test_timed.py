@@ -253,7 +253,7 @@ def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
     witness = Witness(session, ring, Judging(), random.Random(0))
     for _ in range(2):
         answer_rightly(ring, session, 0)[0, 0] += 1.0
-        witness._wrong(0)
+        witness._wrong(0, ring.answers[0])
     assert witness.compare.compared == 2
     assert all(witness.compare.said)
 
@@ -352,6 +352,18 @@ def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, co
     assert judged() == 3.0
     assert session.known_time.ring == (session.inputs, len(ring.inputs))
     assert not session.known_time.kept.confirmed
+
+
+def test_what_was_delivered_before_the_timed_calls_is_no_answer_of_theirs(session, ring, conducted):
+    made_ready = []
+
+    def deliver(number, mode):
+        if mode == "graph" and len(made_ready) < len(ring.inputs):
+            made_ready.append(number)
+            answer_rightly(ring, session, number)
+
+    assert "600 of 600 elements" in conducted(deliver).wrong
+    assert len(made_ready) == len(ring.inputs)
 
 
 @pytest.mark.parametrize("spoilt", ["call", "graph"])

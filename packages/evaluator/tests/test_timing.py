@@ -384,6 +384,30 @@ def test_the_slower_clock_counts_where_launches_do_not_explain_it(events_ms, jud
     assert figures(events_ms, judge_ms).slower_ms == slower_ms
 
 
+def test_without_a_gate_the_judges_clock_counts_where_there_is_one():
+    """Host time between two events makes a reference slow, and whatever is compared to it fast."""
+    assert Figures(1.0, 1.0, 1.0, 0.4, gated=False, calls=100).slower_ms == 0.4
+    assert Figures(1.0, 1.0, 1.0, None, gated=False, calls=100).slower_ms == 1.0
+
+
+def test_a_gate_that_opened_before_the_timed_calls_is_forgotten():
+    worker = Timed(gated=False)
+    candidate, reference = worker.side(), Timed().side()
+    timing.make_ready(candidate, reference)
+    worker.gated = True
+    assert timing.measure(candidate, reference, 40, lambda sets: None).candidate.gated
+
+
+def test_of_a_reference_whose_time_is_known_graphs_are_captured_only_when_needed(known):
+    ready = known.worker.side(known.kept)
+    known.worker.asked.clear()
+    timing.make_ready(Timed().side(), ready)
+    assert not known.worker.of_mode("graph")
+    known.worker.now += timing.KEPT_S + 1
+    timing.make_ready(Timed().side(), known.worker.side(known.kept))
+    assert known.worker.of_mode("graph")
+
+
 @pytest.mark.parametrize(
     ("candidate", "reference", "tier", "runtime_ms", "reference_ms", "disagrees"),
     [

@@ -112,7 +112,7 @@ def run_lives(run_dir: Path, count: int, durability: str, together: int = 1) -> 
     chance = random.Random(run_dir.name + durability)
     lives: list[Acknowledged] = []
     # A disk that syncs slowly records nothing in so short a life; some life must have been long enough.
-    while len(lives) < count * together or not batches_of(lives):
+    while len(lives) < count * together or (not batches_of(lives) and len(lives) < 20 * together):
         names = range(len(lives), len(lives) + together)
         writers = [start(WRITER, Path(__file__).parent, run_dir, name, durability) for name in names]
         lives += map(acknowledged, kill_after(writers, chance.uniform(0.0, 0.25)))

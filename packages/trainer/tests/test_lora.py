@@ -285,11 +285,12 @@ def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone:
     expected = plain_logprobs(load_policy(merged))
     torch.testing.assert_close(expected, training.logprobs(), atol=1e-5, rtol=1e-4)
     worker = Path(__file__).with_name("vllm_worker.py")
-    for arguments in ([str(merged)], [str(tiny), str(adapter)]):
-        ended = subprocess.run(
-            [sys.executable, str(worker), json.dumps(IDS), *arguments],
-            capture_output=True, text=True, timeout=280, check=False,
-        )  # fmt: skip
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        found = torch.tensor(json.loads(ended.stdout.splitlines()[-1]))
+    ended = subprocess.run(
+        [sys.executable, str(worker), json.dumps(IDS), str(merged), f"{tiny}:{adapter}"],
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = [line for line in ended.stdout.splitlines() if line.startswith("[")]
+    assert len(told) == 2
+    for found in map(torch.tensor, map(json.loads, told)):
         torch.testing.assert_close(found[1:], expected[1:], atol=1e-4, rtol=0)

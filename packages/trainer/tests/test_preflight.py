@@ -191,7 +191,7 @@ def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_so_does_the_rank_that_asks_for_the_rest(grpo: Grpo, tiny: Path, tmp_path: Path, processes: int) -> None:
     grpo()
     shutil.copytree(tiny, tmp_path / "policy")

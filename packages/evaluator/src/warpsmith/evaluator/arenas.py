@@ -35,8 +35,10 @@ def parts(buffer: "Shared", size: int) -> list[Part]:
     return [Part(buffer, start, size) for start in range(0, buffer.size - size + 1, size)]
 
 
-def content(buffer: "Shared | Part") -> torch.Tensor:
-    """Return all bytes of a buffer as a flat uint8 tensor on its memory, wherever that is."""
+def content(buffer: "Shared | Part | torch.Tensor") -> torch.Tensor:
+    """Return all bytes of a buffer, or of a flat copy of one, as a flat uint8 tensor on its memory."""
+    if isinstance(buffer, torch.Tensor):
+        return buffer
     if isinstance(buffer, Part):
         return content(buffer.buffer)[buffer.start : buffer.start + buffer.size]
     if isinstance(buffer, _native.Buffer):
@@ -53,8 +55,10 @@ def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: i
         return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
 
 
-def view(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
-    """Return the tensor that `slot` describes, on the buffer's memory. The slot must have been checked against it.
+def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that `slot` describes, on the memory of a buffer or of a flat copy of one.
+
+    The slot must have been checked against it.
 
     On the host its storage is its own, so that an access beyond it is found.
     """

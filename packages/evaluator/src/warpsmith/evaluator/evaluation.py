@@ -411,7 +411,7 @@ class CandidateRun:
         return ""
 
     def _pairs(
-        self, answer: Answer, placed: Placed, buffer: "Shared | arenas.Part"
+        self, answer: Answer, placed: Placed, buffer: "Shared | arenas.Part | torch.Tensor"
     ) -> list[tuple[str, torch.Tensor, Any]]:
         """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
@@ -428,7 +428,7 @@ class CandidateRun:
         ]
 
     @staticmethod
-    def _copy(buffer: "Shared | arenas.Part", slot: TensorSlot) -> torch.Tensor:
+    def _copy(buffer: "Shared | arenas.Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
     @in_phase("correctness")
@@ -519,7 +519,7 @@ class CandidateRun:
         """Time the replay against the reference, and compare what the timed calls left behind."""
         placed, reduction = self._room_for(answer), self.session.reduction(answer)
 
-        def compared(answer: Answer, placed: Placed, buffer: arenas.Part) -> str:
+        def compared(answer: Answer, placed: Placed, buffer: "arenas.Part | torch.Tensor") -> str:
             found = ((name, compare(got, one, reduction)) for name, got, one in self._pairs(answer, placed, buffer))
             return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
 

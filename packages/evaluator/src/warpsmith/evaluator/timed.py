@@ -106,7 +106,7 @@ def _make_inputs_like(form: Placed, session: ReferenceSession, rng: random.Rando
     )
 
 
-Compare = Callable[[Answer, Placed, Part], str]
+Compare = Callable[[Answer, Placed, "Part | torch.Tensor"], str]
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Witness:
     Args:
         session: gives the expected answers; its arena's inputs change.
         ring: what was timed.
-        compare: returns what is wrong with a delivered answer.
+        compare: returns what is wrong with a delivered answer, which lies in its room or in a flat copy of that.
         rng: seeds the reference.
     """
 
@@ -131,37 +131,41 @@ class Witness:
     _seen: "dict[int, torch.Tensor]" = field(default_factory=dict)
     _stashed: "list[tuple[int, torch.Tensor]]" = field(default_factory=list)
 
+    def begin(self) -> None:
+        """Poison the room of every answer: what came before is no answer of a timed call."""
+        for number in range(len(self.ring.answers)):
+            self._poison(number)
+
     def look(self, sets: Sequence[int]) -> None:
         """Copy or compare the answers of some sets, and poison their room again."""
         for number in sets:
             self.looks += 1
-            if self.ring.placed.size <= STASHED_BYTES:
-                self._stashed.append((number, arenas.content(self.ring.answers[number]).clone()))
-                arenas.poison(self.ring.answers[number], self.ring.placed.slots)
+            room = self.ring.answers[number]
+            if self.ring.placed.size <= min(STASHED_BYTES, self.ring.most_kept):
+                self._stashed.append((number, arenas.content(room).clone()))
             else:
-                self._compare(number)
+                self.wrong = self.wrong or self._wrong(number, room)
+            self._poison(number)
 
     def settle(self) -> None:
         """Compare what was copied, in the order in which it came."""
         for number, delivered in self._stashed:
-            arenas.content(self.ring.answers[number]).copy_(delivered)
-            self._compare(number)
+            self.wrong = self.wrong or self._wrong(number, delivered)
         self._stashed.clear()
 
-    def _compare(self, number: int) -> None:
-        self.wrong = self.wrong or self._wrong(number)
+    def _poison(self, number: int) -> None:
         arenas.poison(self.ring.answers[number], self.ring.placed.slots)
 
-    def _wrong(self, number: int) -> str:
+    def _wrong(self, number: int, delivered: "Part | torch.Tensor") -> str:
         """Return what is wrong with one answer; one that is bit for bit an answer that was right needs no reference."""
-        delivered = arenas.content(self.ring.answers[number])
+        content = arenas.content(delivered)
         known = self._seen.get(number)
-        if known is not None and torch.equal(known, delivered):
+        if known is not None and torch.equal(known, content):
             return ""
         answer = self.ring.expected[number] or self._answer(number)
-        wrong = self.compare(answer, self.ring.placed, self.ring.answers[number])
-        if not wrong and delivered.numel() <= self.ring.most_kept:
-            self._seen[number] = delivered.clone()
+        wrong = self.compare(answer, self.ring.placed, delivered)
+        if not wrong and content.numel() <= self.ring.most_kept:
+            self._seen[number] = content.clone()
         return wrong
 
     def _answer(self, number: int) -> Answer:
@@ -196,6 +200,7 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease") -> Outcome:
         reference.kept = known.kept
     with lease.shared():
         timing.make_ready(candidate, reference)
+        witness.begin()
     with lease.alone():
         found = timing.measure(candidate, reference, count, witness.look)
     with lease.shared():

@@ -81,7 +81,12 @@ class Figures:
 
     @property
     def slower_ms(self) -> float:
-        """The events' figure, or the judge's where that is slower by more than what lies between calls."""
+        """The events' figure, or the judge's where that is slower by more than what lies between calls.
+
+        Without a gate time of the host may lie between the events: then the judge's, if there is one.
+        """
+        if not self.gated and self.judge_ms:
+            return self.judge_ms
         return (self.judge_ms or 0.0) if disagree(self.events_ms, self.judge_ms) else self.events_ms
 
     @property
@@ -254,7 +259,8 @@ class Side:
 
     def _estimate(self, walks: int) -> None:
         self.calls(walks * self.sets)
-        self.estimate_ms, self.times = median(self.times), []
+        # What is found beside others is not held against the calls that count.
+        self.estimate_ms, self.times, self.gated = median(self.times), [], True
 
     def capture(self) -> None:
         """Capture the graphs of the judge's clock, if they were not yet."""
@@ -289,12 +295,13 @@ Look = Callable[[Sequence[int]], None]
 def make_ready(candidate: Side, reference: Side) -> None:
     """Do what must come before and has no time: others may use the device meanwhile.
 
-    The reference's graphs are captured now unless what is kept of it is likely to do.
+    The reference's graphs are captured now unless what is kept of it is likely to do; if it does not after all, they
+    are captured while the device is held alone.
     """
     candidate.prepare()
     candidate.capture()
     reference.prepare()
-    if reference.kept is None or not reference.kept.confirmed:
+    if reference.kept is None or not reference.kept.holds(reference.kept.events_ms, reference.clock()):
         reference.capture()
 
 

@@ -4,6 +4,7 @@ It holds no secret and runs no foreign code. Started as `python -m warpsmith.eva
 `plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its environment).
 """
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -128,7 +129,9 @@ class Zygote:
         os.close(spawned.output_fd)
         self.forks += 1
         if self.forks == MANY_FORKS:
-            use_huge_pages()
+            # The worker lives whether or not forks become cheaper.
+            with contextlib.suppress(OSError):
+                use_huge_pages()
 
     def _make_scratch(self) -> Path | None:
         """Make a scratch directory where the tier mounts none of its own; the worker runs as another user there."""

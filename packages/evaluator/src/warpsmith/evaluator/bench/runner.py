@@ -1,8 +1,10 @@
 """Has what is not judged yet judged, several at once, and records each verdict as it comes."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from warpsmith.evaluator.bench.generations import Generation
@@ -12,6 +14,7 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict
 
+HEARD_S: Final = 0.2
 MOST_CHARACTERS: Final = 256 << 10
 """Longest candidate that is asked about: what servers take at most."""
 
@@ -97,11 +100,17 @@ class Runner:
             EvaluatorError: there is nobody to judge (no isolation, no server). What was recorded stays.
         """
         refused: dict[str, Refusal] = {}
+        ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
         pool = ThreadPoolExecutor(self.at_once, "bench")
         try:
             waiting = {pool.submit(self._outcome, task, refused): task for task in tasks}
-            for future in as_completed(waiting):
-                _take(future, waiting.pop(future), log, on_done)
+            for future in waiting:
+                future.add_done_callback(ended.put)
+            while waiting:
+                # A signal just before a wait is heard when that ends, so none is long.
+                with suppress(Empty):
+                    future = ended.get(timeout=HEARD_S)
+                    _take(future, waiting.pop(future), log, on_done)
         finally:
             # Those under way end when their judge is closed.
             pool.shutdown(wait=False, cancel_futures=True)

@@ -13,7 +13,7 @@ from warpsmith.evaluator.errors import EvaluatorError
 
 COMMAND: Final = (sys.executable, "-m", "warpsmith.evaluator", "serve")
 _END_S: Final = 120.0
-START_TIMEOUT_S: Final = 600.0
+START_TIMEOUT_S: Final = 270.0
 """Two judges that start beside other work take more than a minute on two cores."""
 _LAST_WORDS_BYTES: Final = 8000
 
@@ -48,7 +48,11 @@ class ServerProcess:
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), name="server log", daemon=True)
         self._reader.start()
-        self.url = str(self.await_event("listening", START_TIMEOUT_S)["url"])
+        try:
+            self.url = str(self.await_event("listening", START_TIMEOUT_S)["url"])
+        except BaseException:
+            self.process.kill()
+            raise
         self.port = int(self.url.rpartition(":")[2])
 
     def __enter__(self) -> Self:

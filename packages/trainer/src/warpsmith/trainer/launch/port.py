@@ -10,6 +10,8 @@ from warpsmith.trainer.errors import PortError
 
 RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LEAST: Final = 20_000
+MOST: Final = 30_000
+"""Above lie ports that clusters give to services of theirs."""
 ATTEMPTS: Final = 64
 
 
@@ -23,7 +25,8 @@ def free_port() -> int:
         PortError: the machine gives none.
     """
     ports = _never_given()
-    for port in random.sample(ports, min(ATTEMPTS, len(ports))):
+    # Not by the generator that runs seed: two of them would want the same one.
+    for port in random.SystemRandom().sample(ports, min(ATTEMPTS, len(ports))):
         with contextlib.suppress(PortError):
             return checked_port(port)
     return _any_port()
@@ -32,7 +35,7 @@ def free_port() -> int:
 def _never_given() -> range:
     """Return the ports below those that the kernel chooses from; none where they cannot be known."""
     try:
-        return range(LEAST, int(RANGE.read_text().split()[0]))
+        return range(LEAST, min(int(RANGE.read_text().split()[0]), MOST))
     except (OSError, ValueError):
         return range(0)
 
