@@ -384,10 +384,12 @@ def test_the_slower_clock_counts_where_launches_do_not_explain_it(events_ms, jud
     assert figures(events_ms, judge_ms).slower_ms == slower_ms
 
 
-def test_without_a_gate_the_judges_clock_counts_where_there_is_one():
+def test_without_a_gate_the_judges_clock_counts_for_a_reference_and_the_slower_one_for_a_candidate():
     """Host time between two events makes a reference slow, and whatever is compared to it fast."""
-    assert Figures(1.0, 1.0, 1.0, 0.4, gated=False, calls=100).slower_ms == 0.4
-    assert Figures(1.0, 1.0, 1.0, None, gated=False, calls=100).slower_ms == 1.0
+    ungated, unjudged = (Figures(1.0, 1.0, 1.0, judge_ms, gated=False, calls=100) for judge_ms in (0.4, None))
+    assert Timing(figures(0.5, 0.5), ungated).reference_ms == ungated.alone_ms == 0.4
+    assert Timing(figures(0.5, 0.5), unjudged).reference_ms == unjudged.alone_ms == 1.0
+    assert Timing(ungated, figures(2.0, 2.0)).runtime_ms == 1.0
 
 
 def test_a_gate_that_opened_before_the_timed_calls_is_forgotten():

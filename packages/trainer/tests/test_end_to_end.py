@@ -3,10 +3,8 @@
 import contextlib
 import json
 import math
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -374,45 +372,6 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     trainer("export", run, "--out", tmp_path / "out")
     assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
     assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
-
-
-@pytest.fixture
-def endless(tiny: Path, grpo_text: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=tiny)
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "warpsmith.trainer", "grpo", str(config), "--steps", "1000"),
-            *("--set", "held_out.problems=0", "--set", "checkpoint.every=0"),
-        ],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    yield process
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-@pytest.mark.long
-def test_a_signal_finishes_the_step_and_leaves_a_checkpoint(endless: "subprocess.Popen[str]", tmp_path: Path) -> None:
-    said = _read_until(endless, "[Step 1]")
-    family = psutil.Process(endless.pid).children(recursive=True)
-    endless.send_signal(signal.SIGINT)
-    rest, _ = endless.communicate(timeout=120)
-    assert endless.returncode == 0, said + rest
-    assert "SIGINT: finishing this step" in rest
-    assert "go on with --resume" in rest
-    assert list((tmp_path / "run" / "checkpoints").glob("step-*/state.json"))
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not alive
-
-
-def _read_until(process: "subprocess.Popen[str]", text: str) -> str:
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if text in line:
-            return said
-    raise AssertionError(said)
 
 
 def _wait_for_file(path: Path, process: "subprocess.Popen[str]") -> None:

@@ -21,6 +21,7 @@ FLUSHED: Final = 2
 """How often the L2 cache fits into what is written to flush it."""
 MOST_CALLS: Final = 20_000
 MOST_UNGATED_ROUNDS: Final = 2
+"""After so many in a row no gate is tried again: each costs what the watchdog waits."""
 
 
 class Call:

@@ -81,18 +81,16 @@ class Figures:
 
     @property
     def slower_ms(self) -> float:
-        """The events' figure, or the judge's where that is slower by more than what lies between calls.
-
-        Without a gate time of the host may lie between the events: then the judge's, if there is one.
-        """
-        if not self.gated and self.judge_ms:
-            return self.judge_ms
+        """The events' figure, or the judge's where that is slower by more than what lies between calls."""
         return (self.judge_ms or 0.0) if disagree(self.events_ms, self.judge_ms) else self.events_ms
 
     @property
     def alone_ms(self) -> float:
-        """The figure of a side that is timed alone: the judge's where a call is shorter than what an event costs."""
-        return self.judge_ms if self.judge_ms and self.events_ms < SHORT_MS else self.slower_ms
+        """The figure of a side that is timed alone: the judge's where events say more than the device's time.
+
+        That is so where a call is shorter than what an event costs, and where no gate kept the host's time out.
+        """
+        return self.judge_ms if self.judge_ms and (self.events_ms < SHORT_MS or not self.gated) else self.slower_ms
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,11 @@ class Timing:
 
     @property
     def reference_ms(self) -> float:
-        """The reference's time, by the judge's clock where the candidate's is: what slows a device slows both."""
-        if self.disagrees and self.reference.judge_ms is not None:
+        """The reference's time, by the judge's clock where the candidate's is: what slows a device slows both.
+
+        By that clock too where no gate kept the host's time out of its events: nobody is to be rewarded for that.
+        """
+        if (self.disagrees or not self.reference.gated) and self.reference.judge_ms is not None:
             return self.reference.judge_ms
         return self._of(self.reference)
 

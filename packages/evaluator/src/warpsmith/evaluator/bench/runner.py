@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
@@ -15,6 +14,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict
 
 HEARD_S: Final = 0.2
+"""The longest wait: a signal that comes just before one is heard only when that ends."""
 MOST_CHARACTERS: Final = 256 << 10
 """Longest candidate that is asked about: what servers take at most."""
 
@@ -107,10 +107,11 @@ class Runner:
             for future in waiting:
                 future.add_done_callback(ended.put)
             while waiting:
-                # A signal just before a wait is heard when that ends, so none is long.
-                with suppress(Empty):
+                try:
                     future = ended.get(timeout=HEARD_S)
-                    _take(future, waiting.pop(future), log, on_done)
+                except Empty:
+                    continue
+                _take(future, waiting.pop(future), log, on_done)
         finally:
             # Those under way end when their judge is closed.
             pool.shutdown(wait=False, cancel_futures=True)
