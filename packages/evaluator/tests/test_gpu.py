@@ -14,8 +14,10 @@ import pytest
 import torch
 import triton
 
-from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, timing
 from warpsmith.evaluator.config import TIER_STRENGTH
+from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.timing import Timing
 
 pytestmark = pytest.mark.gpu
 
@@ -355,6 +357,48 @@ def test_a_time_is_the_one_that_triton_measures(timed, judge, tmp_path, monkeypa
     model, x = module.ModelNew(), torch.randn(4096, 4096, device="cuda")
     theirs = triton.testing.do_bench(lambda: model(x), return_mode="median")
     assert math.isclose(timed[0].runtime_ms, theirs, rel_tol=0.05), (timed[0].runtime_ms, theirs)
+
+
+@pytest.fixture
+def timings(gpu, monkeypatch) -> Iterator[tuple[Judge, list[Timing]]]:
+    """A judge in this process, and every timing that it takes from here on."""
+    taken: list[Timing] = []
+    measure = timing.measure
+
+    def noted(*arguments):
+        taken.append(measure(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(timing, "measure", noted)
+    running = Judge(EvaluatorConfig(device="cuda", slots=1, ready_workers=1, timeout_s=60))
+    running.machine.prepare()
+    try:
+        yield running, taken
+    finally:
+        running.close()
+
+
+def test_gates_hold_the_calls_of_both_sides_and_two_clocks_agree(timings):
+    judge, taken = timings
+    for asked, candidate in [(LARGE, SCALE), (SUM, ADD)]:
+        verdict = judge.evaluate(asked, candidate, trials=2, seed=None, timeout_s=60)
+        assert verdict.status == "correct", verdict
+        found = taken[-1]
+        assert (found.candidate.gated, found.reference.gated) == (True, True)
+        assert (found.candidate.calls, found.reference.calls) == (100, 100)
+        assert None not in (found.candidate.judge_ms, found.reference.judge_ms)
+        if asked is LARGE:
+            assert math.isclose(found.candidate.judge_ms, found.candidate.events_ms, rel_tol=0.1), found
+
+
+def test_a_reference_that_waits_for_the_device_is_timed_without_gate_and_graph(timings):
+    judge, taken = timings
+    waits = problem("x * 2.5 + (1.0 if x.sum().item() != 0 else 0.0)", "torch.randn(4096, 4096)")
+    verdict = judge.evaluate(waits, SCALE, trials=2, seed=None, timeout_s=60)
+    assert verdict.status == "correct", verdict
+    assert (taken[0].candidate.gated, taken[0].reference.gated) == (True, False)
+    assert (taken[0].candidate.judge_ms is None, taken[0].reference.judge_ms) == (False, None)
+    assert verdict.timing_tier == "two_clocks"
 
 
 def test_without_timing_there_are_no_times(gpu):

@@ -9,9 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.memory_watch import MemoryWatch, resident_bytes, shared_bytes
+from warpsmith.evaluator.memory_watch import MemoryWatch, _lines_with, resident_bytes, shared_bytes
 from warpsmith.evaluator.pool import Worker
 
 LIMIT = 64 << 20
@@ -150,6 +152,12 @@ def test_shared_memory_is_counted_also_where_its_pages_are_given_back(process, m
 def test_what_is_mapped_and_open_counts_once(process):
     both = WRITTEN + "room = mmap.mmap(file, {size})\nother = mmap.mmap(file, {size})\n"
     assert shared_bytes(process(both, LIMIT).process.pid) < 1.1 * LIMIT
+
+
+@given(st.lists(st.lists(st.sampled_from([b"mark", b"ma", b"rk", b" ", b"x"])).map(b"".join)), st.booleans())
+def test_the_lines_with_a_mark_are_found(lines, ended):
+    text = b"\n".join(lines) + (b"\n" if ended else b"")
+    assert list(_lines_with(b"mark", text)) == [line for line in lines if b"mark" in line]
 
 
 def test_private_memory_is_not_counted(process):

@@ -194,10 +194,15 @@ _OPERATIONS: Final = {ast.And: "both", ast.Or: "either"}
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one kernel's syntax, in place of the interpreter's own transformer."""
+    """Rewrites one kernel's syntax, in place of the interpreter's own transformer.
 
-    def __init__(self) -> None:
+    Args:
+        trusting: for Triton's own library, whose helpers may answer None: `tl.sum` asks one for a dtype.
+    """
+
+    def __init__(self, *, trusting: bool = False) -> None:
         self._several_returns = False
+        self._trusting = trusting
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Rewrite a kernel's body; its arguments and defaults stay."""
@@ -261,7 +266,8 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call whose value is used."""
-        return ast.copy_location(_call("given", self._called(node)), node)
+        called = self._called(node)
+        return called if self._trusting else ast.copy_location(_call("given", called), node)
 
     def _called(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -396,10 +402,17 @@ def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return converted
 
 
-def _keep_annotations(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a kernel's rewriting that keeps its annotations, of which the interpreter makes strings."""
+def _is_tritons(function: Any) -> bool:
+    """Whether a function is of Triton's language. A name alone is no proof: any file can give itself one."""
+    name = function.__module__ or ""
+    return name.startswith(f"{tl.__name__}.") and function.__globals__ is vars(sys.modules.get(name, builtins))
+
+
+def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a kernel's rewriting that means what it says, and keeps annotations, of which strings were made."""
 
     def rewritten(self: Any) -> Any:
+        self.ast_transformer = Rewriter(trusting=_is_tritons(self.fn))
         function = rewrite(self)
         function.__annotations__ = dict(self.fn.__annotations__)
         return function
@@ -421,8 +434,7 @@ def _find_constants(construct: Callable[..., None]) -> Callable[..., None]:
 def install() -> None:
     """Let the interpreter of this process rewrite kernels so; its language must have been patched before."""
     setattr(interpreter, NAME, sys.modules[__name__])  # rewritten kernels find the interpreter's globals
-    interpreter.FunctionRewriter.ast_transformer = Rewriter()
-    interpreter.FunctionRewriter.rewrite_ast = _keep_annotations(interpreter.FunctionRewriter.rewrite_ast)
+    interpreter.FunctionRewriter.rewrite_ast = _rewriting(interpreter.FunctionRewriter.rewrite_ast)
     interpreter.GridExecutor.__init__ = _find_constants(interpreter.GridExecutor.__init__)
     interpreter._implicit_cvt = number_argument(interpreter._implicit_cvt)
     for language in (tl, tl.core):

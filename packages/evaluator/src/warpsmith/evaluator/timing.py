@@ -25,8 +25,9 @@ SHORT_MS: Final = 0.02
 """Calls below it are timed by graphs alone."""
 WORTH_MS: Final = 10.0
 """By how much the judge's longer rounds of calls are longer than its shorter ones, at least."""
-PROBED: Final = (1, 3)
-"""Replays from which their duration is estimated."""
+PROBED: Final = (1, 8)
+"""Replays from which their duration is estimated; the first alone where it takes as long as PROBE_MS."""
+PROBE_MS: Final = 4.0
 GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
@@ -378,10 +379,18 @@ def _judged(side: Side, look: Look | None) -> float | None:
 
 
 def _replay_ms(side: Side) -> float:
-    """Return about how long one replay takes, without what the message takes."""
-    for count in PROBED:
-        side.graph("graph", count, side.walks)
+    """Return about how long one replay takes, without what the message takes.
+
+    The first replay may be slowed by whatever rested before, and then says too much of the message: more replays are
+    not taken for shorter than half of their share.
+    """
     few, many = PROBED
-    elapsed = min(side.walls["graph", many]) - min(side.walls["graph", few])
+    side.graph("graph", few, side.walks)
+    first_ms = side.walls["graph", few][0]
+    if first_ms >= PROBE_MS:
+        side.walls.clear()
+        return first_ms / few
+    side.graph("graph", many, side.walks)
+    all_ms = side.walls["graph", many][0]
     side.walls.clear()
-    return max(elapsed / (many - few), 1e-2)
+    return max((all_ms - first_ms) / (many - few), all_ms / many / 2, 1e-4)
