@@ -67,6 +67,8 @@ class Gate {
     bool closed = false;
     bool ending = false;
     Clock::time_point deadline;
+    // When the watchdog looks again by itself; `max` where it sleeps until somebody wakes it.
+    Clock::time_point watched = Clock::time_point::max();
     std::thread watchdog;
   };
 

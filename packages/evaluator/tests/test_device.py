@@ -429,6 +429,11 @@ def test_the_watchdog_opens_a_forgotten_gate(device, torch):
     assert gate.open() is False
     gate.close(stream, 60)
     assert gate.open() is True
+    # It waits for the long deadline still, and must hear of the shorter one.
+    gate.close(stream, 0.02)
+    event.record(stream)
+    event.synchronize()
+    assert gate.open() is False
 
 
 @pytest.mark.gpu

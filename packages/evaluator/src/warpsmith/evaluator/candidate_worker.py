@@ -340,6 +340,7 @@ def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) ->
     player.expect(fields.sequence("outputs"), fields.value("answer"))
     call = player.call(memory.buffers["inputs"], memory.buffers["answers"])
     call.reset()
+    player.set_guards()
     call.run()
     call.deliver()
     kind.settle()

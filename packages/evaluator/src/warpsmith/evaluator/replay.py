@@ -170,7 +170,9 @@ class DeviceReplay:
         self._memory = memory
         self._state = state
         self._fresh: dict[int, torch.Tensor] = {}
+        # What a constant's memory holds before a call, to the end of its guard zone.
         self._constants: dict[int, torch.Tensor] = {}
+        self._wholes: dict[int, torch.Tensor] = {}
         self._guards: list[torch.Tensor] = []
         self._left = MAX_DEVICE_BYTES
         self._outputs: list[Any] = []
@@ -188,12 +190,10 @@ class DeviceReplay:
         for event in events:
             match event:
                 case ["alloc", int(number), int(size)]:
-                    self._fresh[number] = self._allocated(size)
+                    self._allocate(number, size)
                 case ["const", int(number), bytes(content)]:
-                    self._fresh[number] = self._allocated(max(len(content), 1))
-                    self._constants[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8).to(
-                        self._memory.device
-                    )
+                    self._allocate(number, len(content))
+                    self._constants[number] = self._whole_of(number, content)
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
                 case ["fill" | "copy", *_]:
@@ -201,15 +201,26 @@ class DeviceReplay:
                 case _:
                     raise WireError(f"{str(event)[:80]} is no event of a trace.")
 
-    def _allocated(self, size: int) -> torch.Tensor:
+    def _allocate(self, number: int, size: int) -> None:
         if not 0 <= size <= self._left:
             raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
         self._left -= size
         # No slack of torch's allocator lies behind it, where something could be kept from call to call.
-        room = -(-max(size, 1) // GRAIN) * GRAIN + GUARD
-        whole = torch.full((room,), GUARDED, dtype=torch.uint8, device=self._memory.device)
-        self._guards.append(whole[max(size, 1) :])
-        return whole[: max(size, 1)]
+        used = max(size, 1)
+        room = -(-used // GRAIN) * GRAIN + GUARD
+        whole = torch.full((room,), POISON, dtype=torch.uint8, device=self._memory.device)
+        self._wholes[number], self._fresh[number] = whole, whole[:used]
+        self._guards.append(whole[used:])
+
+    def _whole_of(self, number: int, content: bytes) -> torch.Tensor:
+        whole = torch.full((self._wholes[number].numel(),), POISON, dtype=torch.uint8)
+        whole[: len(content)] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[: len(content)]
+        return whole.to(self._memory.device)
+
+    def set_guards(self) -> None:
+        """Fill what lies behind each tensor with what `check_guards` looks for; to be called after a reset."""
+        for guard in self._guards:
+            guard.fill_(GUARDED)
 
     def check_guards(self) -> None:
         """Raise IllegalAccessError where something was stored behind a tensor."""
@@ -232,9 +243,8 @@ class DeviceReplay:
         place = _Place(self._fresh, {"inputs": inputs, "state": self._state})
         return ReplayedCall(
             steps=[self._step(place, event) for event in self._events],
-            fresh=[(number, memory) for number, memory in self._fresh.items() if number not in self._constants],
-            constants=[(self._fresh[number], content) for number, content in self._constants.items()],
-            guards=self._guards,
+            fresh=[whole for number, whole in self._wholes.items() if number not in self._constants],
+            constants=[(self._wholes[number], content) for number, content in self._constants.items()],
             outputs=_paired(self._answer, [place.tensor(output) for output in self._outputs]),
             answers=answers,
         )
@@ -312,19 +322,17 @@ class ReplayedCall(Call):
     """One call of a trace: what it does, the memory that it starts from, and where its answer goes."""
 
     steps: list[Callable[[], Any]]
-    fresh: list[tuple[int, torch.Tensor]]
+    fresh: list[torch.Tensor]
     constants: list[tuple[torch.Tensor, torch.Tensor]]
-    guards: list[torch.Tensor]
     outputs: list[tuple[TensorSlot, torch.Tensor]]
     answers: "Shared | arenas.Part"
 
     def reset(self) -> None:
-        for _, memory in self.fresh:
+        # Guard zones included: nothing is to be kept in them, and one fill costs a graph less than two.
+        for memory in self.fresh:
             memory.fill_(POISON)
         for memory, content in self.constants:
             memory.copy_(content)
-        for guard in self.guards:
-            guard.fill_(GUARDED)
 
     def run(self) -> None:
         for step in self.steps:

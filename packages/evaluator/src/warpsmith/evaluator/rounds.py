@@ -8,6 +8,7 @@ whole call has been handed to the device, so that no time of the host's lies bet
 waits for the device would wait for the gate: a watchdog opens it, and later rounds do without.
 """
 
+import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -59,6 +60,7 @@ class Rounds:
         self._memory = memory
         self._gate = _native.Gate(memory.handle)
         self._flush = torch.empty(FLUSHED * memory.handle.l2_bytes, dtype=torch.uint8, device=memory.device)
+        self._events: list[tuple[_native.Event, _native.Event]] = []
         self._graphs: dict[tuple[bool, int], torch.cuda.CUDAGraph | None] = {}
         # A kernel's code is loaded at its first launch, which no capture and no timing is to meet.
         self._run_each()
@@ -75,8 +77,8 @@ class Rounds:
 
         `mode` is `call`, `graph` or `empty_graph` (what stands around the calls, for the judge's clock); `order` are
         the ring's sets, `deliver` the places in it after which an answer is copied out, `count` how often a graph is
-        replayed and `walks` how often it goes round the ring, each time with all answers copied out. Times are in
-        milliseconds.
+        replayed and `walks` how often it goes round the ring; in one of these walks, chosen by lot, a set's answer is
+        copied out. Times are in milliseconds.
         """
         mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
         if mode in {"graph", "empty_graph"}:
@@ -89,7 +91,9 @@ class Rounds:
     def _walk(self, order: list[int], deliver: frozenset[Any]) -> Iterator[float]:
         stream = torch.cuda.current_stream().cuda_stream
         handle = self._memory.handle
-        events = [(_native.Event(handle), _native.Event(handle)) for _ in order]
+        while len(self._events) < len(order):
+            self._events.append((_native.Event(handle), _native.Event(handle)))
+        events = self._events[: len(order)]
         for place, (index, (start, end)) in enumerate(zip(order, events, strict=True)):
             self._one(self.calls[index], stream, start, end)
             if place in deliver:
@@ -136,9 +140,12 @@ class Rounds:
         return self._graphs[key]
 
     def _walks(self, full: bool, walks: int) -> None:
-        for _ in range(walks):
-            for call in self.calls:
+        # By lot, for nobody is to know which calls need not be right; once, for a copy takes as long as a short call.
+        delivering = [secrets.randbelow(walks) for _ in self.calls]
+        for walk in range(walks):
+            for call, delivers in zip(self.calls, delivering, strict=True):
                 call.reset()
                 if full:
                     call.run()
-                call.deliver()
+                if walk == delivers:
+                    call.deliver()
