@@ -27,11 +27,12 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "DEVICES", tmp_path)
     monkeypatch.setattr(sandbox, "NVIDIA_DEVICES", moved)
     monkeypatch.setattr(sandbox, "DEVICE_FACTS", [str(tmp_path / "facts"), str(tmp_path / "absent")])
+    monkeypatch.setattr(sandbox, "GPU_FACTS", tmp_path / "gpus")
     return tmp_path
 
 
-def policy(role, config, libraries=()):
-    return policy_for(role, config, None, PTXAS, libraries)
+def policy(role, config, libraries=(), uuid=""):
+    return policy_for(role, config, None, PTXAS, libraries, uuid=uuid)
 
 
 def on(gpu):
@@ -47,6 +48,26 @@ def test_a_worker_sees_the_nodes_of_its_own_gpu_alone(host, role, gpu, node):
     assert {bind.source for bind in binds if bind.writable} == {str(host / name) for name in expected}
     assert [bind.source for bind in binds if not bind.writable] == [str(host / "facts")]
     assert all(bind.source == bind.target for bind in binds)
+
+
+def tell_of(host, **minors):
+    """Let the driver tell the minor number of each GPU, by UUID."""
+    for place, (uuid, minor) in enumerate(minors.items()):
+        folder = host / "gpus" / f"0000:0{place}:00.0"
+        folder.mkdir(parents=True)
+        told = f"Model: \t\t NVIDIA H200\nIRQ:   \t\t 0\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\nIBM\n"
+        (folder / "information").write_text(told)
+
+
+@pytest.mark.parametrize("role", ON_DEVICE)
+@pytest.mark.parametrize(("uuid", "node"), [("one", "nvidia10"), ("other", "nvidia0"), ("unknown", "nvidia2")])
+def test_a_gpu_goes_by_its_uuid_where_the_driver_tells_it(host, role, uuid, node):
+    """A worker can open one node alone, and the driver counts what can be opened: no number means anything there."""
+    tell_of(host, one=10, other=0)
+    found = policy(role, on(1), uuid=uuid)
+    nodes = {Path(bind.source).name for bind in found.binds}
+    assert nodes & {"nvidia0", "nvidia2", "nvidia10"} == {node}
+    assert found.environment["CUDA_VISIBLE_DEVICES"] == uuid
 
 
 def test_a_gpu_that_is_not_there_brings_no_other(host):

@@ -255,15 +255,15 @@ class Zygote:
     closed: bool = False
 
     @staticmethod
-    def start(kind: ZygoteKind, config: EvaluatorConfig) -> "Zygote":
-        """Start a zygote process; call `await_ready` before asking it for workers."""
+    def start(kind: ZygoteKind, config: EvaluatorConfig, uuid: str) -> "Zygote":
+        """Start a zygote process, for a GPU of that UUID; call `await_ready` before asking it for workers."""
         channel, fd = _native.Channel.pair()
         environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
-        if config.device == "cuda":
-            environment |= gpu_environment(config.gpu)
+        if uuid:
+            environment |= gpu_environment(uuid)
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = folders.make()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
@@ -276,7 +276,7 @@ class Zygote:
             raise
         finally:
             os.close(fd)
-        protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
+        protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json(), "gpu": uuid})
         return Zygote(kind, process, channel, folder)
 
     def await_ready(self, timeout_s: float) -> None:
@@ -585,8 +585,10 @@ class Machine:
 
     def __init__(self, config: EvaluatorConfig) -> None:
         self.memory: HostMemory | DeviceMemory = memory_of(config.device)
+        self._uuid = ""
         if isinstance(self.memory, DeviceMemory):
             config = config.model_copy(update={"target_arch": self.memory.handle.arch})
+            self._uuid = self.memory.handle.uuid
         self.config = config
         self.clock = PhaseClock()
         self.lease = Lease(self.clock)
@@ -596,7 +598,7 @@ class Machine:
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
         folders.sweep()
-        self._zygotes = {kind: Zygote.start(kind, config) for kind in self._roles}
+        self._zygotes = {kind: Zygote.start(kind, config, self._uuid) for kind in self._roles}
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s)
         size = config.slots * config.ready_workers
@@ -656,7 +658,7 @@ class Machine:
     def _living(self, kind: ZygoteKind) -> Zygote:
         if self._zygotes[kind].dead and not self._closing.is_set():
             self._zygotes[kind].close()
-            self._zygotes[kind] = Zygote.start(kind, self.config)
+            self._zygotes[kind] = Zygote.start(kind, self.config, self._uuid)
             self._zygotes[kind].await_ready(self.config.start_timeout_s)
         if self._closing.is_set():
             self._zygotes[kind].close()

@@ -16,6 +16,8 @@ NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda
 DEVICES: Final = Path("/dev")
 NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
 """What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
+GPU_FACTS: Final = Path("/proc/driver/nvidia/gpus")
+"""What the driver tells of each GPU; not there under every kind of virtualisation."""
 DEVICE_FACTS: Final = ("/sys/devices/system", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
 """What the driver reads of the machine."""
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
@@ -46,7 +48,7 @@ OF_ROLE: Final[dict[Role, dict[str, str]]] = {
 
 
 def policy_for(
-    role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path, libraries: Sequence[Path]
+    role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path, libraries: Sequence[Path], *, uuid: str = ""
 ) -> Policy:
     """Return the policy of one worker.
 
@@ -56,12 +58,13 @@ def policy_for(
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
         ptxas: the assembler of the installed Triton.
         libraries: what `library_paths` returned.
+        uuid: of the GPU, as the driver names it; without it the GPU goes by its number.
     """
     on_gpu = config.device == "cuda" and role != "compile"
     return Policy(
-        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(config.gpu) if on_gpu else []),
+        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(config.gpu, uuid) if on_gpu else []),
         exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config),
+        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config, uuid),
         # CUDA makes shared memory, and names its threads under /proc.
         shared_memory=on_gpu,
         dumpable=on_gpu,
@@ -83,23 +86,38 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     return int(deadlines[role]) + 60
 
 
-def _of_device(role: Role, config: EvaluatorConfig) -> dict[str, str]:
+def _of_device(role: Role, config: EvaluatorConfig, uuid: str) -> dict[str, str]:
     if config.device == "cpu":
         return INTERPRETER if role == "candidate" else {}
-    return {} if role == "compile" else gpu_environment(config.gpu)
+    return {} if role == "compile" else gpu_environment(uuid or config.gpu)
 
 
-def gpu_environment(gpu: int) -> dict[str, str]:
-    """Return the environment under which a process sees one GPU, and its context comes into being quickly."""
+def gpu_environment(gpu: int | str) -> dict[str, str]:
+    """Return the environment under which a process sees one GPU, and its context comes into being quickly.
+
+    Args:
+        gpu: its number, or its UUID. A process that may open the nodes of some GPUs alone needs the UUID: the driver
+            numbers those that can be opened.
+    """
     named = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return named | {"CUDA_VISIBLE_DEVICES": str(gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | QUICK_CONTEXTS
 
 
-def _device_binds(gpu: int) -> list[Bind]:
+def _device_binds(gpu: int, uuid: str) -> list[Bind]:
     """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
-    nodes = [path for path in (*NVIDIA_DEVICES, *_nodes_of_gpus()[gpu : gpu + 1]) if Path(path).exists()]
+    own = _node_of(uuid) or _nodes_of_gpus()[gpu : gpu + 1]
+    nodes = [path for path in (*NVIDIA_DEVICES, *own) if Path(path).exists()]
     facts = [path for path in DEVICE_FACTS if Path(path).exists()]
     return [*(Bind(path, path, True) for path in nodes), *(Bind(path, path) for path in facts)]
+
+
+def _node_of(uuid: str) -> list[str]:
+    """Return the node of the GPU that the driver names so; none where it does not tell."""
+    for path in GPU_FACTS.glob("*/information") if uuid else ():
+        told = dict(line.split(":", 1) for line in path.read_text(encoding="utf-8").splitlines() if ":" in line)
+        if told.get("GPU UUID", "").strip() == uuid and "Device Minor" in told:
+            return [f"{DEVICES}/nvidia{told['Device Minor'].strip()}"]
+    return []
 
 
 def _nodes_of_gpus() -> list[str]:

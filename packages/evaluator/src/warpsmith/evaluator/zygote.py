@@ -44,7 +44,10 @@ class _Child:
 
 @dataclass
 class Zygote:
-    """Answers the judge's requests for workers, and tells it how each ended."""
+    """Answers the judge's requests for workers, and tells it how each ended.
+
+    `uuid` is that of the GPU that they may use; empty without one.
+    """
 
     channel: _native.Channel
     config: EvaluatorConfig
@@ -53,6 +56,7 @@ class Zygote:
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
     libraries: list[Path]
+    uuid: str
     children: dict[int, _Child] = field(default_factory=dict)
     left: Backlog = field(default_factory=Backlog)
     remover: int = -1
@@ -114,7 +118,7 @@ class Zygote:
         if self.config.device == "cuda" and not _native.driver_untouched():
             raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
         scratch = self._make_scratch()
-        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries)
+        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, uuid=self.uuid)
         try:
             spawned = _native.spawn(policy, channel_fd, self.cgroups)
         except _native.NativeError:
@@ -238,7 +242,7 @@ def open_cgroups(config: EvaluatorConfig) -> "_native.Cgroups | None":
         return None
 
 
-def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None:
+def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: str) -> None:
     """Say READY and serve; where a layer that is required cannot be had, say FORK_FAILED in place of READY."""
     try:
         cgroups = open_cgroups(config)
@@ -252,7 +256,8 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path) -> None
     protocol.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
         libraries = library_paths(config.device)
-        Zygote(channel, config, root, find_ptxas(config.target_arch), mounts_scratch, cgroups, libraries).serve()
+        ptxas = find_ptxas(config.target_arch)
+        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, uuid).serve()
     finally:
         if cgroups is not None:
             cgroups.close()
@@ -271,14 +276,15 @@ def main(arguments: list[str]) -> None:
     if kind is None:
         raise SystemExit(f"unknown kind of zygote: {arguments[1]}")
     channel = _native.Channel(fd)
-    config = EvaluatorConfig.model_validate_json(protocol.receive(channel).fields.text("config"))
+    told = protocol.receive(channel).fields
+    config = EvaluatorConfig.model_validate_json(told.text("config"))
     root = Path(arguments[2])
     root.chmod(0o711)
     os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
     try:
         warm_up(kind, config.target_arch, root)
         settle_memory()
-        serve(channel, config, root)
+        serve(channel, config, root, told.text("gpu"))
     finally:
         # The judge removes it as well, unless it was killed.
         remove_or_say(root)
