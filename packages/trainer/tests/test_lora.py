@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from warpsmith.policy import adapters
+from warpsmith.policy import adapters, loading
 from warpsmith.policy.config import DTypeName, LoraSettings, PolicyConfig
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.logprobs import token_logprobs
@@ -180,6 +180,28 @@ def test_in_bfloat16_factors_are_kept_in_fp32_and_sent_and_exported_in_bfloat16(
     stored = load_file(exported / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.bfloat16}
     assert json.loads((exported / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_adapters_on_four_bit_weights_are_kept_alone_and_a_resume_goes_on_bit_for_bit(
+    tiny: Path, alone: Ranks, tmp_path: Path, stage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # bitsandbytes computes on a CPU as well, too slowly for a run.
+    monkeypatch.setattr(loading, "check_quantization", lambda: None)
+    quantized = LORA.model_copy(update={"bits": 4})
+    training = Training(tiny, alone, stage, quantized, "bfloat16").train()
+    kinds = {type(parameter).__name__ for parameter in training.policy.model.parameters()}
+    assert "Params4bit" in kinds
+    path = training.save(tmp_path)
+    factors = sum(value.numel() for value in training.factors().values())
+    kept = [elements(torch.load(file, weights_only=False)) for file in (path / "zero").iterdir()]
+    assert sum(kept) <= 5 * factors + 1_000 < training.policy.model.num_parameters()
+    resumed = Training(tiny, alone, stage, quantized, "bfloat16")
+    resumed.engine.load(path)
+    assert resumed.logprobs().equal(training.logprobs())
+    one, two = training.train().factors(), resumed.train().factors()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert any(value.abs().max() > 0 for name, value in one.items() if "lora_B" in name)
 
 
 def test_exports_of_a_run_and_of_its_checkpoint_open_and_are_the_same(

@@ -191,12 +191,15 @@ class ZeroEngine:
 
 @contextmanager
 def _trained_state(module: nn.Module) -> Iterator[None]:
-    """Leave frozen weights out of the module's state, under every name: DeepSpeed forgets that of a tied one."""
+    """Leave frozen weights out of the module's state, under every name: DeepSpeed forgets that of a tied one.
+
+    What a 4-bit weight is read with goes with it: `x.weight.absmax` belongs to `x.weight`.
+    """
     frozen = {name for name, value in module.named_parameters(remove_duplicate=False) if not value.requires_grad}
 
     def drop(_module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict[str, Any]) -> None:
         if not prefix:
-            for name in frozen.intersection(state):
+            for name in [name for name in state if not frozen.isdisjoint(_name_and_owners(name))]:
                 del state[name]
 
     handle = module.register_state_dict_post_hook(drop)  # type: ignore[no-untyped-call]
@@ -204,6 +207,13 @@ def _trained_state(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+def _name_and_owners(name: str) -> Iterator[str]:
+    """Yield `a.b.c`, `a.b` and `a`."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
 
 
 def _load_trained(src: dict[str, Tensor], dst: nn.Module) -> None:
