@@ -7,12 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem
+from warpsmith.evaluator import BadProblemError, Problem, facts
+from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.facts import PART, allclose
+from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.reference import ReferenceFailedError
 from warpsmith.evaluator.timing import Side, measure_one
 from warpsmith.evaluator.wire import Fields
 from warpsmith.records.errors import UsageError
@@ -213,3 +216,76 @@ def test_one_side_is_timed_alone():
     figures = measure_one(Side(ask, 1, random.Random(0), clock=lambda: now[0]), 20)
     assert (figures.events_ms, figures.calls, figures.gated) == (2.0, 20, True)
     assert figures.judge_ms == pytest.approx(2.0)
+
+
+# A device that is full of others' problems -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def judge(config):
+    running = Judge(config)
+    yield running
+    running.close()
+
+
+def out_of_memory(stage: str) -> Exception:
+    fields = {"stage": stage, "type": "OutOfMemoryError", "message": "CUDA out of memory.", "trace": ""}
+    return ReferenceFailedError(Fields(fields))
+
+
+FULL = [torch.OutOfMemoryError("CUDA out of memory."), out_of_memory("run")]
+
+
+@pytest.mark.parametrize("error", FULL)
+def test_what_a_device_has_no_room_for_is_audited_again_alone(judge, add_problem, monkeypatch, error):
+    alone = []
+
+    def facts_of(session, machine):
+        alone.append(judge.floor._alone)
+        if len(alone) == 1:
+            raise error
+        return facts.facts_of(session, machine)
+
+    monkeypatch.setattr(judging, "facts_of", facts_of)
+    assert judge.audit(add_problem)["passes"]["evaluator"] == []
+    assert alone == [False, True]
+
+
+@pytest.mark.parametrize("error", FULL)
+def test_a_problem_that_a_device_has_no_room_for_is_judged_again_alone(
+    judge, add_problem, add_candidate, monkeypatch, error
+):
+    take, alone = judge.references.take, []
+
+    def taken(key, source):
+        alone.append(judge.floor._alone)
+        if len(alone) == 1:
+            raise error
+        return take(key, source)
+
+    monkeypatch.setattr(judge.references, "take", taken)
+    verdict = judge.evaluate(add_problem, add_candidate, trials=2, seed=None, timeout_s=20)
+    assert (verdict.status, verdict.flags) == ("correct", ("retried",)), verdict
+    assert alone == [False, True]
+
+
+def test_a_problem_that_is_too_large_by_itself_is_to_blame(judge, add_problem, monkeypatch):
+    def full(session, machine):
+        raise out_of_memory("make_inputs")
+
+    monkeypatch.setattr(judging, "facts_of", full)
+    with pytest.raises(BadProblemError, match="OutOfMemoryError"):
+        judge.audit(add_problem)
+
+
+def test_only_a_want_of_memory_is_tried_again(judge, add_problem, monkeypatch):
+    asked = []
+
+    def failing(session, machine):
+        asked.append(1)
+        raise ReferenceFailedError(Fields({"stage": "run", "type": "ValueError", "message": "no", "trace": ""}))
+
+    monkeypatch.setattr(judging, "facts_of", failing)
+    with pytest.raises(BadProblemError, match="ValueError"):
+        judge.audit(add_problem)
+    assert asked == [1]

@@ -25,7 +25,7 @@ from warpsmith.evaluator.operators import COUNTER
 from warpsmith.evaluator.phases import in_phase
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession, memory_ran_out
 from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.timing import Timing
 from warpsmith.evaluator.trials import Trial
@@ -199,13 +199,8 @@ class CandidateRun:
         Raises:
             Exception: `error`, where it is about something else, or the candidate had nothing yet.
         """
-        match error:
-            case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2) if self.loaded:
-                pass
-            case ReferenceFailedError() if self.loaded and str(error).startswith("OutOfMemoryError"):
-                pass
-            case _:
-                raise error
+        if not (self.loaded and memory_ran_out(error)):
+            raise error
         message = f"The device's memory ran out while the candidate held some of it: {error}"
         return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 

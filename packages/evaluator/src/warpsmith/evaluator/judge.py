@@ -39,7 +39,7 @@ from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
-from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore
+from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore, memory_ran_out
 from warpsmith.evaluator.sandbox import gpu_environment
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import ROLES
@@ -49,6 +49,8 @@ PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
 LOST: Final = (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError)
 """How a worker of ours is lost."""
+OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
+"""As what a device that is full is met."""
 SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = (
     "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
@@ -189,14 +191,24 @@ class Judge:
         if self.health is not None:
             self.health.check()
         try:
-            with (
-                blaming(problem, self.config),
-                self.floor.shared(),
-                self.references.lent(problem.key, problem.source) as session,
-            ):
-                return facts_of(session, self.machine)
+            with blaming(problem, self.config):
+                return self._facts(problem)
         except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Ask again.") from error
+
+    def _facts(self, problem: Problem) -> dict[str, Any]:
+        """Return a problem's facts; alone, where the device's memory does not do for it and others."""
+        try:
+            with self.floor.shared(), self.references.lent(problem.key, problem.source) as session:
+                return facts_of(session, self.machine)
+        except OF_MEMORY as error:
+            if not memory_ran_out(error):
+                raise
+        with (
+            self.floor.alone(self.config.reference_timeout_s),
+            self.references.lent(problem.key, problem.source) as session,
+        ):
+            return facts_of(session, self.machine)
 
     def close(self) -> None:
         """End all that runs, evaluations under way included: their workers go first."""
@@ -261,6 +273,9 @@ class _Run:
             except TransientError as error:
                 if not error.killed and not had_company():
                     return error.evidence
+            except OF_MEMORY as error:
+                if not memory_ran_out(error):
+                    raise
         self.on_running(False)
         with self.judge.floor.alone(self.request.config.timeout_s):
             self.on_running(True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator import _native, arenas, wire
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import FLOATING, TensorSlot, check_slot, pack
@@ -36,6 +36,17 @@ class ReferenceFailedError(Exception):
         super().__init__(
             f"{fields.text('type', 80)}: {fields.text('message', 1000)}" + (f" ({trace})" if trace else "")
         )
+
+
+def memory_ran_out(error: BaseException) -> bool:
+    """Whether the judge or a reference could not have of a device's memory what it needs, which others may hold."""
+    match error:
+        case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2):  # CUDA_ERROR_OUT_OF_MEMORY
+            return True
+        case ReferenceFailedError():
+            return str(error).startswith("OutOfMemoryError")
+        case _:
+            return False
 
 
 @dataclass(frozen=True)
