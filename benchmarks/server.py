@@ -70,9 +70,9 @@ FAULTS: Final = {"runtime_error illegal_memory_access": FAULT}
 MIXED: Final = {
     **FAULTS,
     "correct None": HONEST,
-    "incorrect unknown": HONEST.replace("x + y, mask", "x - y, mask"),
+    "incorrect None": HONEST.replace("x + y, mask", "x - y, mask"),
     "runtime_error unknown": HONEST.replace("out = torch.empty_like(x)", "raise ValueError('no')"),
-    "rejected unknown": NO_KERNEL,
+    "rejected None": NO_KERNEL,
 }
 """Sources by the status and the category that each is to get."""
 EVERY_S: Final = 0.02

@@ -15,6 +15,7 @@ from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.facts import PART, allclose
 from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import ReferenceFailedError
 from warpsmith.evaluator.timing import Side, measure_one
 from warpsmith.evaluator.wire import Fields
@@ -222,8 +223,10 @@ def test_one_side_is_timed_alone():
 
 
 @pytest.fixture
-def judge(config):
+def judge(config, monkeypatch):
+    """A judge whose memory passes for that of a device."""
     running = Judge(config)
+    monkeypatch.setattr(judging, "DeviceMemory", HostMemory)
     yield running
     running.close()
 
@@ -233,6 +236,12 @@ def out_of_memory(stage: str) -> Exception:
     return ReferenceFailedError(Fields(fields))
 
 
+FULL_AT_ONCE = """\
+    def __init__(self):
+        super().__init__()
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    def forward"""
 FULL = [torch.OutOfMemoryError("CUDA out of memory."), out_of_memory("run")]
 
 
@@ -269,13 +278,60 @@ def test_a_problem_that_a_device_has_no_room_for_is_judged_again_alone(
     assert alone == [False, True]
 
 
-def test_a_problem_that_is_too_large_by_itself_is_to_blame(judge, add_problem, monkeypatch):
+def test_a_problem_that_is_too_large_by_itself_is_to_blame_and_is_alone_once(judge, add_problem, monkeypatch):
+    alone = []
+
     def full(session, machine):
+        alone.append(judge.floor._alone)
         raise out_of_memory("make_inputs")
 
     monkeypatch.setattr(judging, "facts_of", full)
+    for _ in range(3):
+        with pytest.raises(BadProblemError, match="OutOfMemoryError"):
+            judge.audit(add_problem)
+    assert alone == [False, True, False, False]
+
+
+def test_who_is_alone_has_what_idle_references_held(judge, add_problem, monkeypatch):
+    other = Problem.from_source(add_problem.source.replace("x + y", "x - y"), "other")
+    for problem in (add_problem, other):
+        judge.audit(problem)
+    idle = [session for _, session in judge.references._idle]
+    assert all(session.worker.alive for session in idle)
+    seen = []
+
+    def facts_of(session, machine):
+        seen.append((session in idle, [one.worker.alive for one in idle]))
+        if len(seen) == 1:
+            raise out_of_memory("run")
+        return facts.facts_of(session, machine)
+
+    monkeypatch.setattr(judging, "facts_of", facts_of)
+    judge.audit(add_problem)
+    assert seen == [(True, [True, True]), (False, [False, False])]
+
+
+def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
+    broken = Problem.from_source(MODEL.format("x * 2").replace("    def forward", FULL_AT_ONCE), "full-at-once")
+    for _ in range(3):
+        with pytest.raises(BadProblemError, match="out of memory"):
+            judge.audit(broken)
+    in_use = [worker for worker in judge.machine._workers() if worker.role == "reference" and worker.in_use]
+    assert in_use == []
+
+
+def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(config, add_problem, monkeypatch):
+    running, alone = Judge(config), []
+
+    def full(session, machine):
+        alone.append(running.floor._alone)
+        raise out_of_memory("run")
+
+    monkeypatch.setattr(judging, "facts_of", full)
     with pytest.raises(BadProblemError, match="OutOfMemoryError"):
-        judge.audit(add_problem)
+        running.audit(add_problem)
+    running.close()
+    assert alone == [False]
 
 
 def test_only_a_want_of_memory_is_tried_again(judge, add_problem, monkeypatch):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluator import EvaluatorConfig, sandbox
-from warpsmith.evaluator.sandbox import library_paths, policy_for
+from warpsmith.evaluator.sandbox import GpuAccess, gpu_access, library_paths, policy_for
 
 ON_CPU = EvaluatorConfig(slots=1)
 ON_GPU = EvaluatorConfig(slots=1, device="cuda")
@@ -32,7 +32,8 @@ def host(tmp_path, monkeypatch):
 
 
 def policy(role, config, libraries=(), uuid=""):
-    return policy_for(role, config, None, PTXAS, libraries, uuid=uuid)
+    gpu = gpu_access(config.gpu, uuid) if config.device == "cuda" else None
+    return policy_for(role, config, None, PTXAS, libraries, gpu=gpu)
 
 
 def on(gpu):
@@ -68,6 +69,18 @@ def test_a_gpu_goes_by_its_uuid_where_the_driver_tells_it(host, role, uuid, node
     nodes = {Path(bind.source).name for bind in found.binds}
     assert nodes & {"nvidia0", "nvidia2", "nvidia10"} == {node}
     assert found.environment["CUDA_VISIBLE_DEVICES"] == uuid
+
+
+def test_the_only_gpu_goes_by_its_number_where_the_driver_does_not_know_its_uuid(host):
+    """As under MIG, where a part of a GPU has a UUID of another kind."""
+    for name in ("nvidia2", "nvidia10"):
+        (host / name).unlink()
+    assert gpu_access(0, "part") == GpuAccess("0", (str(host / "nvidia0"),))
+
+
+def test_facts_that_cannot_be_read_are_passed_over(host):
+    (host / "gpus/one/information").mkdir(parents=True)
+    assert gpu_access(1, "other") == GpuAccess("other", (str(host / "nvidia2"),))
 
 
 def test_a_gpu_that_is_not_there_brings_no_other(host):

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -51,6 +51,7 @@ LOST: Final = (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireErro
 """How a worker of ours is lost."""
 OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
 """As what a device that is full is met."""
+MOST_TOO_LARGE: Final = 10_000
 SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = (
     "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
@@ -130,6 +131,7 @@ class Judge:
         if isinstance(memory, DeviceMemory):
             self.device, self.health = memory.handle.name, DeviceHealth(partial(probe_device, memory))
         self.floor = Floor()
+        self._too_large: set[str] = set()
 
     def evaluate(
         self,
@@ -202,13 +204,30 @@ class Judge:
             with self.floor.shared(), self.references.lent(problem.key, problem.source) as session:
                 return facts_of(session, self.machine)
         except OF_MEMORY as error:
-            if not memory_ran_out(error):
+            if not self.may_fit_alone(problem, error):
                 raise
         with (
             self.floor.alone(self.config.reference_timeout_s),
+            self.with_all_memory(problem),
             self.references.lent(problem.key, problem.source) as session,
         ):
             return facts_of(session, self.machine)
+
+    def may_fit_alone(self, problem: Problem, error: Exception) -> bool:
+        """Whether a device was too full for a problem, which was not found to be too large for it by itself."""
+        on_device = isinstance(self.machine.memory, DeviceMemory)
+        return on_device and memory_ran_out(error) and problem.key not in self._too_large
+
+    @contextmanager
+    def with_all_memory(self, problem: Problem) -> Iterator[None]:
+        """Free a device of what nobody uses, for a problem that is alone; remember one that does not fit even so."""
+        self.references.drop_idle()
+        try:
+            yield
+        except OF_MEMORY as error:
+            if memory_ran_out(error) and len(self._too_large) < MOST_TOO_LARGE:
+                self._too_large.add(problem.key)
+            raise
 
     def close(self) -> None:
         """End all that runs, evaluations under way included: their workers go first."""
@@ -239,6 +258,8 @@ def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
     Undisturbed is a worker that used the time itself, or that waited for something else than a processor.
     """
     match error:
+        case WorkerDiedError(at_start=True):
+            return False
         case WorkerDiedError(role="reference", out_of_memory=True):
             return True
         case WorkerDiedError(role="reference", ended=_native.Exit()):
@@ -266,6 +287,7 @@ class _Run:
         self.seconds_left = ATTEMPTS * request.config.timeout_s
 
     def in_company(self) -> Evidence:
+        full = False
         with self.judge.floor.shared() as had_company:
             self.on_running(True)
             try:
@@ -273,13 +295,16 @@ class _Run:
             except TransientError as error:
                 if not error.killed and not had_company():
                     return error.evidence
+                full = _is_of_memory(error.evidence)
             except OF_MEMORY as error:
-                if not memory_ran_out(error):
+                full = self.judge.may_fit_alone(self.request.problem, error)
+                if not full:
                     raise
         self.on_running(False)
         with self.judge.floor.alone(self.request.config.timeout_s):
             self.on_running(True)
-            return self._alone()
+            with self.judge.with_all_memory(self.request.problem) if full else nullcontext():
+                return self._alone()
 
     def _alone(self) -> Evidence:
         try:
@@ -316,7 +341,7 @@ class _Run:
             flags = self._audited(session)
             evidence = self._candidate(session)
         except BaseException:
-            session.close()
+            session.end()
             raise
         references.give_back(key, session)
         evidence.flags |= flags
@@ -354,6 +379,10 @@ class _Run:
             return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
         finally:
             self.seconds_left -= given - run.seconds_left
+
+
+def _is_of_memory(evidence: Evidence) -> bool:
+    return evidence.failure is not None and evidence.failure.category == "out_of_memory"
 
 
 def _times(evidence: Evidence, status: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class WorkerDiedError(Exception):
         self.role = role
         self.ended = ended
         self.out_of_memory = out_of_memory
+        # Whether nobody had used it yet, so that nobody's code can have ended it.
+        self.at_start = False
 
     @property
     def lost_with_zygote(self) -> bool:
@@ -262,8 +264,8 @@ class Zygote:
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         if kind == "interpreting":
             environment["TRITON_INTERPRET"] = "1"
-        if uuid:
-            environment |= gpu_environment(uuid)
+        if config.device == "cuda":
+            environment |= gpu_environment(config.gpu)
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = folders.make()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
@@ -319,9 +321,10 @@ class Zygote:
         pending.born.result(timeout=FORK_TIMEOUT_S)
         try:
             worker.receive(FORK_TIMEOUT_S)
-        except WorkerDiedError:
-            # Nobody has used it yet, so nobody else will look at what it said.
+        except WorkerDiedError as error:
+            # Nobody else will look at what it said.
             sys.stderr.write(worker.printed())
+            error.at_start = True
             raise
         return worker
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,13 +38,23 @@ class ReferenceFailedError(Exception):
         )
 
 
+_SAID_OF_MEMORY: Final = (
+    "OutOfMemoryError: ",
+    "CUDA error: out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""What torch, the driver and the libraries say where a device is full."""
+
+
 def memory_ran_out(error: BaseException) -> bool:
     """Whether the judge or a reference could not have of a device's memory what it needs, which others may hold."""
     match error:
         case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2):  # CUDA_ERROR_OUT_OF_MEMORY
             return True
         case ReferenceFailedError():
-            return str(error).startswith("OutOfMemoryError")
+            return any(said in str(error) for said in _SAID_OF_MEMORY)
         case _:
             return False
 
@@ -105,6 +115,14 @@ class ReferenceSession:
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
+        # Nobody else knows of the worker yet, so nobody else would end it.
+        try:
+            self._begin(source, init_seed)
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self, source: str, init_seed: int) -> None:
         self.source = source
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
@@ -246,6 +264,12 @@ class ReferenceSession:
     def close(self) -> None:
         self.worker.close()
 
+    def end(self) -> None:
+        """Close it, and wait until its process is gone, and with it what it holds of a device's memory."""
+        with suppress(TimeoutError):
+            self.worker.end()
+        self.close()
+
 
 class ReferenceStore:
     """Keeps reference sessions for the problem they loaded, and what the audit of each problem found."""
@@ -274,18 +298,21 @@ class ReferenceStore:
         try:
             yield session
         except BaseException:
-            session.close()
+            session.end()
             raise
         self.give_back(key, session)
 
     def _make_room(self) -> None:
         """Close all idle sessions where they hold so much of a device's memory that another could want for it."""
-        if not self._machine.memory.is_short():
-            return
+        if self._machine.memory.is_short():
+            self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """End the sessions that nobody uses, whatever their problem, and give back what this process holds for them."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:
-            session.close()
+            session.end()
         self._machine.memory.release()
 
     def finding(self, key: str, session: ReferenceSession) -> str:

@@ -140,7 +140,7 @@ class Rounds:
         return self._graphs[key]
 
     def _walks(self, full: bool, walks: int) -> None:
-        # By lot, for nobody is to know which calls need not be right; once, for a copy takes as long as a short call.
+        # Once, for a copy takes as long as a short call; by lot, so that no place in a graph is known not to count.
         delivering = [secrets.randbelow(walks) for _ in self.calls]
         for walk in range(walks):
             for call, delivers in zip(self.calls, delivering, strict=True):

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -47,8 +48,33 @@ OF_ROLE: Final[dict[Role, dict[str, str]]] = {
 }
 
 
+@dataclass(frozen=True)
+class GpuAccess:
+    """How a worker gets at its GPU: what the driver calls it there, and its device nodes."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+def gpu_access(number: int, uuid: str = "") -> GpuAccess:
+    """Return how workers get at a GPU, whose number is that among the nodes that are there.
+
+    A worker can open one node alone, and the driver numbers what can be opened: so the GPU goes by its UUID there.
+    Where it is the only one its number is as good, and serves parts of a GPU (MIG) as well.
+    """
+    known, all_nodes = _node_of(uuid), _nodes_of_gpus()
+    by_uuid = uuid and (known or len(all_nodes) > 1)
+    return GpuAccess(uuid if by_uuid else str(number), tuple(known or all_nodes[number : number + 1]))
+
+
 def policy_for(
-    role: Role, config: EvaluatorConfig, scratch: Path | None, ptxas: Path, libraries: Sequence[Path], *, uuid: str = ""
+    role: Role,
+    config: EvaluatorConfig,
+    scratch: Path | None,
+    ptxas: Path,
+    libraries: Sequence[Path],
+    *,
+    gpu: GpuAccess | None = None,
 ) -> Policy:
     """Return the policy of one worker.
 
@@ -58,13 +84,14 @@ def policy_for(
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
         ptxas: the assembler of the installed Triton.
         libraries: what `library_paths` returned.
-        uuid: of the GPU, as the driver names it; without it the GPU goes by its number.
+        gpu: what `gpu_access` returned; None without a GPU.
     """
-    on_gpu = config.device == "cuda" and role != "compile"
+    gpu = None if role == "compile" else gpu
+    on_gpu = gpu is not None
     return Policy(
-        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(config.gpu, uuid) if on_gpu else []),
+        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(gpu) if gpu else []),
         exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config, uuid),
+        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config, gpu),
         # CUDA makes shared memory, and names its threads under /proc.
         shared_memory=on_gpu,
         dumpable=on_gpu,
@@ -86,27 +113,25 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     return int(deadlines[role]) + 60
 
 
-def _of_device(role: Role, config: EvaluatorConfig, uuid: str) -> dict[str, str]:
-    if config.device == "cpu":
-        return INTERPRETER if role == "candidate" else {}
-    return {} if role == "compile" else gpu_environment(uuid or config.gpu)
+def _of_device(role: Role, config: EvaluatorConfig, gpu: GpuAccess | None) -> dict[str, str]:
+    if gpu is not None:
+        return gpu_environment(gpu.name)
+    return INTERPRETER if config.device == "cpu" and role == "candidate" else {}
 
 
 def gpu_environment(gpu: int | str) -> dict[str, str]:
     """Return the environment under which a process sees one GPU, and its context comes into being quickly.
 
     Args:
-        gpu: its number, or its UUID. A process that may open the nodes of some GPUs alone needs the UUID: the driver
-            numbers those that can be opened.
+        gpu: its number, or its name in a worker (`gpu_access`).
     """
     named = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return named | {"CUDA_VISIBLE_DEVICES": str(gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | QUICK_CONTEXTS
 
 
-def _device_binds(gpu: int, uuid: str) -> list[Bind]:
+def _device_binds(gpu: GpuAccess) -> list[Bind]:
     """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
-    own = _node_of(uuid) or _nodes_of_gpus()[gpu : gpu + 1]
-    nodes = [path for path in (*NVIDIA_DEVICES, *own) if Path(path).exists()]
+    nodes = [path for path in (*NVIDIA_DEVICES, *gpu.nodes) if Path(path).exists()]
     facts = [path for path in DEVICE_FACTS if Path(path).exists()]
     return [*(Bind(path, path, True) for path in nodes), *(Bind(path, path) for path in facts)]
 
@@ -114,7 +139,11 @@ def _device_binds(gpu: int, uuid: str) -> list[Bind]:
 def _node_of(uuid: str) -> list[str]:
     """Return the node of the GPU that the driver names so; none where it does not tell."""
     for path in GPU_FACTS.glob("*/information") if uuid else ():
-        told = dict(line.split(":", 1) for line in path.read_text(encoding="utf-8").splitlines() if ":" in line)
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        told = dict(line.split(":", 1) for line in lines if ":" in line)
         if told.get("GPU UUID", "").strip() == uuid and "Device Minor" in told:
             return [f"{DEVICES}/nvidia{told['Device Minor'].strip()}"]
     return []

@@ -24,10 +24,12 @@ from warpsmith.evaluator import wire
 SHORT_MS: Final = 0.02
 """Calls below it are timed by graphs alone."""
 WORTH_MS: Final = 10.0
-"""By how much the judge's longer rounds of calls are longer than its shorter ones, at least."""
+"""By about how much the judge's longer rounds of calls are longer than its shorter ones."""
 PROBED: Final = (1, 8)
 """Replays from which their duration is estimated; the first alone where it takes as long as PROBE_MS."""
 PROBE_MS: Final = 4.0
+PROBES: Final = 2
+"""How often they are made: what holds the host up once is not to pass for a replay's duration."""
 GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
@@ -373,7 +375,9 @@ def _judged(side: Side, look: Look | None) -> float | None:
         if look is not None:
             look(range(side.sets))
         judged = side.judged(few, many)
-        if repetition >= (REPEATS if side.estimate_ms < LONG_MS else 1) and not disagree(events_ms, judged):
+        # What held the host up in a shorter round makes a long call seem to take nothing.
+        odd = disagree(events_ms, judged) or (side.estimate_ms >= LONG_MS and (judged or 0.0) < events_ms / 2)
+        if repetition >= (REPEATS if side.estimate_ms < LONG_MS else 1) and not odd:
             break
     return judged
 
@@ -385,12 +389,15 @@ def _replay_ms(side: Side) -> float:
     not taken for shorter than half of their share.
     """
     few, many = PROBED
-    side.graph("graph", few, side.walks)
-    first_ms = side.walls["graph", few][0]
-    if first_ms >= PROBE_MS:
-        side.walls.clear()
+    expected_ms = side.estimate_ms * side.per_graph
+    for _ in range(PROBES):
+        side.graph("graph", few, side.walks)
+        first_ms = min(side.walls["graph", few])
+        if PROBE_MS <= first_ms <= 2 * expected_ms:
+            break  # a long one indeed
+        side.graph("graph", many, side.walks)
+    walls, side.walls = side.walls, {}
+    if ("graph", many) not in walls:
         return first_ms / few
-    side.graph("graph", many, side.walks)
-    all_ms = side.walls["graph", many][0]
-    side.walls.clear()
+    all_ms = min(walls["graph", many])
     return max((all_ms - first_ms) / (many - few), all_ms / many / 2, 1e-4)

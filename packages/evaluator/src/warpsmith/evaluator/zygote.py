@@ -20,7 +20,7 @@ from warpsmith.evaluator import _native, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
-from warpsmith.evaluator.sandbox import Role, library_paths, policy_for
+from warpsmith.evaluator.sandbox import GpuAccess, Role, gpu_access, library_paths, policy_for
 
 ZygoteKind = Literal["plain", "interpreting"]
 ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
@@ -46,7 +46,7 @@ class _Child:
 class Zygote:
     """Answers the judge's requests for workers, and tells it how each ended.
 
-    `uuid` is that of the GPU that they may use; empty without one.
+    `gpu` is what they may use of GPUs; None without one.
     """
 
     channel: _native.Channel
@@ -56,7 +56,7 @@ class Zygote:
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
     libraries: list[Path]
-    uuid: str
+    gpu: GpuAccess | None
     children: dict[int, _Child] = field(default_factory=dict)
     left: Backlog = field(default_factory=Backlog)
     remover: int = -1
@@ -118,7 +118,7 @@ class Zygote:
         if self.config.device == "cuda" and not _native.driver_untouched():
             raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
         scratch = self._make_scratch()
-        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, uuid=self.uuid)
+        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, gpu=self.gpu)
         try:
             spawned = _native.spawn(policy, channel_fd, self.cgroups)
         except _native.NativeError:
@@ -257,7 +257,8 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
     try:
         libraries = library_paths(config.device)
         ptxas = find_ptxas(config.target_arch)
-        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, uuid).serve()
+        gpu = gpu_access(config.gpu, uuid) if config.device == "cuda" else None
+        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, gpu).serve()
     finally:
         if cgroups is not None:
             cgroups.close()
