@@ -304,6 +304,7 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=500, help="times that /health is asked a figure (default 500)")
     parser.add_argument("--faults", type=int, default=1000, help="kernels that fault (default 1000)")
     parser.add_argument("--mixed", type=int, default=3000, help="kernels of all kinds (default 3000)")
+    parser.add_argument("--at-once", type=int, default=2, help="slots that judge them (default 2)")
     parts = ("health", "faults", "mixed")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="do these alone")
     parser.add_argument("--out", type=Path, help="default: results/server_DEVICE.json; parts that it has are kept")
@@ -312,8 +313,8 @@ def main() -> None:
     result = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"parts": {}}
     makers = {
         "health": lambda: health(arguments),
-        "faults": lambda: soak(FAULTS, arguments.faults, 2, arguments.device),
-        "mixed": lambda: soak(MIXED, arguments.mixed, 2, arguments.device),
+        "faults": lambda: soak(FAULTS, arguments.faults, arguments.at_once, arguments.device),
+        "mixed": lambda: soak(MIXED, arguments.mixed, arguments.at_once, arguments.device),
     }
     for name in arguments.parts:
         told = describe(["torch", "triton", "fastapi", "uvicorn"])
