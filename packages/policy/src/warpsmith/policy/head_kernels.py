@@ -27,7 +27,7 @@ _LOWEST = tl.constexpr(-3.0e38)
 # Kernels -----------------------------------------------------------------------------------------------------------
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize_on_alignment=["targets_ptr", "figures_ptr"])  # type: ignore[untyped-decorator]
 def _statistics_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,
     targets_ptr,
@@ -66,7 +66,7 @@ def _statistics_kernel(  # type: ignore[no-untyped-def]
     tl.store(figures_ptr + 3 * row + 2, top + log_total)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize_on_alignment=["targets_ptr", "figures_ptr", "grad_ptr"])  # type: ignore[untyped-decorator]
 def _gradient_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,
     targets_ptr,
