@@ -39,17 +39,21 @@ def interpreted(tiny_dir):
     return json.loads(run_python(HERE / "interpreted_head_kernels.py", tiny_dir, TRITON_INTERPRET="1"))
 
 
+@pytest.mark.slow
 def test_every_case_is_as_near_to_double_precision_as_rounding_allows(interpreted):
     errors = {(name, what): error for name, case in interpreted.items() for what, error in case.items()}
-    wrong = {key: error for key, error in errors.items() if key[1] in ("figures", "gradient") and error > 1}
+    # An error that is no number is no small one.
+    wrong = {key: error for key, error in errors.items() if key[1] in ("figures", "gradient") and not error <= 1}
     assert wrong == {}
     assert len(interpreted) == 49
 
 
+@pytest.mark.slow
 def test_a_logit_that_is_no_number_is_not_hidden(interpreted):
     assert interpreted["NaN"]["is_nan"] == [[False] * 3, [True] * 3]
 
 
+@pytest.mark.slow
 def test_the_kernels_get_chunks_of_the_size_that_was_asked(interpreted):
     # 20 tokens are predicted, 8 at a time, on the way there and back.
     assert interpreted["model"]["chunks"] == [8, 8, 4] * 2
