@@ -23,7 +23,7 @@ def model_with(attention: str, **settings: object):
 def figures(model, ids, mask, positions=None):
     """Log-probabilities, and the gradient of a sum that weighs each differently."""
     logprobs, entropy = token_logprobs(model, ids, mask, position_ids_BT=positions)
-    weight = torch.linspace(-1, 1, logprobs.numel()).view_as(logprobs) * mask
+    weight = torch.linspace(-1, 1, logprobs.numel(), device=logprobs.device).view_as(logprobs) * mask
     model.zero_grad()
     (logprobs * weight + entropy * weight.flip(0)).sum().backward()
     return logprobs.detach() * mask, [parameter.grad.clone() for parameter in model.parameters()]

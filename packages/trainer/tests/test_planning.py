@@ -9,7 +9,7 @@ import pytest
 from warpsmith.policy.config import LoraSettings, TinySettings
 from warpsmith.policy.errors import CheckpointError
 from warpsmith.policy.loading import count_parameters
-from warpsmith.policy.logprobs import LOGITS_AT_ONCE
+from warpsmith.policy.logprobs import FUSED_LOGITS_AT_ONCE, LOGITS_AT_ONCE
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer.config import ZeroSection, load_any, load_grpo
 from warpsmith.trainer.errors import ConfigError
@@ -176,6 +176,16 @@ def test_adapters_alone_have_states() -> None:
 
 def test_the_chunk_of_logits_is_the_policys() -> None:
     assert training._LOGITS_AT_ONCE == LOGITS_AT_ONCE
+    assert training._FUSED_LOGITS_AT_ONCE == FUSED_LOGITS_AT_ONCE
+
+
+def test_a_gpu_holds_one_chunk_of_logits_in_the_policys_dtype_and_a_host_seven_in_fp32(file: Path) -> None:
+    on_gpu, on_host = made(file, "8xh200").gpus[0], made(file, "cpu-64g", "placement.train=[]").host
+    name = "logits of a chunk"
+    assert [part.bytes for part in on_gpu.parts if part.name == name] == [2 * FUSED_LOGITS_AT_ONCE]
+    assert [part.bytes for part in on_host.parts if part.name == name] == [7 * 4 * LOGITS_AT_ONCE]
+    short = Training(KNOWN["qwen3-8b"], 4, ZeroSection(micro_batch_tokens=100), 1, 100, checkpointing=True)
+    assert training.logits(short) == 4 * 100 * short.shape.vocabulary
 
 
 # What fits -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ asked for two numbers a position instead of a row of logits, and works through t
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +27,10 @@ GREEDY_BELOW = 1e-5
 """vLLM samples greedily below this temperature and then reports log-probs of the unscaled logits."""
 
 LOGITS_AT_ONCE = 2**25
-"""Default bound on the logits held at a time, in elements: 128 MiB in fp32."""
+"""Default bound on the logits held at a time, in elements: 128 MiB in fp32, and some seven such arrays at once."""
+
+FUSED_LOGITS_AT_ONCE = 2**28
+"""The same where the kernels of `head_kernels` compute: one array in the model's dtype, 512 MiB in bf16."""
 
 # Keys of a model's config that change logits after the output projection, with the value that changes nothing.
 _LOGIT_CHANGERS = {
@@ -34,6 +39,7 @@ _LOGIT_CHANGERS = {
     "logits_scaling": 1.0,
     "lm_head_multiplier": 1.0,
 }
+_FUSED_DTYPES = {torch.bfloat16, torch.float16, torch.float32}
 _PACKABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
@@ -45,7 +51,7 @@ def token_logprobs(
     position_ids_BT: Tensor | None = None,
     *,
     select_BT: Tensor | None = None,
-    logits_at_once: int = LOGITS_AT_ONCE,
+    logits_at_once: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return log p(token) of every given token after the first of its sequence, and the entropy it was drawn at.
 
@@ -58,7 +64,9 @@ def token_logprobs(
         position_ids_BT: positions that restart wherever a new sequence begins in a packed row; None for one sequence
             a row. A sequence attends to itself alone.
         select_BT: 1 where a figure is wanted; elsewhere both results are 0 and no logits are computed.
-        logits_at_once: bound on the logits held at a time, in elements.
+        logits_at_once: bound on the logits held at a time, in elements. By default 2^28 on a GPU with a plain output
+            layer in bf16, fp16 or fp32, where Triton kernels hold one array of them in that dtype (512 MiB in bf16,
+            1 GiB in fp32); elsewhere 2^25, of which up to seven fp32 arrays live at once (896 MiB).
 
     Returns:
         `logprobs_BT`, `entropy_BT`: fp32, in nats. At [:, t] stand log p(ids[t] | ids[<t]) and the entropy of that
@@ -103,7 +111,7 @@ def token_figures(
     select_BT: Tensor | None = None,
     value_head: nn.Module | None = None,
     greedy: bool = False,
-    logits_at_once: int = LOGITS_AT_ONCE,
+    logits_at_once: int | None = None,
 ) -> TokenFigures:
     """Return the figures of `token_logprobs`, and those of a value head in the same forward pass.
 
@@ -250,7 +258,7 @@ class _Head:
         targets_BS: Tensor,
         wanted_BS: Tensor,
         temperature: float,
-        sizes: tuple[int, int],
+        sizes: tuple[int | None, int],
         value_head: nn.Module | None,
         *,
         greedy: bool = False,
@@ -273,7 +281,11 @@ class _Head:
         flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
         hidden_MC = flat_NC[wanted_N]
         targets_M = self.targets_BT.reshape(-1)[wanted_N]
-        work = _Work(targets_M, self.temperature, max(1, self.logits_at_once // self.vocabulary))
+        fused = _fusable(hidden_MC, projection)
+        at_once = self.logits_at_once
+        if at_once is None:
+            at_once = FUSED_LOGITS_AT_ONCE if fused else LOGITS_AT_ONCE
+        work = _Work(targets_M, self.temperature, max(1, at_once // self.vocabulary), fused)
         if type(projection) is nn.Linear:
             stats_M2 = _linear_stats(hidden_MC, projection.weight, projection.bias, work)
         else:
@@ -288,11 +300,12 @@ class _Head:
 
 
 class _Work(NamedTuple):
-    """The tokens to score, and how: `size` positions at a time."""
+    """The tokens to score, and how: `size` positions at a time, by the kernels of `head_kernels` or by torch's own."""
 
     targets: Tensor
     temperature: float
     size: int
+    fused: bool = False
 
     def chunks(self) -> Iterator[slice]:
         return (slice(i, i + self.size) for i in range(0, len(self.targets), self.size))
@@ -316,8 +329,26 @@ def _greedy(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], w
 
 
 def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
-    stats_M2: Tensor = _LinearStats.apply(hidden_MC, weight_VC, bias_V, work)  # type: ignore[no-untyped-call]
+    function: type[torch.autograd.Function] = _LinearStats
+    if work.fused:
+        from warpsmith.policy import head_kernels
+
+        function = head_kernels.FusedLinearStats
+    stats_M2: Tensor = function.apply(hidden_MC, weight_VC, bias_V, work)  # type: ignore[no-untyped-call]
     return stats_M2
+
+
+def _fusable(hidden_MC: Tensor, projection: nn.Module) -> bool:
+    """Return whether `head_kernels` can compute this projection: plain, on a GPU, all of it in one dtype they read."""
+    if type(projection) is not nn.Linear or not hidden_MC.is_cuda or torch.is_autocast_enabled("cuda"):
+        return False
+    dtypes = {hidden_MC.dtype} | {parameter.dtype for parameter in projection.parameters(recurse=False)}
+    return len(dtypes) == 1 and dtypes <= _FUSED_DTYPES and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
 
 
 def _stats(scaled_KV: Tensor, targets_K: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def plan(
         places = _places(config, machine, processes)
     made.misfits += _absent(places, machine)
     ranks = len(places.train) or processes or 1
-    _place_training(made, _training(config, shape, ranks), places)
+    _place_training(made, _training(config, shape, ranks, on_gpu=bool(places.train)), places)
     if isinstance(config, TrainerConfig):
         _place_sampling(made, config, places)
         _place_evaluation(made, config, places)
@@ -109,7 +109,7 @@ def _absent(places: Places, machine: Machine) -> list[str]:
     ]
 
 
-def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int) -> Training:
+def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, *, on_gpu: bool) -> Training:
     policy: PolicyConfig = config.policy
     zero: ZeroSection = config.zero
     if isinstance(config, SftConfig):
@@ -119,7 +119,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int) 
         reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
     return Training(
         shape, _WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
-        policy.lora, reference, head,
+        policy.lora, reference, head, on_gpu,
     )  # fmt: skip
 
 

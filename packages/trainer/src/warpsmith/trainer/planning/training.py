@@ -19,9 +19,11 @@ _SUB_GROUP = 10**9
 _LIVE_BUCKETS = 20
 """`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
 _LOGITS_AT_ONCE = 2**25
-"""`policy.logprobs.LOGITS_AT_ONCE`, which cannot be imported without torch; a test compares them."""
+_FUSED_LOGITS_AT_ONCE = 2**28
+"""Those of `policy.logprobs`, which cannot be imported without torch; a test compares them."""
 _LOGIT_COPIES = 7
-"""Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32 (`policy.logprobs`)."""
+"""Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32, where torch's own
+operations compute it (`policy.logprobs`)."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Training:
         lora: adapters, if they alone are trained.
         reference: whether a frozen reference policy is held besides.
         value_head: whether there is one.
+        on_gpu: whether its ranks compute on GPUs, each its own, or on the host.
     """
 
     shape: ModelShape
@@ -51,6 +54,7 @@ class Training:
     lora: LoraSettings | None = None
     reference: bool = False
     value_head: bool = False
+    on_gpu: bool = True
 
     @property
     def trained(self) -> int:
@@ -196,9 +200,14 @@ def _mask(run: Training) -> int:
 
 
 def logits(run: Training) -> int:
-    """Return the arrays of one chunk of logits: its size is bounded in `policy.logprobs`, whatever the batch."""
-    chunk = min(_LOGITS_AT_ONCE, max(run.tokens, 1) * run.shape.vocabulary)
-    return _LOGIT_COPIES * _FP32 * chunk
+    """Return the arrays of one chunk of logits: its size is bounded in `policy.logprobs`, whatever the batch.
+
+    On a GPU one array in the policy's dtype, which its gradient overwrites; on a host several in fp32.
+    """
+    whole = max(run.tokens, 1) * run.shape.vocabulary
+    if run.on_gpu:
+        return run.width * min(_FUSED_LOGITS_AT_ONCE, whole)
+    return _LOGIT_COPIES * _FP32 * min(_LOGITS_AT_ONCE, whole)
 
 
 def head_gradient(run: Training) -> int:
