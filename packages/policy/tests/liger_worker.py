@@ -1,6 +1,6 @@
 """Models by liger-kernel against transformers' own modules, under Triton's interpreter, as JSON on stdout.
 
-    TRITON_INTERPRET=1 python liger_worker.py DIRECTORY_OF_A_TINY_MODEL
+TRITON_INTERPRET=1 python liger_worker.py DIRECTORY_OF_A_TINY_MODEL
 """
 
 import json
@@ -42,7 +42,7 @@ def complete_the_interpreter() -> None:
     interpreter._implicit_cvt = convert
     interpreter.GridExecutor.__call__ = launch
     # Looked up while a kernel runs: the interpreter puts its own functions into `tl` for as long as that.
-    rms_norm.rsqrt = lambda x: tl.rsqrt(x)
+    rms_norm.rsqrt = lambda x: tl.rsqrt(x)  # noqa: PLW0108
 
 
 def made(kind: str, attention: str, liger: bool, **settings: object) -> torch.nn.Module:
