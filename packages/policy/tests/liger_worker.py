@@ -1,6 +1,6 @@
 """Models by liger-kernel against transformers' own modules, under Triton's interpreter, as JSON on stdout.
 
-TRITON_INTERPRET=1 python liger_worker.py DIRECTORY_OF_A_TINY_MODEL
+Run with TRITON_INTERPRET=1 and the directory of a tiny model.
 """
 
 import json
