@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from warpsmith.policy.attention import register
+from warpsmith.policy.kernels import LIGER, apply_liger
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
 from warpsmith.trainer.engine.plan import micro_batches, padding_share
 from warpsmith.trainer.engine.ranks import join, leave
@@ -48,6 +50,11 @@ SHAPES = {
 PEAK_BF16_FLOPS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12}
 """Dense, by the makers' data sheets; the name is a part of the device's."""
 WARMUP_STEPS = 2
+EXCEPTION = re.compile(
+    r"(\[rank\d+\]: ?)?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception|Interrupt|Exit|OutOfResources)(:|$)"
+)
+"""How a line begins that names an exception, as Python and torch's hook for ranks print it."""
+TRACE_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Variant:
     whole_logits: bool = False
     packing: bool = False
     attention: str = "sdpa"
+    kernels: str = "torch"
     checkpointing: bool = False
     optimizer: str = "torch"
 
@@ -67,8 +75,9 @@ VARIANTS = (
     Variant("+ log-probabilities in chunks"),
     Variant("+ packing, a mask keeps sequences apart", packing=True),
     Variant("+ attention told the borders", packing=True, attention="varlen"),
-    Variant("+ fused AdamW", packing=True, attention="varlen", optimizer="fused"),
-    Variant("+ gradient checkpointing", packing=True, attention="varlen", optimizer="fused", checkpointing=True),
+    Variant("+ fused body kernels (liger)", packing=True, attention="varlen", kernels=LIGER),
+    Variant("+ gradient checkpointing", packing=True, attention="varlen", kernels=LIGER, checkpointing=True),
+    Variant("DeepSpeed's AdamW, no checkpointing", packing=True, attention="varlen", kernels=LIGER, optimizer="fused"),
 )
 
 
@@ -85,6 +94,8 @@ def lengths_of(batch: str) -> list[int]:
 def build(shape: str, variant: Variant, dtype: str) -> PreTrainedModel:
     register()
     model = random_model(SHAPES[shape], getattr(torch, dtype), variant.attention)
+    if variant.kernels == LIGER:
+        apply_liger(model)
     if variant.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
@@ -155,7 +166,7 @@ def model_flops(shape: str, parameters: int, lengths: Sequence[int]) -> float:
 
 
 def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str, Any]:
-    """Run one variant and add what follows from its seconds; an error is told with its last line."""
+    """Run one variant and add what follows from its seconds; of one that fails, its error and where it was."""
     command = [
         sys.executable, __file__, "--one", str(number), "--batch", batch, "--shape", arguments.shape,
         "--dtype", arguments.dtype, "--steps", str(arguments.steps),
@@ -164,7 +175,7 @@ def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str,
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told = {"batch": batch, **asdict(VARIANTS[number])}
     if done.returncode:
-        return {**told, "error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:400]}
+        return {**told, **failure(done.stderr, done.returncode)}
     found = json.loads(done.stdout.strip().splitlines()[-1])
     flops = model_flops(arguments.shape, found["parameters"], lengths_of(batch)) / found["seconds"]
     peak = next((peak for name, peak in PEAK_BF16_FLOPS.items() if name in found["device"]), None)
@@ -172,6 +183,18 @@ def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str,
         **told, **found, "tokens_per_s": found["tokens"] / found["seconds"], "model_flops_per_s": flops,
         "mfu": None if peak is None or arguments.dtype == "float32" else flops / peak,
     }  # fmt: skip
+
+
+def failure(stderr: str, code: int) -> dict[str, Any]:
+    """Return the last line that names an exception, and lines on both sides of it.
+
+    NCCL warns last of a process group that nobody left. Behind the exception may stand what a compiler said.
+    """
+    lines = stderr.strip().splitlines() or [f"exit code {code}"]
+    named = [number for number, text in enumerate(lines) if EXCEPTION.match(text)]
+    at = named[-1] if named else len(lines) - 1
+    before, behind = lines[: at + 1], lines[at + 1 :][: TRACE_LINES // 2]
+    return {"error": lines[at][:400], "trace": [*before[len(behind) - TRACE_LINES :], *behind]}
 
 
 def line(row: dict[str, Any]) -> str:
@@ -199,7 +222,10 @@ def main() -> None:
     if arguments.shape != "tiny":
         need_gpu()
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-    result = {**describe(["torch", "transformers", "deepspeed", "triton", "warpsmith-trainer"]), "rows": []}
+    result = {
+        **describe(["torch", "transformers", "deepspeed", "triton", "liger-kernel", "warpsmith-trainer"]),
+        "rows": [],
+    }
     result |= {"shape": asdict(SHAPES[arguments.shape]), "dtype": arguments.dtype, "steps": arguments.steps}
     result["micro_batch_tokens"] = arguments.micro_batch_tokens
     for batch in (arguments.batch,) if arguments.batch else ("even", "mixed"):

@@ -14,7 +14,10 @@ def test_a_misspelt_key_is_an_error():
         PolicyConfig(path="m", dtpye="float32")
 
 
-@pytest.mark.parametrize("changes", [{"dtype": "int8"}, {"attention": "magic"}, {"lora": {"rank": 0}}, {"path": None}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"dtype": "int8"}, {"attention": "magic"}, {"kernels": "magic"}, {"lora": {"rank": 0}}, {"path": None}],
+)
 def test_values_that_are_none(changes):
     with pytest.raises(ValidationError):
         PolicyConfig.model_validate({"path": "m", **changes})

@@ -23,6 +23,7 @@ CONFIG = {
     "optimizer": {"schedule": "constant"},
     "wandb": {"mode": "offline"},
     "rollout": {"generate_timeout_s": 600.0},
+    "policy": {"kernels": "torch"},
 }
 
 
@@ -95,7 +96,13 @@ def test_what_no_step_computes_with_may_change(table: str, key: str, value: obje
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "value"), [("run", "seed", 1), ("algorithm", "clip_low", 0.3), ("algorithm", "new", 1)]
+    ("table", "key", "value"),
+    [
+        ("run", "seed", 1),
+        ("algorithm", "clip_low", 0.3),
+        ("algorithm", "new", 1),
+        ("policy", "kernels", "liger"),
+    ],
 )
 def test_what_a_step_computes_with_may_not(table: str, key: str, value: object) -> None:
     with pytest.raises(CheckpointError, match=rf"{table}\.{key} was .* and is"):

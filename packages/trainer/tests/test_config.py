@@ -73,6 +73,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
         (SMALL + "dtype = 'float16'", ["loss scaling"]),
         (SMALL + "[policy.lora]\nrank = 0", ["`policy.lora.rank`"]),
+        (SMALL + "kernels = 'triton'", ["`policy.kernels`", "'torch' or 'liger'"]),
         (SMALL + "[policy.lora]\nbits = 8", ["`policy.lora.bits`"]),
         (SMALL + "dtype = 'float32'\n[policy.lora]\nbits = 4", ["policy.lora.bits", 'policy.dtype = "bfloat16"']),
         (SMALL + "[policy.lora]\nbits = 4\n[zero]\nstage = 3", ["policy.lora.bits", "zero.stage = 2"]),
@@ -92,6 +93,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+def test_a_body_is_transformers_own_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    for load in (load_grpo, load_sft):
+        assert load(write(tmp_path, SMALL)).policy.kernels == "torch"
+        assert load(write(tmp_path, SMALL), ["policy.kernels=liger"]).policy.kernels == "liger"
 
 
 def test_sft_takes_dropout(tmp_path: Path) -> None:

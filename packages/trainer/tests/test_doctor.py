@@ -125,6 +125,10 @@ def test_memory_and_shared_memory(load: Load, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_lock_holds_tested_versions(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(one.state == "ok" for one in machine.versions(load()))
+    told = [one.what for one in machine.versions(load())]
+    assert [one.what for one in machine.versions(load("policy.kernels=liger")) if one.what not in told] == [
+        "version of liger-kernel"
+    ]
     monkeypatch.setattr(machine, "version", lambda _: "99.1")
     assert {one.state for one in machine.versions(load()) if one.what != "NCCL"} == {"warning"}
 

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from warpsmith.policy import kernels
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.policy.tiny import build_tiny
@@ -73,6 +75,41 @@ def test_activations_are_those_that_autograd_keeps(model: Path, dtype: str, chec
     # itself, partly where this hook does not see them.
     planned = activations(run) - run.tokens * layer_token_bytes(run)
     assert kept <= planned <= 1.5 * kept
+
+
+class Idle:
+    """A Triton kernel that is launched and computes nothing."""
+
+    def __getitem__(self, _: object) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+@pytest.mark.skipif(importlib.util.find_spec("liger_kernel") is None, reason="needs the policy's extra liger")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_so_are_those_by_liger_kernel(model: Path, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept hangs on shapes alone, so the kernels need not run, and need no GPU."""
+    from liger_kernel.ops import rms_norm, rope, swiglu
+
+    monkeypatch.setattr(kernels, "_triton_runs", lambda: True)
+    for module, kernel in ((rms_norm, "_rms_norm"), (swiglu, "_swiglu")):
+        monkeypatch.setattr(module, f"{kernel}_forward_kernel", Idle())
+    monkeypatch.setattr(rope, "_triton_rope", Idle())
+    shape, width = read_shape(model), 4 if dtype == "float32" else 2
+    planned, kept = [], []
+    for name in ("torch", "liger"):
+        policy = load_policy(model, dtype, kernels=name).model.train()
+        own = {parameter.untyped_storage().data_ptr() for parameter in policy.parameters()}
+        ids_BT = torch.randint(3, 300, (1, TOKENS))
+        kept.append(kept_bytes(partial(total, policy, ids_BT), own))
+        run = Training(shape, width, ZeroSection(micro_batch_tokens=TOKENS), 1, TOKENS, False, kernels=name)
+        planned.append(activations(run))
+    assert kept[1] == pytest.approx(planned[1], rel=0.12)
+    # The difference is what the formula says of the kernels, and nothing of it is hidden in what both keep.
+    assert kept[0] - kept[1] == pytest.approx(planned[0] - planned[1], rel=0.25)
+
+
+def total(policy: torch.nn.Module, ids_BT: torch.Tensor) -> torch.Tensor:
+    return token_logprobs(policy, ids_BT, torch.ones_like(ids_BT))[0].sum()
 
 
 def test_the_output_layers_gradient_is_counted(model: Path) -> None:

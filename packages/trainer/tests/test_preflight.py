@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from warpsmith.evaluator import ServerError
-from warpsmith.policy.errors import CheckpointError, QuantizationError, TemplateError, TokenizerError
+from warpsmith.policy import kernels
+from warpsmith.policy.errors import CheckpointError, KernelsError, QuantizationError, TemplateError, TokenizerError
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.reader import NoRecordsError
 from warpsmith.trainer.config import load_grpo, load_sft
@@ -226,6 +227,31 @@ def test_4_bit_weights_are_refused_where_there_are_none(grpo: Grpo) -> None:
         preflight(grpo("policy.lora.bits=4"), False)
     assert "policy.lora.bits" in caught.value.remedy
     assert caught.value.exit_code == 2
+
+
+def test_fused_kernels_are_refused_where_there_are_none(grpo: Grpo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    preflight(grpo("policy.kernels=torch"), False)
+    with pytest.raises(KernelsError, match=r'kernels = "liger" .*(not installed|torch sees none)') as caught:
+        preflight(grpo("policy.kernels=liger"), False)
+    assert 'policy.kernels = "torch"' in caught.value.remedy
+    assert caught.value.exit_code == 2
+
+
+def test_so_is_a_reference_policy_that_they_are_not_for(
+    grpo: Grpo, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_triton_runs", lambda: True)
+    monkeypatch.setattr(kernels, "find_spec", lambda _: object())
+    other = tmp_path / "reference"
+    shutil.copytree(tiny, other)
+    changes = ("policy.kernels=liger", "algorithm.kl_coefficient=0.1", f"algorithm.reference={other}")
+    preflight(grpo(*changes), False)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
+    with pytest.raises(KernelsError, match="this model has gelu"):
+        preflight(grpo(*changes), False)
 
 
 def test_the_parameters_of_adapters_are_counted_without_a_model(tiny: Path) -> None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DTypeName = Literal["float32", "bfloat16", "float16"]
 AttentionName = Literal["sdpa", "eager", "varlen", "flash_attention_2", "flash_attention_3"]
+KernelsName = Literal["torch", "liger"]
 
 
 class _Settings(BaseModel):
@@ -78,6 +79,10 @@ class PolicyConfig(_Settings):
     dtype: DTypeName = Field(default="bfloat16", description="Type of the weights in memory.")
     attention: AttentionName = Field(
         default="sdpa", description="transformers' name of the attention; `varlen` is torch's for packed rows."
+    )
+    kernels: KernelsName = Field(
+        default="torch",
+        description="`liger` computes norms, rotary embedding and gated MLP by liger-kernel; needs a GPU.",
     )
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="Variables of the chat template, for example `{ enable_thinking = false }`."

@@ -43,5 +43,9 @@ class QuantizationError(PolicyError):
     """Weights that cannot be kept in 4 bits here: no bitsandbytes, or no NVIDIA GPU."""
 
 
+class KernelsError(PolicyError):
+    """Fused kernels that cannot be had here: no liger-kernel, no GPU, or a model that they are not for."""
+
+
 class FetchError(PolicyError):
     """A published model that could not be downloaded or converted."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.policy.chat import ChatFormat
-from warpsmith.policy.config import AttentionName, DTypeName, PolicyConfig
+from warpsmith.policy.config import AttentionName, DTypeName, KernelsName, PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TokenizerError
 from warpsmith.policy.files import appearing_directory
+from warpsmith.policy.kernels import LIGER, apply_liger, check_kernels
 from warpsmith.policy.quantization import check_quantization, quantization_config
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Policy:
         dtype: DTypeName = "float32",
         *,
         attention: AttentionName = "sdpa",
+        kernels: KernelsName = "torch",
         template_kwargs: Mapping[str, Any] | None = None,
         bits: int | None = None,
     ) -> "Policy":
@@ -54,6 +56,8 @@ class Policy:
             path: the directory.
             dtype: the type of the weights in memory.
             attention: transformers' name of the attention implementation.
+            kernels: `liger` has norms, rotary embeddings and gated MLPs computed by liger-kernel; the model then runs
+                on a GPU only.
             template_kwargs: variables handed to the chat template.
             bits: 4 quantizes the linear layers to NF4 as they are read, for adapters to be trained on.
 
@@ -62,21 +66,27 @@ class Policy:
             TokenizerError: there is no usable tokenizer.
             TemplateError: there is no chat template, or it has no generation prompt.
             QuantizationError: 4-bit weights cannot be had here.
+            KernelsError: liger-kernel cannot be had here, or is not for this model.
         """
         if bits is not None:
             check_quantization()
         directory = check_directory(Path(path))
+        if kernels == LIGER:
+            check_kernels(read_config(directory))
         tokenizer = load_tokenizer(directory)
         chat = ChatFormat(tokenizer, stop_token_ids=_generation_stops(directory), template_kwargs=template_kwargs)
         check_weights(directory)
-        return cls(_load_model(directory, dtype, attention, bits), tokenizer, chat, directory)
+        model = _load_model(directory, dtype, attention, bits)
+        if kernels == LIGER:
+            apply_liger(model)
+        return cls(model, tokenizer, chat, directory)
 
     @classmethod
     def from_config(cls, config: PolicyConfig) -> "Policy":
         """Load what `config` names. Its adapters are attached by `adapters.attach`."""
         policy = cls.load(
-            config.path, config.dtype, attention=config.attention, template_kwargs=config.template_kwargs,
-            bits=config.lora.bits if config.lora else None,
+            config.path, config.dtype, attention=config.attention, kernels=config.kernels,
+            template_kwargs=config.template_kwargs, bits=config.lora.bits if config.lora else None,
         )  # fmt: skip
         if config.gradient_checkpointing:
             policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -104,10 +114,11 @@ def load_policy(
     dtype: DTypeName = "float32",
     *,
     attention: AttentionName = "sdpa",
+    kernels: KernelsName = "torch",
     template_kwargs: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Load a Hugging Face directory: `Policy.load` by another name."""
-    return Policy.load(path, dtype, attention=attention, template_kwargs=template_kwargs)
+    return Policy.load(path, dtype, attention=attention, kernels=kernels, template_kwargs=template_kwargs)
 
 
 # Checks, each cheap enough to run before the weights are read -----------------------------------------------------

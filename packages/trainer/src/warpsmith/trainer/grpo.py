@@ -295,7 +295,8 @@ class _Grpo:
         if self.config.policy.lora is not None and algorithm.reference is None:
             return PolicyWithoutAdapters(self.engine)
         path = algorithm.reference or self.config.policy.path
-        frozen = Policy.load(path, self.config.policy.dtype, attention=self.config.policy.attention)
+        settings = self.config.policy
+        frozen = Policy.load(path, settings.dtype, attention=settings.attention, kernels=settings.kernels)
         return FrozenModel(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
 
     def _probe_ids(self) -> list[int]:

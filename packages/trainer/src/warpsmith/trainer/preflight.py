@@ -5,6 +5,7 @@ from pathlib import Path
 
 from warpsmith.policy import adapters
 from warpsmith.policy.config import LoraSettings, PolicyConfig
+from warpsmith.policy.kernels import LIGER, check_kernels
 from warpsmith.policy.loading import (
     check_directory,
     check_weights,
@@ -34,6 +35,7 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
         what `check_files` raises.
         policy's TokenizerError, TemplateError: the directory of the policy or its reference cannot be used for chats.
         QuantizationError: there are no 4-bit weights here.
+        KernelsError: liger-kernel cannot be had here, or is not for the policy or its reference.
     """
     check_files(config, resume)
     if config.policy.lora is not None and config.policy.lora.bits is not None:
@@ -42,6 +44,9 @@ def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
     reference = _reference(config)
     if reference is not None:
         load_chat(reference)
+    if config.policy.kernels == LIGER:
+        for directory in (config.policy.path, *([] if reference is None else [reference])):
+            check_kernels(read_config(directory))
 
 
 def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:

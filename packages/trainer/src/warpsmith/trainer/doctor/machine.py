@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 from packaging.version import Version
 
 from warpsmith.evaluator.config import TIER_STRENGTH
+from warpsmith.policy.kernels import LIGER
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.launch.port import free_port
@@ -28,6 +29,7 @@ TESTED = {
     "vllm": ("0.26", "0.32"),
     "ray": ("2.50", "2.60"),
     "peft": ("0.18", "0.21"),
+    "liger-kernel": ("0.8", "0.8"),
 }
 """Oldest and newest minor version that was tried or is required, by distribution."""
 
@@ -73,11 +75,14 @@ def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding
 
 def versions(config: Config) -> Iterator[Finding]:
     """Compare the installed versions with those that were tried."""
+    unneeded = {"vllm", "ray"} if isinstance(config, SftConfig) else set()
+    if config.policy.lora is None:
+        unneeded.add("peft")
+    if config.policy.kernels != LIGER:
+        unneeded.add("liger-kernel")
     for name, (oldest, newest) in TESTED.items():
-        needed = name not in {"vllm", "ray"} if isinstance(config, SftConfig) else True
-        if (name == "peft" and config.policy.lora is None) or not needed:
-            continue
-        yield _version(name, oldest, newest)
+        if name not in unneeded:
+            yield _version(name, oldest, newest)
     yield _nccl()
 
 

@@ -15,6 +15,7 @@ def load_to_train(config: PolicyConfig, seed: int) -> Policy:
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: the directory cannot be used.
         AdapterError, QuantizationError: peft is not installed, no adapter fits, or there are no 4-bit weights here.
+        KernelsError: liger-kernel cannot be had here, or is not for this model.
     """
     policy = Policy.from_config(config)
     if config.lora is not None:

@@ -119,7 +119,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
         reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
     return Training(
         shape, _WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
-        policy.lora, reference, head, on_gpu,
+        policy.kernels, policy.lora, reference, head, on_gpu,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ one in the policy's dtype (4 or 2).
 from dataclasses import dataclass
 
 from warpsmith.policy.config import LoraSettings
+from warpsmith.policy.kernels import LIGER
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.planning.parts import Part
 from warpsmith.trainer.planning.shapes import ModelShape
@@ -38,6 +39,7 @@ class Training:
         longest: tokens of the longest row.
         checkpointing: whether activations are computed again in the backward pass.
         attention: transformers' name.
+        kernels: whose norms and MLP, `torch` or `liger`.
         lora: adapters, if they alone are trained.
         reference: whether a frozen reference policy is held besides.
         value_head: whether there is one.
@@ -51,6 +53,7 @@ class Training:
     longest: int
     checkpointing: bool
     attention: str = "sdpa"
+    kernels: str = "torch"
     lora: LoraSettings | None = None
     reference: bool = False
     value_head: bool = False
@@ -152,13 +155,25 @@ def layer_token_bytes(run: Training) -> int:
     fp32 training that is the residual itself), the normalised input and its output; attention keeps queries, keys,
     values and its output, which is the input of `o_proj`, and one fp32 figure a head; Qwen3's norms of queries and keys
     keep their inputs in fp32 and normalised; the MLP keeps gate, activated gate, up, and their product.
+
+    By liger-kernel (0.8.5) a norm keeps its input and output as they are and one fp32 figure for each vector it
+    normalises, and the MLP no activated gate.
     """
-    shape, b = run.shape, run.width
+    shape, b, fused = run.shape, run.width, run.kernels == LIGER
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    norms = 2 * (_FP32 + 2 * b) * shape.hidden
+    norms = 2 * (_norm_bytes(run, shape.hidden) + b * shape.hidden)
     attention = b * (2 * queries + 2 * keys) + _FP32 * shape.heads
-    head_norms = (_FP32 + b) * (queries + keys) if shape.normed else 0
-    return norms + attention + head_norms + 4 * b * shape.intermediate + _adapter_token_bytes(run)
+    heads = shape.heads + shape.kv_heads
+    head_norms = _norm_bytes(run, queries + keys, heads) if shape.normed else 0
+    mlp = (3 if fused else 4) * b * shape.intermediate
+    return norms + attention + head_norms + mlp + _adapter_token_bytes(run)
+
+
+def _norm_bytes(run: Training, width: int, vectors: int = 1) -> int:
+    """Return what norms of vectors, `width` numbers together, keep of one token beside their output."""
+    if run.kernels == LIGER:
+        return run.width * width + _FP32 * vectors
+    return (_FP32 + run.width) * width
 
 
 def _adapter_token_bytes(run: Training) -> int:
@@ -182,7 +197,7 @@ def activations(run: Training) -> int:
     shape, tokens, b = run.shape, run.tokens, run.width
     layer = layer_token_bytes(run) + _scores(run) // tokens
     kept = shape.layers * b * shape.hidden + layer if run.checkpointing else shape.layers * layer
-    ends = (_FP32 + 4 * b) * shape.hidden + 2 * b * shape.head_dim
+    ends = _norm_bytes(run, shape.hidden) + 3 * b * shape.hidden + 2 * b * shape.head_dim
     return tokens * (kept + ends) + _mask(run)
 
 
