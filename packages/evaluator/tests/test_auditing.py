@@ -222,13 +222,20 @@ def test_one_side_is_timed_alone():
 # A device that is full of others' problems -----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def running(config):
+    judge = Judge(config)
+    yield judge
+    judge.close()
+
+
 @pytest.fixture
-def judge(config, monkeypatch):
-    """A judge whose memory passes for that of a device."""
-    running = Judge(config)
+def judge(running, monkeypatch):
+    """A judge whose memory passes for that of a device, and that remembers nothing."""
     monkeypatch.setattr(judging, "DeviceMemory", HostMemory)
-    yield running
-    running.close()
+    running.references.drop_idle()
+    running._too_large.clear()
+    return running
 
 
 def out_of_memory(stage: str) -> Exception:
@@ -320,8 +327,8 @@ def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
     assert in_use == []
 
 
-def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(config, add_problem, monkeypatch):
-    running, alone = Judge(config), []
+def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, add_problem, monkeypatch):
+    alone = []
 
     def full(session, machine):
         alone.append(running.floor._alone)
@@ -330,7 +337,6 @@ def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(config, add_probl
     monkeypatch.setattr(judging, "facts_of", full)
     with pytest.raises(BadProblemError, match="OutOfMemoryError"):
         running.audit(add_problem)
-    running.close()
     assert alone == [False]
 
 

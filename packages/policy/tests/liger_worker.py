@@ -1,11 +1,12 @@
 """Models by liger-kernel against transformers' own modules, under Triton's interpreter, as JSON on stdout.
 
-Run with TRITON_INTERPRET=1 and the directory of a tiny model.
+Run with TRITON_INTERPRET=1, the directory of a tiny model, and the names of the cases.
 """
 
 import json
 import sys
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -123,22 +124,26 @@ def beside(kind: str) -> dict[str, object]:
     return found
 
 
+ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64}
+CASES = {
+    **{kind: partial(case, kind) for kind in ("llama", "mistral", "qwen2", "qwen3")},
+    "llama with biases": partial(case, "llama", attention_bias=True, mlp_bias=True),
+    "qwen3 with scaled angles": partial(case, "qwen3", rope_parameters=ROPE),
+    "packed under a mask": partial(case, "qwen3", packed=True),
+    "packed with borders": partial(case, "qwen3", "varlen", packed=True),
+    "checkpointed": partial(case, "qwen3", change=checkpointed),
+    "adapted": partial(case, "qwen3", change=adapted),
+    "adapted and checkpointed": partial(case, "llama", change=lambda model: checkpointed(adapted(model))),
+    "valued": partial(case, "qwen3", valued=True),
+    "loaded": partial(loaded, sys.argv[1]),
+    "beside": partial(beside, "qwen3"),
+}
+
+
 def main() -> None:
     complete_the_interpreter()
     register()
-    rope = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64}
-    found = {kind: case(kind) for kind in ("llama", "mistral", "qwen2", "qwen3")}
-    found["llama with biases"] = case("llama", attention_bias=True, mlp_bias=True)
-    found["qwen3 with scaled angles"] = case("qwen3", rope_parameters=rope)
-    found["packed under a mask"] = case("qwen3", packed=True)
-    found["packed with borders"] = case("qwen3", "varlen", packed=True)
-    found["checkpointed"] = case("qwen3", change=checkpointed)
-    found["adapted"] = case("qwen3", change=adapted)
-    found["adapted and checkpointed"] = case("llama", change=lambda model: checkpointed(adapted(model)))
-    found["valued"] = case("qwen3", valued=True)
-    found["loaded"] = loaded(sys.argv[1])
-    found["beside"] = beside("qwen3")
-    print(json.dumps(found))
+    print(json.dumps({name: CASES[name]() for name in sys.argv[2:]}))
 
 
 if __name__ == "__main__":
