@@ -71,11 +71,13 @@ def test_a_gpu_goes_by_its_uuid_where_the_driver_tells_it(host, role, uuid, node
     assert found.environment["CUDA_VISIBLE_DEVICES"] == uuid
 
 
-def test_the_only_gpu_goes_by_its_number_where_the_driver_does_not_know_its_uuid(host):
-    """As under MIG, where a part of a GPU has a UUID of another kind."""
+def test_the_only_gpu_goes_by_its_number(host):
+    """So does a part of it under MIG, which has a UUID of another kind."""
     for name in ("nvidia2", "nvidia10"):
         (host / name).unlink()
-    assert gpu_access(0, "part") == GpuAccess("0", (str(host / "nvidia0"),))
+    tell_of(host, one=0)
+    for uuid in ("one", "part", ""):
+        assert gpu_access(0, uuid) == GpuAccess("0", (str(host / "nvidia0"),))
 
 
 def test_facts_that_cannot_be_read_are_passed_over(host):

@@ -62,9 +62,10 @@ def gpu_access(number: int, uuid: str = "") -> GpuAccess:
     A worker can open one node alone, and the driver numbers what can be opened: so the GPU goes by its UUID there.
     Where it is the only one its number is as good, and serves parts of a GPU (MIG) as well.
     """
-    known, all_nodes = _node_of(uuid), _nodes_of_gpus()
-    by_uuid = uuid and (known or len(all_nodes) > 1)
-    return GpuAccess(uuid if by_uuid else str(number), tuple(known or all_nodes[number : number + 1]))
+    nodes = _nodes_of_gpus()
+    if not uuid or len(nodes) < 2:  # noqa: PLR2004
+        return GpuAccess(str(number), tuple(nodes[number : number + 1]))
+    return GpuAccess(uuid, tuple(_node_of(uuid) or nodes[number : number + 1]))
 
 
 def policy_for(
