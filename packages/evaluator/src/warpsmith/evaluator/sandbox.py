@@ -63,7 +63,7 @@ def gpu_access(number: int, uuid: str = "") -> GpuAccess:
     Where it is the only one its number is as good, and serves parts of a GPU (MIG) as well.
     """
     nodes = _nodes_of_gpus()
-    if not uuid or len(nodes) < 2:  # noqa: PLR2004
+    if not uuid or len(nodes) < 2:
         return GpuAccess(str(number), tuple(nodes[number : number + 1]))
     return GpuAccess(uuid, tuple(_node_of(uuid) or nodes[number : number + 1]))
 
