@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem, facts
+from warpsmith.evaluator import BadProblemError, Problem, _native, facts
 from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
@@ -16,6 +16,7 @@ from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.facts import PART, allclose
 from warpsmith.evaluator.judge import Judge
 from warpsmith.evaluator.memory import HostMemory
+from warpsmith.evaluator.pool import WorkerDiedError
 from warpsmith.evaluator.reference import ReferenceFailedError
 from warpsmith.evaluator.timing import Side, measure_one
 from warpsmith.evaluator.wire import Fields
@@ -325,6 +326,13 @@ def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
             judge.audit(broken)
     in_use = [worker for worker in judge.machine._workers() if worker.role == "reference" and worker.in_use]
     assert in_use == []
+
+
+def test_a_worker_that_dies_before_it_is_used_is_no_problems_fault(config):
+    died = WorkerDiedError("reference", _native.Exit(1, None))
+    assert judging.is_the_problems_fault(died, config)
+    died.at_start = True
+    assert not judging.is_the_problems_fault(died, config)
 
 
 def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, add_problem, monkeypatch):

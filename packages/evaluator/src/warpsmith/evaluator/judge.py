@@ -218,6 +218,11 @@ class Judge:
         on_device = isinstance(self.machine.memory, DeviceMemory)
         return on_device and memory_ran_out(error) and problem.key not in self._too_large
 
+    def was_full(self, evidence: Evidence) -> bool:
+        """Whether a candidate found a device full, or filled it."""
+        failure, on_device = evidence.failure, isinstance(self.machine.memory, DeviceMemory)
+        return on_device and failure is not None and failure.category == "out_of_memory"
+
     @contextmanager
     def with_all_memory(self, problem: Problem) -> Iterator[None]:
         """Free a device of what nobody uses, for a problem that is alone; remember one that does not fit even so."""
@@ -295,7 +300,7 @@ class _Run:
             except TransientError as error:
                 if not error.killed and not had_company():
                     return error.evidence
-                full = _is_of_memory(error.evidence)
+                full = self.judge.was_full(error.evidence)
             except OF_MEMORY as error:
                 full = self.judge.may_fit_alone(self.request.problem, error)
                 if not full:
@@ -379,10 +384,6 @@ class _Run:
             return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
         finally:
             self.seconds_left -= given - run.seconds_left
-
-
-def _is_of_memory(evidence: Evidence) -> bool:
-    return evidence.failure is not None and evidence.failure.category == "out_of_memory"
 
 
 def _times(evidence: Evidence, status: str) -> dict[str, Any]:
