@@ -27,6 +27,7 @@ from warpsmith.evaluator import (
     Problem,
 )
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError, overrun
+from warpsmith.evaluator.client import _Judge
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 
 SLOW_CANDIDATE = """
@@ -236,6 +237,25 @@ def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_pro
 
 
 @pytest.mark.slow
+def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
+    # What a process has asked the driver once stays as it was answered: a judge that is told later sees the first GPU.
+    started = []
+
+    def start(command, **options):
+        started.append(options["env"])
+        raise OSError("not started")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    for config in (EvaluatorConfig(device="cuda", gpu=3), EvaluatorConfig()):
+        with pytest.raises(OSError, match="not started"):
+            _Judge.start(config)
+    on_gpu, on_cpu = started
+    assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
+    assert on_gpu["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
+    assert on_gpu["PATH"] == os.environ["PATH"]
+    assert on_cpu == dict(os.environ)
+
+
 def test_a_judge_killed_twice_is_invalid(own_evaluator, add_problem):
     verdicts = []
     asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, SLOW_CANDIDATE)))

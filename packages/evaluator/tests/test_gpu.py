@@ -401,6 +401,46 @@ def test_a_reference_that_waits_for_the_device_is_timed_without_gate_and_graph(t
     assert verdict.timing_tier == "two_clocks"
 
 
+KEEPS = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.randn(64, 1024)
+
+    def forward(self, x, start):
+        self.kept.copy_(start)
+        self.kept = torch.tanh(self.kept + x)
+        return self.kept * 2
+
+
+def get_inputs():
+    return [torch.randn(64, 1024), torch.randn(64, 1024)]
+"""
+
+
+def test_a_reference_that_keeps_its_result_for_the_next_call_is_timed(judge):
+    kept = Problem.from_source(KEEPS, "keeps")
+    body = "z = tl.load(x_ptr + at) + tl.load(y_ptr + at)\ntl.store(out_ptr + at, 4 * tl.sigmoid(2 * z) - 2)"
+    for number in range(2):
+        verdict = judge.evaluate(kept, elementwise(f"{body}  # {number}"))
+        assert verdict.status == "correct", verdict
+        assert verdict.speedup > 0
+
+
+def test_each_gpu_of_a_machine_has_a_judge_of_its_own(gpu):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("the machine has one GPU")
+    before = [torch.cuda.mem_get_info(number)[0] for number in (0, 1)]
+    with Evaluator(EvaluatorConfig(device="cuda", gpu=1, slots=1, ready_workers=1)) as second:
+        free = [torch.cuda.mem_get_info(number)[0] for number in (0, 1)]
+        assert before[0] - free[0] < 64 << 20
+        assert before[1] - free[1] > 256 << 20
+        assert second.evaluate(SUM, ADD).status == "correct"
+
+
 def test_without_timing_there_are_no_times(gpu):
     with Evaluator(EvaluatorConfig(device="cuda", slots=1, ready_workers=1, timing=False)) as untimed:
         verdict = untimed.evaluate(SUM, ADD)

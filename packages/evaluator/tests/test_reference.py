@@ -10,7 +10,9 @@ import torch
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.evaluation import told_seeds
+from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference_worker import Reference, _ModelCall
 from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
 
@@ -324,3 +326,24 @@ def test_seeds_that_a_candidate_is_told_follow_the_secret_and_do_not_repeat():
     assert not set(first) & set(other)
     assert len(set(first)) == 100
     assert max(first) < 1 << 48
+
+
+def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
+    # A forward that keeps its result for the next call: a graph that has captured it would meet freed memory.
+    source = problem("self.kept.copy_(x)\nself.kept = self.kept * 2\nreturn self.kept + 1", "torch.randn(4)")
+    source = source.replace(
+        "def forward",
+        "def __init__(self):\n        super().__init__()\n        self.kept = torch.zeros(4)\n    def forward",
+        1,
+    )
+    memory = HostMemory()
+    reference = Reference(source, tmp_path / "problem.py", 7, memory)
+    inputs = memory.create("inputs", 4096)
+    reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
+    first = reference.model.kept
+    calls = [_ModelCall(reference, arenas.Part(inputs, 0, 4096)) for _ in range(2)]
+    for call in (*calls, *calls):
+        call.reset()
+        assert reference.model.kept is first
+        call.run()
+        assert reference.model.kept is not first

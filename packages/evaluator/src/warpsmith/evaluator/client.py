@@ -18,6 +18,7 @@ from warpsmith.evaluator.config import MAX_TIMEOUT_S, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.sandbox import gpu_environment
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -64,9 +65,13 @@ class _Judge:
     def start(config: EvaluatorConfig) -> "_Judge":
         channel, fd = _native.Channel.pair()
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge", str(fd)]
+        # From its first moment: once anything has asked the driver, what it shows does not change any more.
+        environment = os.environ | (gpu_environment(config.gpu) if config.device == "cuda" else {})
         try:
             # A group of its own: a Ctrl-C is for the caller, whose end of the channel ends all of them in order.
-            process = subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, process_group=0)
+            process = subprocess.Popen(
+                command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL, process_group=0
+            )
         finally:
             os.close(fd)
         judge = _Judge(process, channel, {}, threading.Lock())

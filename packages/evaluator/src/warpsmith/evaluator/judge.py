@@ -40,7 +40,6 @@ from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutErro
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore, memory_ran_out
-from warpsmith.evaluator.sandbox import gpu_environment
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import ROLES
 from warpsmith.records.errors import WarpsmithError
@@ -520,8 +519,6 @@ def _serve(channel: _native.Channel) -> None:
     hide_memory()
     os.nice(config.nice)
     torch.set_num_threads(1)
-    if config.device == "cuda":
-        os.environ.update(gpu_environment(config.gpu))
     try:
         with _running(config) as judge:
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}

@@ -6,7 +6,7 @@ its own evaluations.
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -174,9 +174,14 @@ class _ModelCall(Call):
         self._inputs = arenas.materialise(reference.inputs_tree, lambda slot: arenas.view(arena, slot).clone())
         self._arena = arena
         self._output: Any = None
+        self._kept = list(_plain_tensors(reference.model))
 
     def reset(self) -> None:
         self._output = None
+        # A forward may put what it computed where it finds it in its next call. What a graph has captured must not be
+        # freed by that: each call begins with tensors that live as long as the ring.
+        for attributes, name, tensor in self._kept:
+            attributes[name] = tensor
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
     def run(self) -> None:
@@ -184,6 +189,13 @@ class _ModelCall(Call):
 
     def deliver(self) -> None:
         """Nothing: the reference's output is judged by nobody here."""
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torch.Tensor]]:
+    """Yield the tensors that modules hold as plain attributes, neither parameters nor buffers, and where."""
+    for module in model.modules():
+        attributes = vars(module)
+        yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
