@@ -1,4 +1,7 @@
-"""Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda."""
+"""Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda.
+
+`--attack-apart` has host code run apart from the device (`host_apart`).
+"""
 
 import os
 
@@ -14,6 +17,7 @@ def pytest_addoption(parser):
         default=None,
         help="device of the evaluator that judges tests/attacks; WARPSMITH_ATTACK_DEVICE says it too (default: cpu)",
     )
+    parser.addoption("--attack-apart", action="store_true", help="judge tests/attacks with host_apart")
 
 
 def attack_device(config):
@@ -27,6 +31,11 @@ def attack_device(config):
 @pytest.fixture(scope="session")
 def device(pytestconfig):
     return attack_device(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def apart(pytestconfig):
+    return bool(pytestconfig.getoption("attack_apart", default=False))
 
 
 def pytest_generate_tests(metafunc):

@@ -20,7 +20,7 @@ from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
-from warpsmith.evaluator.operators import COUNTER, OperatorWatch, Watched
+from warpsmith.evaluator.operators import COUNTER, READS, OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.replay import DeviceReplay, Replay
 from warpsmith.evaluator.rounds import Rounds
@@ -50,15 +50,22 @@ def prepare() -> None:
 class Candidate:
     """One candidate: its module on the judge's parameters, and the watches around its forward."""
 
-    def __init__(self, channel: _native.Channel, extra_operators: list[str], kind: HostMemory | DeviceMemory) -> None:
+    def __init__(
+        self, channel: _native.Channel, fields: wire.Fields, kind: HostMemory | DeviceMemory, *, apart: bool
+    ) -> None:
         self.kind = kind
         self.memory = Memory(kind)
+        self.apart = apart
         kind.limit(DEVICE_SHARE)
-        self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor
-        self.tuning: tuning.Tuning | launching.DeviceTuning
-        self.monitor, self.tuning = (
-            _on_device(channel, kind) if isinstance(kind, DeviceMemory) else _interpreted(channel, self._is_read_only)
-        )
+        self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.ApartMonitor
+        self.tuning: tuning.Tuning | launching.DeviceTuning | launching.NoTuning
+        if apart:
+            self.monitor, self.tuning = _apart(fields.mapping("properties"))
+        elif isinstance(kind, DeviceMemory):
+            self.monitor, self.tuning = _on_device(channel, kind)
+        else:
+            self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
+        extra_operators = fields.texts("extra_operators")
         self.extra_operators = extra_operators
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
@@ -142,8 +149,9 @@ class Candidate:
 
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self.recorder = self._new_recorder() if fields.flag("trace") else None
-        on_done = self.recorder.operator if self.recorder else None
+        on_done = self._note if self.apart else self.recorder.operator if self.recorder else None
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
+        watch.fills = not self.apart
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
@@ -159,8 +167,15 @@ class Candidate:
         self.host_memory = isinstance(host, gpuhost.GpuHost) and host.host_memory
         return output, watch
 
+    def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
+        """Note what an operator did where there is no device; nothing there has the content that it has on one."""
+        if name in READS:
+            raise launching.ApartError(f"{name} reads a tensor's content")
+        if self.recorder is not None:
+            self.recorder.operator(func, name, args, result)
+
     def _check_dtype(self, tensor: torch.Tensor) -> None:
-        if self.kind.device.type == "cpu":
+        if self.kind.device.type == "cpu" and not self.apart:
             _refuse_bf16(tensor)
 
     def _new_recorder(self) -> Recorder:
@@ -186,7 +201,7 @@ class Candidate:
     def _deliver(self, output: Any, answer: dict[str, Any], arena: "Shared") -> tuple[wire.Value, str]:
         """Copy the output where it has the expected form; return its own form and, where that differs, how."""
         found: list[torch.Tensor] = []
-        described = arenas.describe(_checked(output, self.kind.device.type), found)
+        described = arenas.describe(_checked(output, "cuda" if self.apart else self.kind.device.type), found)
         slots = list(wire.slots(answer["output"]))
         same = [slot.same_kind(arenas.slot_of(tensor)) for slot, tensor in zip(slots, found, strict=False)]
         if len(slots) != len(found) or not all(same):
@@ -212,6 +227,13 @@ def _interpreted(
     tuning.install(turns)
     gpuhost.install()
     return monitor, turns
+
+
+def _apart(properties: dict[str, Any]) -> tuple[launching.ApartMonitor, launching.NoTuning]:
+    monitor, tunes_nothing = launching.ApartMonitor(), launching.NoTuning()
+    launching.install(monitor, tunes_nothing)
+    gpuhost.install(gpuhost.properties_of(properties), disguised=True)
+    return monitor, tunes_nothing
 
 
 def _on_device(
@@ -316,7 +338,7 @@ def categorise(error: BaseException) -> str:
 
 
 def replay(fields: wire.Fields, fds: list[int], folder: Path) -> None:
-    """Run a trace with the interpreted kernels of a source and nothing else of it."""
+    """Run a trace with the interpreted kernels of a source and nothing else of it; as `ghost` without them too."""
     memory = Memory()
     for name in ("inputs", "state", "answers"):
         memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
@@ -326,7 +348,8 @@ def replay(fields: wire.Fields, fds: list[int], folder: Path) -> None:
         )
     )
     player = Replay(fields.text("source"), folder, memory.buffers)
-    player.run(fields.sequence("events"))
+    events = fields.sequence("events")
+    player.run([event for event in events if event[:1] != ["launch"]] if fields.flag("ghost") else events)
     player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
 
 
@@ -338,29 +361,23 @@ def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) ->
     binaries = [Binary.of(values) for values in fields.sequence("binaries")]
     player = DeviceReplay(kind, memory.buffers["state"], fields.sequence("events"), binaries)
     player.expect(fields.sequence("outputs"), fields.value("answer"))
-    call = player.call(memory.buffers["inputs"], memory.buffers["answers"])
-    call.reset()
-    player.set_guards()
-    call.run()
-    kind.settle()
-    player.check_guards()
-    # The answer is that of a call like those that are timed: behind a tensor they find what a reset leaves there.
-    call.reset()
-    call.run()
-    call.deliver()
-    kind.settle()
+    player.set_up(memory.buffers["inputs"], memory.buffers["answers"])
+    player.play(ghost=fields.flag("ghost"))
     return player
 
 
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
-    """Load one candidate, or play one trace, until the judge closes the channel."""
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, apart: bool = False) -> None:
+    """Load one candidate, or play one trace, until the judge closes the channel.
+
+    `apart` has a candidate's launches written down alone, in a process that has no device.
+    """
     path = scratch / f"{MODULE_NAME}.py"
     candidate: Candidate | DeviceReplay | Rounds | None = None
     with torch.no_grad():
         while True:
             message = protocol.receive_work(channel)
             try:
-                candidate = _step(channel, candidate, message, path, kind)
+                candidate = _step(channel, candidate, message, path, kind, apart=apart)
             except SystemExit as error:
                 protocol.send(channel, Kind.FAILED, _failure(message, error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
@@ -380,13 +397,18 @@ def _step(
     message: Message,
     path: Path,
     kind: HostMemory | DeviceMemory,
+    *,
+    apart: bool,
 ) -> Candidate | DeviceReplay | Rounds | None:
     """Answer one message; return what the next one is for."""
     match message.kind, held:
         case Kind.LOAD, None:
-            held = Candidate(channel, message.fields.texts("extra_operators"), kind)
+            held = Candidate(channel, message.fields, kind, apart=apart)
             protocol.send(channel, Kind.LOADED, held.load(message.fields, message.fds, path))
-        case Kind.REPLAY, None if isinstance(kind, DeviceMemory):
+        case Kind.REPLAY, DeviceReplay() if message.fields.flag("again"):
+            held.play(ghost=message.fields.flag("ghost"))
+            protocol.send(channel, Kind.DONE, {})
+        case Kind.REPLAY, None | DeviceReplay() if isinstance(kind, DeviceMemory):
             held = replay_on_device(message.fields, message.fds, kind)
             protocol.send(channel, Kind.DONE, {})
         case Kind.REPLAY, None:

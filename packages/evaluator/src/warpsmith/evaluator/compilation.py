@@ -229,6 +229,13 @@ class LaunchByLaunch:
     def start(self, launches: list[dict[str, Any]]) -> None:
         """Begin nothing: what is launched has been asked for."""
 
+    def begin(self, launches: list[dict[str, Any]]) -> None:
+        """Begin all of these at once: each is going to be asked for."""
+        for launch in launches:
+            key = wire.encode([launch])
+            if key not in self._jobs:
+                self._jobs[key] = self._service.start(self._source, [launch])
+
     def settle(self, launches: list[dict[str, Any]]) -> None:
         """Compile what was reported and never asked for."""
         for launch in launches:

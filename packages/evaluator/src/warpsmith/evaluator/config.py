@@ -97,6 +97,11 @@ class EvaluatorConfig(BaseModel):
         default=True,
         description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",
     )
+    host_apart: bool = Field(
+        default=False,
+        description="Let a candidate's host code run where there is no GPU at all, and judge the launches that it "
+        "makes there. What cannot be judged so is judged as without it.",
+    )
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
     )

@@ -43,7 +43,7 @@ TIMED: Final = (
 
 
 @contextmanager
-def _claims() -> Iterator[None]:
+def claims() -> Iterator[None]:
     """Read what a candidate's process claims: fields that are missing or malformed are the candidate's failure."""
     try:
         yield
@@ -72,6 +72,22 @@ class Evidence:
         if not math.isnan(comparison.max_abs_error):
             self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a worker was given to replay: the trace, the form of its inputs, and the room for its answer."""
+
+    worker: Worker
+    trace: wire.Fields
+    inputs: Placed
+    answers: Placed
+    buffers: "tuple[Shared, Shared]"
+
+    def is_of(self, worker: Worker, trace: wire.Fields, inputs: Placed, answers: Placed) -> bool:
+        """Whether this was the same trace, in the same worker, on inputs and for an answer of the same form."""
+        same = self.worker is worker and self.trace is trace
+        return same and (self.inputs, self.answers) == (inputs, answers)
 
 
 class TransientError(Exception):
@@ -131,6 +147,7 @@ class CandidateRun:
         self.buffer_names: set[str] = set()
         self.told_seeds: Iterator[int] = iter(())
         self.spare: Worker | None = None
+        self.played: Played | None = None
 
     def conduct(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
@@ -226,7 +243,7 @@ class CandidateRun:
         return previous
 
     @in_phase("correctness")
-    @_claims()
+    @claims()
     def _load(self) -> None:
         session = self.session
         arenas.content(self.state).copy_(arenas.content(session.state_buffer))
@@ -245,11 +262,15 @@ class CandidateRun:
         self.loaded = True
         if loaded.texts("unmatched"):
             self.evidence.flags.add("unmatched_parameters")
+        self.note_buffers(loaded)
+
+    def note_buffers(self, loaded: wire.Fields) -> None:
+        """Keep which of the problem's buffers the candidate has."""
         self.buffer_names = set(loaded.texts("buffers"))
-        if tree.slot_map("buffers").keys() - self.buffer_names:
+        if wire.Fields(self.session.state.tree).slot_map("buffers").keys() - self.buffer_names:
             self.evidence.flags.add("missing_buffers")
 
-    @_claims()
+    @claims()
     def _try(self, trial: Trial, answer: Answer, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
         done = self._call(trial, answer, traced=traced)
@@ -509,7 +530,7 @@ class CandidateRun:
         return False
 
     @in_phase("timing")
-    @_claims()
+    @claims()
     def _time(self, worker: Worker, answer: Answer, memory: DeviceMemory, rng: random.Random) -> None:
         """Time the replay against the reference, and compare what the timed calls left behind."""
         placed, reduction = self._room_for(answer), self.session.reduction(answer)
@@ -553,27 +574,43 @@ class CandidateRun:
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")
 
-    @_claims()
-    def _replayed(self, worker: Worker, answer: Answer) -> str:
-        """Return what is wrong with the output of the replay, or nothing."""
-        inputs = self.memory.create("replay-inputs", self.session.inputs.size)
+    def _play(self, worker: Worker, answer: Answer, *, ghost: bool = False) -> "tuple[Placed, Shared]":
+        """Let a worker replay the trace on the session's inputs; return where the answer lies.
+
+        A worker that holds the same trace already plays it again, on what its inputs hold by then. A ghost launches
+        nothing.
+        """
+        placed, given = self._room_for(answer), self.session.inputs
+        again = self.played is not None and self.played.is_of(worker, self.trace, given, placed)
+        if self.played is None or not again:
+            inputs = self.memory.create("replay-inputs", given.size)
+            answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
+            self.played = Played(worker, self.trace, given, placed, (inputs, answers))
+        inputs, answers = self.played.buffers
         self._copy_inputs(inputs)
         arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
-        placed = self._room_for(answer)
-        answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
         arenas.poison(answers, placed.slots)
-        fields = {
-            "source": self.source,
-            "binaries": self._binaries(),
-            "events": self.trace.sequence("events"),
-            "outputs": self.trace.sequence("outputs"),
-            "answer": placed.tree,
-            "inputs_bytes": inputs.size,
-            "state_bytes": self.state.size,
-            "answers_bytes": answers.size,
-        }
-        fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
+        fields: dict[str, Any] = {"again": again and isinstance(self.memory, DeviceMemory), "ghost": ghost}
+        fds: list[int] = []
+        if not fields["again"]:
+            fields |= {
+                "source": self.source,
+                "binaries": self._binaries(),
+                "events": self.trace.sequence("events"),
+                "outputs": self.trace.sequence("outputs"),
+                "answer": placed.tree,
+                "inputs_bytes": inputs.size,
+                "state_bytes": self.state.size,
+                "answers_bytes": answers.size,
+            }
+            fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
         self._ask(Kind.REPLAY, fields, fds, Kind.DONE, worker)
+        return placed, answers
+
+    @claims()
+    def _replayed(self, worker: Worker, answer: Answer) -> str:
+        """Return what is wrong with the output of the replay, or nothing."""
+        placed, answers = self._play(worker, answer)
         reduction = self.session.reduction(answer)
         pairs = self._pairs(answer, placed, answers)
         found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)

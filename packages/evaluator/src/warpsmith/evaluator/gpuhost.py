@@ -4,7 +4,7 @@
 device's properties are those of one chip. Whether a forward takes memory that would lie on the host of a GPU is noted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, Final
@@ -34,8 +34,19 @@ FACTORIES: Final = frozenset({"empty", "zeros", "ones", "full", "arange", "empty
 """Functions of torch that return memory of the host unless they are told a device."""
 
 
-def install() -> None:
-    """Change what torch says of devices in this process, which must be a candidate's own."""
+def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
+    """Return a device's properties: those that are told, and the others of `PROPERTIES`."""
+    known = vars(PROPERTIES)
+    return SimpleNamespace(**known | {name: value for name, value in told.items() if name in known})
+
+
+def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> None:
+    """Change what torch says of devices in this process, which must be a candidate's own.
+
+    Args:
+        properties: of the device that is said to be there.
+        disguised: whether tensors also say that they lie on it, and torch that it can use it.
+    """
     answers: dict[str, Callable[..., Any]] = {
         "device": lambda *_: nullcontext(),
         "device_of": lambda *_: nullcontext(),
@@ -44,13 +55,17 @@ def install() -> None:
         "empty_cache": lambda: None,
         "current_device": lambda: 0,
         "device_count": lambda: 1,
-        "get_device_properties": lambda *_, **__: PROPERTIES,
-        "get_device_capability": lambda *_, **__: (PROPERTIES.major, PROPERTIES.minor),
-        "get_device_name": lambda *_, **__: PROPERTIES.name,
+        "get_device_properties": lambda *_, **__: properties,
+        "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
+        "get_device_name": lambda *_, **__: properties.name,
     }
+    if disguised:
+        answers["is_available"] = lambda: True
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
     changed: Any = torch.Tensor
+    if disguised:
+        changed.device = property(lambda _: torch.device("cuda", 0))
     changed.is_cuda = property(lambda _: True)
     changed.cuda = lambda self, *_, **__: self
     module: Any = nn.Module

@@ -21,6 +21,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator import _native, protocol, wire
+from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.compilation import (
@@ -41,7 +42,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore, memory_ran_out
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
-from warpsmith.evaluator.zygote import ROLES
+from warpsmith.evaluator.zygote import roles_of
 from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
@@ -324,7 +325,7 @@ class _Run:
         So can the workers that were ready when a machine ran out of memory: taken before its end, each is one more.
         """
         config = self.request.config
-        zygotes, ready, spare = len(ROLES[config.device]), config.slots * config.ready_workers, ATTEMPTS - 1
+        zygotes, ready, spare = len(roles_of(config)), config.slots * config.ready_workers, ATTEMPTS - 1
         while True:
             try:
                 return self._attempt()
@@ -366,15 +367,32 @@ class _Run:
         )
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
+        if self.request.config.host_apart:
+            with suppress(NeedsDeviceError):
+                return self._host_apart(session)
         worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
-        on_cpu = self.request.config.device == "cpu"
-        compiling = (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
+        compiling = self._compiling()
         try:
             run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
             return self._conducted(run, compiling)
         finally:
             compiling.close()
             worker.close()
+
+    def _host_apart(self, session: ReferenceSession) -> Evidence:
+        """Judge the candidate with its host code apart from the device; NeedsDeviceError where that cannot be."""
+        host = self.judge.machine.take("host", self.request.config.start_timeout_s)
+        compiling = self._compiling()
+        try:
+            run = ApartRun(session, self.judge.machine, host, self.request.source, self.request.config)
+            return self._conducted(run, compiling)
+        finally:
+            compiling.close()
+            host.close()
+
+    def _compiling(self) -> CompileRun | LaunchByLaunch:
+        on_cpu = self.request.config.device == "cpu"
+        return (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
 
     def _conducted(self, run: CandidateRun, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Run the candidate once. What all attempts take together is bounded, whyever there are several."""

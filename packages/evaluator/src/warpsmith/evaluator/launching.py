@@ -89,6 +89,58 @@ class DeviceMonitor:
         return self._loaded[key]
 
 
+class ApartError(RuntimeError):
+    """Host code asks for what only a device has."""
+
+
+class _NoFacts:
+    """What a launch returns where nothing is compiled yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ApartError(f"the compiled kernel's {name} is asked for")
+
+
+class ApartMonitor:
+    """Writes down every launch of this process, which has no device, and launches nothing.
+
+    Attributes:
+        launches: how many there were since it was last set to 0.
+        ghost: as of `DeviceMonitor`; no kernel does anything here.
+        on_launch: as of `DeviceMonitor`; without it a launch is refused, since nobody would repeat it.
+    """
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
+
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
+        """Note what is launched."""
+        if warmup or self.on_launch is None:
+            raise ApartError("a kernel is compiled or launched outside a call of forward")
+        arguments = _unwrapped(_bound(function, args, kwargs))
+        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        sizes = _checked(grid(arguments) if callable(grid) else grid)
+        self.launches += 1
+        self.on_launch(function.fn.__name__, arguments, options)[2] = sizes
+        return _NoFacts()
+
+
+class NoTuning:
+    """Refuses autotuned kernels: which configuration is the fastest, only a device can say."""
+
+    def __init__(self) -> None:
+        self.timed = False
+        self.taken: dict[str, str] = {}
+
+    def next_call(self, seed: int) -> None:
+        """Do nothing: there is nothing to choose."""
+
+    def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Refuse."""
+        raise ApartError(f"kernel {tuner.base_fn.__name__} is autotuned")
+
+
 def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments by name in the order of the parameters, defaults included."""
     names = function.arg_names
@@ -236,7 +288,7 @@ def _value(value: Any) -> Any:
     return value if isinstance(value, int | float | str | bool | None) else str(getattr(value, "dtype", type(value)))
 
 
-def install(monitor: DeviceMonitor, tuning: DeviceTuning) -> None:
+def install(monitor: DeviceMonitor | ApartMonitor, tuning: DeviceTuning | NoTuning) -> None:
     """Route every launch of a kernel in this process through `monitor`, autotuned ones through `tuning` first."""
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:

@@ -34,6 +34,9 @@ VIEWS: Final = _operators("""
 SHAPES: Final = _operators("_local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size")
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 
+READS: Final = _operators("_local_scalar_dense")
+"""Ways of a tensor's content into Python that are allowed, and tell host code nothing where no kernel has run."""
+
 EXPORTS: Final = frozenset({"numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_"})
 """Ways of a tensor's content into Python, where it could be computed on unseen."""
 
@@ -65,6 +68,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         counters: addresses of the buffers to which a number may be added.
+        fills: whether fresh memory is filled with garbage; needless where nothing is computed.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._on_done = on_done
         self._garbage = Garbage()
         self.counters: frozenset[int] = frozenset()
+        self.fills = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -100,7 +105,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
             self._on_dtype(result)
-            if name in _FRESH:
+            if name in _FRESH and self.fills:
                 self._garbage.fill(result)
         if self._on_done is not None and name in self.allowed:
             self._on_done(func, name, args, result)

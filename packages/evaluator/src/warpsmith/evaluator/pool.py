@@ -24,8 +24,8 @@ from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.sandbox import LANG, SINGLE_THREADED, TRITON, Role, gpu_environment
-from warpsmith.evaluator.zygote import ROLES, ZygoteKind
+from warpsmith.evaluator.sandbox import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
+from warpsmith.evaluator.zygote import ZygoteKind, roles_of
 
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0
@@ -596,7 +596,7 @@ class Machine:
         self.clock = PhaseClock()
         self.lease = Lease(self.clock)
         self._bandwidth: Bandwidth | None = None
-        self._roles = ROLES[config.device]
+        self._roles = roles_of(config)
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
@@ -653,9 +653,9 @@ class Machine:
         with self._lock:
             number = next(self._numbers)
             zygote = self._living(next(kind for kind, roles in self._roles.items() if role in roles))
-        # A context comes into being on the device, which a timing has for itself. A compile worker has none, and
-        # whoever shares the device may wait for one.
-        with self.lease.shared() if role != "compile" else contextlib.nullcontext():
+        # A context comes into being on the device, which a timing has for itself. Some workers have none, and whoever
+        # shares the device may wait for them.
+        with self.lease.shared() if role not in OFF_DEVICE else contextlib.nullcontext():
             return zygote.fork(role, number)
 
     def _living(self, kind: ZygoteKind) -> Zygote:

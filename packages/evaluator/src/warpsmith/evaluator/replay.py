@@ -177,6 +177,7 @@ class DeviceReplay:
         self._left = MAX_DEVICE_BYTES
         self._outputs: list[Any] = []
         self._answer: wire.Value = None
+        self._call: ReplayedCall
         loaded: dict[bytes, LoadedKernel] = {}
         kernels = [loaded.get(one.cubin) or self._load(loaded, one) for one in binaries]
         self._events = list(self._with_kernels(events, iter(kernels)))
@@ -234,6 +235,29 @@ class DeviceReplay:
                     "missing or wrong."
                 )
 
+    def set_up(self, inputs: "Shared", answers: "Shared") -> None:
+        """Say on what `play` runs the trace, and where its answer goes."""
+        self._call = self.call(inputs, answers)
+
+    def play(self, *, ghost: bool = False) -> None:
+        """Run the trace on what the inputs hold now and deliver the answer; a ghost launches nothing.
+
+        Raises:
+            IllegalAccessError: something was stored behind a tensor.
+        """
+        call = self._call
+        if not ghost:
+            call.reset()
+            self.set_guards()
+            call.run()
+            self._memory.settle()
+            self.check_guards()
+        # The answer is that of a call like those that are timed: behind a tensor they find what a reset leaves there.
+        call.reset()
+        call.run(ghost=ghost)
+        call.deliver()
+        self._memory.settle()
+
     def expect(self, outputs: list[Any], answer: wire.Value) -> None:
         """Say which tensors of the trace are the answer."""
         self._outputs, self._answer = outputs, answer
@@ -242,7 +266,7 @@ class DeviceReplay:
         """Return the trace on one set of inputs."""
         place = _Place(self._fresh, {"inputs": inputs, "state": self._state})
         return ReplayedCall(
-            steps=[self._step(place, event) for event in self._events],
+            steps=[(event[0] == "launch", self._step(place, event)) for event in self._events],
             fresh=[whole for number, whole in self._wholes.items() if number not in self._constants],
             constants=[(self._wholes[number], content) for number, content in self._constants.items()],
             outputs=_paired(self._answer, [place.tensor(output) for output in self._outputs]),
@@ -319,9 +343,12 @@ class _Place:
 
 @dataclass
 class ReplayedCall(Call):
-    """One call of a trace: what it does, the memory that it starts from, and where its answer goes."""
+    """One call of a trace: what it does, the memory that it starts from, and where its answer goes.
 
-    steps: list[Callable[[], Any]]
+    `steps` tells of each step whether it launches a kernel.
+    """
+
+    steps: list[tuple[bool, Callable[[], Any]]]
     fresh: list[torch.Tensor]
     constants: list[tuple[torch.Tensor, torch.Tensor]]
     outputs: list[tuple[TensorSlot, torch.Tensor]]
@@ -334,9 +361,10 @@ class ReplayedCall(Call):
         for memory, content in self.constants:
             memory.copy_(content)
 
-    def run(self) -> None:
-        for step in self.steps:
-            step()
+    def run(self, *, ghost: bool = False) -> None:
+        for launches, step in self.steps:
+            if not (launches and ghost):
+                step()
 
     def deliver(self) -> None:
         for slot, tensor in self.outputs:

@@ -11,7 +11,9 @@ from typing import Final, Literal
 from warpsmith.evaluator._native import Bind, Policy
 from warpsmith.evaluator.config import EvaluatorConfig
 
-Role = Literal["reference", "candidate", "compile"]
+Role = Literal["reference", "candidate", "compile", "host"]
+OFF_DEVICE: Final = frozenset({"compile", "host"})
+"""Roles that never see a GPU."""
 
 NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
 DEVICES: Final = Path("/dev")
@@ -87,7 +89,7 @@ def policy_for(
         libraries: what `library_paths` returned.
         gpu: what `gpu_access` returned; None without a GPU.
     """
-    gpu = None if role == "compile" else gpu
+    gpu = None if role in OFF_DEVICE else gpu
     on_gpu = gpu is not None
     return Policy(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(gpu) if gpu else []),
@@ -110,8 +112,8 @@ def policy_for(
 
 def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     """Bound a worker's CPU time beyond its deadline; a reference worker serves many evaluations of its problem."""
-    deadlines = {"reference": 3600.0, "candidate": 2 * config.timeout_s, "compile": 2 * config.compile_timeout_s}
-    return int(deadlines[role]) + 60
+    deadlines = {"reference": 3600.0, "compile": 2 * config.compile_timeout_s}
+    return int(deadlines.get(role, 2 * config.timeout_s)) + 60
 
 
 def _of_device(role: Role, config: EvaluatorConfig, gpu: GpuAccess | None) -> dict[str, str]:

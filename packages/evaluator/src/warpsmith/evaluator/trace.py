@@ -70,6 +70,10 @@ class Recorder:
 
     def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
         """Note that a tensor of the candidate's begins as what lies at `slot` of the judge's parameters and buffers."""
+        storage = tensor.untyped_storage()
+        if tensor.is_contiguous() and storage.nbytes() == tensor.numel() * tensor.element_size():
+            # Nothing else is in its memory, so that what it holds by now is of no account.
+            self._allocate(storage.data_ptr(), storage.nbytes())
         origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
         self._add(["copy", self.tensor(tensor), origin])
 

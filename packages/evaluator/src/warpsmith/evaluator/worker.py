@@ -10,7 +10,7 @@ from warpsmith.evaluator import _native, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.protocol import Kind
-from warpsmith.evaluator.sandbox import Role
+from warpsmith.evaluator.sandbox import OFF_DEVICE, Role
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
@@ -38,7 +38,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
     os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
-    kind = memory_of(config.device if role != "compile" else "cpu")
+    kind = memory_of(config.device if role not in OFF_DEVICE else "cpu")
     protocol.send(channel, Kind.READY, {"tier": child.tier})
     match role:
         case "reference":
@@ -49,6 +49,10 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
             from warpsmith.evaluator import candidate_worker
 
             candidate_worker.serve(channel, scratch, kind)
+        case "host":
+            from warpsmith.evaluator import candidate_worker
+
+            candidate_worker.serve(channel, scratch, kind, apart=True)
         case "compile":
             from warpsmith.evaluator import compile_worker
 

@@ -28,6 +28,16 @@ ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
     "cuda": {"plain": ("reference", "compile", "candidate")},
 }
 """Which zygote forks which workers, by device."""
+
+
+def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
+    """Return which zygote forks which workers under this configuration."""
+    roles = dict(ROLES[config.device])
+    if config.host_apart:
+        roles["plain"] += ("host",)
+    return roles
+
+
 MANY_FORKS: Final = 24
 """From so many on, forks that are cheap repay what making them so takes: half a second, and 16 ms less for each."""
 HUGE_PAGE_BYTES: Final = 2 << 20
@@ -175,8 +185,8 @@ class Zygote:
         return events.limit_reached > 0 and events.killed > 0
 
 
-def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
-    """Import what workers need and run one trusted kernel, so that no worker pays for it."""
+def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) -> None:
+    """Import what workers of these roles need and run one trusted kernel, so that no worker pays for it."""
     import torch
 
     torch.set_num_threads(1)
@@ -197,6 +207,10 @@ def warm_up(kind: ZygoteKind, arch: int, folder: Path) -> None:
         reference_worker.prepare()
         compile_worker.prepare()
         compiling.compile_trusted_kernel(arch, folder)
+        if "host" in roles:
+            from warpsmith.evaluator import candidate_worker
+
+            candidate_worker.prepare()
 
 
 def settle_memory() -> None:
@@ -283,7 +297,7 @@ def main(arguments: list[str]) -> None:
     root.chmod(0o711)
     os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
     try:
-        warm_up(kind, config.target_arch, root)
+        warm_up(kind, roles_of(config)[kind], config.target_arch, root)
         settle_memory()
         serve(channel, config, root, told.text("gpu"))
     finally:

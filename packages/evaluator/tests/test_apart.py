@@ -1,0 +1,302 @@
+"""Host code that runs apart from the device: which candidates are judged so, and that the others lose nothing by it."""
+
+import pytest
+
+from warpsmith.evaluator import EvaluatorConfig, Problem, apart, conditions, gpuhost
+from warpsmith.evaluator import judge as judging
+from warpsmith.evaluator.apart import NeedsDeviceError
+from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.zygote import roles_of
+
+HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
+KERNEL = """\
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2.0, mask=at < n)
+
+"""
+LAUNCH = "kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)"
+
+
+def problem(forward="x * 2", inputs="torch.randn(37, 19)", init="", arguments=""):
+    constructor = f"    def __init__(self, *given):\n        super().__init__()\n        {init}\n" if init else ""
+    return Problem.from_source(
+        f"{HEAD}class Model(nn.Module):\n{constructor}    def forward(self, x):\n        return {forward}\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{arguments}]\n",
+        "apart",
+    )
+
+
+def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out="torch.empty_like(x)"):
+    """Return a candidate that doubles its input, with lines around its launch."""
+    lines = "".join(f"        {line}\n" for line in (*before.splitlines(), f"out = {out}", launch, *after.splitlines()))
+    constructor = (
+        "    def __init__(self, *given):\n        super().__init__()\n"
+        + "".join(f"        {line}\n" for line in init.splitlines())
+        if init
+        else ""
+    )
+    return (
+        f"{HEAD}{kernel}class ModelNew(nn.Module):\n{constructor}    def forward(self, x):\n{lines}        return out\n"
+    )
+
+
+DOUBLE = problem()
+
+
+@pytest.fixture(scope="module")
+def running(config):
+    judge = Judge(config.model_copy(update={"slots": 1, "host_apart": True}))
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def judge(running, monkeypatch):
+    """A judge whose `tried` says of each attempt apart from the device `apart`, or why it was none."""
+    running.tried = []
+    original = judging._Run._host_apart
+
+    def told(self, session):
+        try:
+            found = original(self, session)
+        except NeedsDeviceError as error:
+            running.tried.append(str(error))
+            raise
+        running.tried.append("apart")
+        return found
+
+    monkeypatch.setattr(judging._Run, "_host_apart", told)
+    return running
+
+
+def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
+    return judge.evaluate(of, source, trials=trials, seed=None, timeout_s=timeout_s)
+
+
+# What is judged apart --------------------------------------------------------------------------------------------
+
+
+def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
+    monkeypatch.setattr(judging, "CandidateRun", None)
+    verdict = judged(judge, candidate())
+    assert (verdict.status, verdict.trials, verdict.flags, verdict.compiled) == ("correct", 5, (), True)
+    assert judge.tried == ["apart"]
+
+
+ON_A_DEVICE = """\
+assert torch.cuda.is_available() and x.is_cuda and x.device.type == "cuda" and x.device == torch.device("cuda", 0)
+properties = torch.cuda.get_device_properties(x.device)
+assert properties.multi_processor_count == 132 and torch.cuda.get_device_capability() == (9, 0)
+assert torch.empty(3, device=x.device).device == x.device and torch.zeros(2, device="cuda").is_cuda
+assert x.cuda() is x and x.to("cuda").shape == x.shape"""
+
+
+def test_host_code_takes_itself_to_be_on_a_device(judge):
+    assert judged(judge, candidate(ON_A_DEVICE)).status == "correct"
+    assert judge.tried == ["apart"]
+
+
+def test_host_code_has_no_content_and_no_gpu(judge):
+    """What it finds where its input lies is zeroes, whatever the trial; and what it writes there is nobody's answer."""
+    reads = "import ctypes\nassert not any(ctypes.string_at(x.data_ptr(), x.numel() * 4))"
+    writes = "import ctypes\nctypes.memset(out.data_ptr(), 1, 64)"
+    nodes = "assert not [name for name in os.listdir('/dev') if name.startswith('nvidia')]"
+    assert judged(judge, candidate(f"{reads}\n{nodes}", writes)).status == "correct"
+    assert judge.tried == ["apart"]
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "says"),
+    [
+        (candidate(kernel=KERNEL.replace("2.0", "2.1")), "incorrect", "elements"),
+        (candidate(kernel=KERNEL.replace("* 2.0, mask=at < n", "* 2.0")), "runtime_error", "mask or an offset"),
+        (candidate(kernel=KERNEL.replace("* 2.0", "+ missing")), "compile_error", "missing"),
+        (candidate(launch=LAUNCH.replace("x.numel(), B", "703, B")), "incorrect", "inputs of other shapes"),
+        (candidate("x = torch.zeros_like(x)"), "incorrect", "elements"),
+    ],
+    ids=["wrong", "no mask", "does not compile", "one shape", "of zeros"],
+)
+def test_what_a_kernel_does_wrong_is_told_as_ever(judge, source, status, says):
+    verdict = judged(judge, source)
+    assert (verdict.status, says in verdict.error_message) == (status, True), verdict
+    assert judge.tried == ["apart"]
+
+
+def test_a_kernel_beside_copies_that_do_all_is_a_decoy(judge):
+    copies = candidate(
+        after="out.copy_(x)",
+        kernel=KERNEL.replace("* 2.0, mask=at < n", "* 0.0, mask=at < 0"),
+        out="torch.empty_like(x)",
+    )
+    verdict = judged(judge, copies, of=problem("x.clone()"))
+    assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
+    assert judge.tried == ["apart"]
+
+
+def test_weights_are_those_of_the_problem(judge):
+    weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
+    source = candidate(
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
+    )
+    assert judged(judge, source, of=weighted).status == "correct"
+    assert judge.tried == ["apart"]
+
+
+def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
+    counted = problem(
+        "(self.steps.add_(1), x * 2 + self.steps)[1]", init='self.register_buffer("steps", torch.zeros(1))'
+    )
+    kernel = (
+        KERNEL.replace("x_ptr, out", "x_ptr, steps_ptr, out")
+        .replace(
+            "* 2.0, mask=at < n)",
+            "* 2.0 + tl.load(steps_ptr) + 1, mask=at < n)\n    tl.debug_barrier()\n"
+            "    tl.store(steps_ptr, tl.load(steps_ptr) + 1)",
+        )
+        .replace("tl.program_id(0) * BLOCK", "0")
+    )
+    source = candidate(
+        kernel=kernel,
+        init='self.register_buffer("steps", torch.zeros(1))',
+        launch="kernel[(1,)](x, self.steps, out, x.numel(), BLOCK=1024)",
+    )
+    assert judged(judge, source, of=counted).status == "correct"
+    wrong = judged(judge, source.replace("tl.load(steps_ptr) + 1)\n\n", "tl.load(steps_ptr) + 2)\n\n"), of=counted)
+    assert "Buffer steps after forward" in wrong.error_message
+    assert judge.tried == ["apart", "apart"]
+
+
+# What is not -----------------------------------------------------------------------------------------------------
+
+TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
+TABLED = LAUNCH.replace("x, out", "x, self.table, out")
+TUNED = KERNEL.replace(
+    "@triton.jit",
+    '@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])\n@triton.jit',
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "why", "status"),
+    [
+        (candidate("factor = float(x.flatten()[0].item())"), "reads a tensor's content", "correct"),
+        (candidate("if x.flatten()[0] > 100: x = x.clone()"), "reads a tensor's content", "rejected"),
+        (candidate("x.tolist()"), "what a kernel should", "rejected"),
+        (candidate("torch.relu(x)"), "what a kernel should", "rejected"),
+        (candidate(kernel=TUNED, launch=LAUNCH.replace(", BLOCK=64", "")), "is autotuned", "correct"),
+        (candidate(launch=f"found = {LAUNCH}", after="found.n_regs"), "n_regs is asked for", "runtime_error"),
+        (candidate(launch="kernel.warmup(x, out, x.numel(), BLOCK=64, grid=(1,))"),
+         "outside a call", "incorrect"),
+        (candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3: x = x.clone()"),
+         "same in each call", "correct"),
+        (candidate(kernel=TABLE, init="self.table = torch.full((4,), 2.0)", launch=TABLED),
+         "made before it", "correct"),
+        (candidate(kernel=TABLE, init="self.table = nn.Parameter(torch.full((4,), 2.0))", launch=TABLED),
+         "made before it", "correct"),
+        (candidate(out="torch.empty(x.shape)"), "what a kernel should", "correct"),
+        (candidate(after="return out.t()"), "returns something else", "incorrect"),
+        (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
+        (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
+        (candidate(launch="out.copy_(x)"), "launches nothing", "rejected"),
+        (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
+    ],
+    ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
+         "form", "raises", "exits", "no kernel", "pad"],
+)  # fmt: skip
+def test_what_needs_the_device_is_judged_there(judge, source, why, status):
+    verdict = judged(judge, source)
+    assert verdict.status == status, verdict
+    assert len(judge.tried) == 1
+    assert why in judge.tried[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        (
+            problem("x * 2 + 0 * self.scale", init="self.scale = nn.Parameter(torch.ones(19))"),
+            "parameters of the problem",
+        ),
+        (problem(init="pass", arguments="torch.ones(3)"), "constructor is given tensors"),
+    ],
+    ids=["parameter", "tensor for the constructor"],
+)
+def test_a_candidate_with_another_state_than_parameters_is_judged_on_the_device(judge, of, why):
+    source = candidate(init='self.register_buffer("kept", torch.ones(19))')
+    assert judged(judge, source, of=of).status == "correct"
+    assert why in judge.tried[0]
+
+
+def test_a_large_problem_is_judged_on_the_device(judge, monkeypatch):
+    monkeypatch.setattr(apart, "MOST_BYTES", 4096)
+    assert judged(judge, candidate()).status == "correct"
+    assert judge.tried == ["its tensors are large"]
+
+
+def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
+    monkeypatch.setattr(apart, "HOST_S", 0.5)
+    verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
+    assert verdict.status == "timeout"
+    assert "did not finish" in judge.tried[0]
+
+
+FORGED = """\
+from warpsmith.evaluator import _native, protocol, wire
+for number in range(3, 64):
+    try:
+        protocol.send(_native.Channel(number), protocol.Kind.{kind}, {fields})
+    except Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("LAUNCH", '{"kernel": "kernel", "arguments": {}, "options": {}}'),
+        ("DONE", "{}"),
+        ("DONE", '{"trace": {"events": [["launch", "kernel", [1], {}, {}]], "outputs": []}}'),
+        ("READY", "{}"),
+    ],
+)
+def test_forged_messages_of_host_code_bring_it_before_the_device(judge, kind, fields):
+    verdict = judged(judge, candidate(FORGED.format(kind=kind, fields=fields)))
+    assert verdict.status != "correct"
+    assert len(judge.tried) == 1
+    assert judge.tried != ["apart"]
+
+
+def test_no_worker_is_lost_either_way(judge):
+    for source in (candidate(), candidate("x.flatten()[0].item()"), candidate("os._exit(1)")):
+        for _ in range(3):
+            judged(judge, source)
+    assert len(judge.machine._workers()) <= 4 * (judge.config.ready_workers + 2)
+
+
+# Around it -------------------------------------------------------------------------------------------------------
+
+
+def test_workers_for_host_code_are_made_only_where_they_are_used():
+    beside, apart_from = EvaluatorConfig(), EvaluatorConfig(host_apart=True)
+    assert "host" not in [role for roles in roles_of(beside).values() for role in roles]
+    assert "host" in roles_of(apart_from)["plain"]
+    on_device = roles_of(EvaluatorConfig(device="cuda", host_apart=True))
+    assert on_device == {"plain": ("reference", "compile", "candidate", "host")}
+    assert roles_of(EvaluatorConfig(device="cuda"))["plain"][-1] == "candidate"
+
+
+def test_verdicts_of_both_ways_are_kept_apart():
+    found = [conditions.name_of(conditions.conditions_of(EvaluatorConfig(host_apart=way))) for way in (False, True)]
+    assert found[0] != found[1]
+
+
+def test_a_device_is_described_by_what_is_told_and_known():
+    found = gpuhost.properties_of({"name": "A", "multi_processor_count": 7, "unknown": 1})
+    assert (found.name, found.multi_processor_count, found.major) == ("A", 7, 9)
+    assert not hasattr(found, "unknown")
+    assert gpuhost.PROPERTIES.name != "A"
