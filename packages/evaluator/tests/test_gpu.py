@@ -25,9 +25,11 @@ SHORT_S = 5.0
 """What a candidate is given that never ends."""
 
 
-@pytest.fixture(scope="module")
-def judge(gpu) -> Iterator[Evaluator]:
-    with Evaluator(EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60)) as running:
+@pytest.fixture(scope="module", params=[False, True], ids=["beside", "apart"])
+def judge(gpu, request) -> Iterator[Evaluator]:
+    """One judge with host code on the device, and then one with host code apart from it."""
+    config = EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60, host_apart=request.param)
+    with Evaluator(config) as running:
         yield running
 
 
