@@ -59,6 +59,18 @@ def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
     assert torch.equal(answer.expected[0].exact, first[0].double() * 2 + first[1].double())
 
 
+def test_an_answer_without_room_for_its_fp64_form_is_given_without(session_of, monkeypatch):
+    session = session_of(problem("return x * 2", "torch.randn(64, 64)"))
+    session.make_inputs(1)
+    both = 64 * 64 * (4 + 8)
+    monkeypatch.setattr(session, "_limit", both + 4096)
+    assert session.answer(0).expected[0].exact is not None
+    monkeypatch.setattr(session, "_limit", both - 1)
+    answer = session.answer(0)
+    assert answer.expected[0].exact is None
+    assert torch.equal(answer.expected[0].value, inputs_of(session)[0] * 2)
+
+
 def test_strides_of_inputs_are_kept(session_of):
     session = session_of(problem("return x.clone()", "torch.randn(3, 4).t()"))
     session.make_inputs(1)

@@ -12,7 +12,7 @@ import torch
 from warpsmith.evaluator import _native, arenas, wire
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
-from warpsmith.evaluator.layout import FLOATING, TensorSlot, check_slot, pack
+from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sizes import MOST, is_size
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
 """Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
+
+
+WIDE_BYTES: Final = 8
+"""Of a number in fp64."""
 
 
 class ReferenceFailedError(Exception):
@@ -223,10 +227,17 @@ class ReferenceSession:
         fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact}, Kind.ANSWERED).fields
         tree = wire.Fields(fields.value("answer"))
         slots = list(wire.slots(fields.value("answer")))
-        has_exact = [bool(flag) for flag in fields.sequence("exact")]
+        has_exact = self._affordable(slots, [bool(flag) for flag in fields.sequence("exact")])
         pairs = self._collect(slots, has_exact)
         buffers = tree.slot_map("buffers")
         return Answer(tree.value("output"), buffers, pairs)
+
+    def _affordable(self, slots: list[TensorSlot], has_exact: list[bool]) -> list[bool]:
+        """Leave the fp64 forms of an answer out where there is no room for both: the judge does with less then."""
+        wide = sum(WIDE_BYTES * slot.numel for slot, exact in zip(slots, has_exact, strict=True) if exact)
+        padding = 2 * ALIGNMENT * len(slots)
+        fits = sum(slot.nbytes for slot in slots) + wide + padding <= self._limit
+        return [exact and fits for exact in has_exact]
 
     def _collect(self, slots: list[TensorSlot], has_exact: list[bool]) -> list[Expected]:
         wanted: list[Any] = []
