@@ -1,10 +1,14 @@
 """Host code that runs apart from the device: which candidates are judged so, and that the others lose nothing by it."""
 
+import time
+from collections import Counter
+
 import pytest
 
-from warpsmith.evaluator import EvaluatorConfig, Problem, apart, conditions, gpuhost
+from warpsmith.evaluator import EvaluatorConfig, Problem, apart, arenas, conditions, gpuhost
 from warpsmith.evaluator import judge as judging
-from warpsmith.evaluator.apart import NeedsDeviceError
+from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
+from warpsmith.evaluator.evaluation import CandidateRun
 from warpsmith.evaluator.judge import Judge
 from warpsmith.evaluator.zygote import roles_of
 
@@ -43,6 +47,8 @@ def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out
 
 
 DOUBLE = problem()
+EXPECTED = Counter(host=1, candidate=1, compile=1, reference=1 + 8)
+"""Workers at rest: one that is ready of each role, and eight sessions that are kept for their problems."""
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +118,16 @@ def test_host_code_has_no_content_and_no_gpu(judge):
     [
         (candidate(kernel=KERNEL.replace("2.0", "2.1")), "incorrect", "elements"),
         (candidate(kernel=KERNEL.replace("* 2.0, mask=at < n", "* 2.0")), "runtime_error", "mask or an offset"),
+        (
+            candidate(kernel=KERNEL.replace("x_ptr + at, mask=at < n", "x_ptr + at")),
+            "runtime_error",
+            "mask or an offset",
+        ),
         (candidate(kernel=KERNEL.replace("* 2.0", "+ missing")), "compile_error", "missing"),
         (candidate(launch=LAUNCH.replace("x.numel(), B", "703, B")), "incorrect", "inputs of other shapes"),
         (candidate("x = torch.zeros_like(x)"), "incorrect", "elements"),
     ],
-    ids=["wrong", "no mask", "does not compile", "one shape", "of zeros"],
+    ids=["wrong", "no mask", "no mask of a load", "does not compile", "one shape", "of zeros"],
 )
 def test_what_a_kernel_does_wrong_is_told_as_ever(judge, source, status, says):
     verdict = judged(judge, source)
@@ -171,6 +182,59 @@ def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
     assert judge.tried == ["apart", "apart"]
 
 
+def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
+    """There torch copies what it fills with on a CPU; its content is not known when the trace is written."""
+    scaled = problem("x * self.scale", init="self.scale = nn.Parameter(torch.tensor(2.0))")
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + 3)")
+    source = candidate(
+        "scales = torch.empty(8, device=x.device)\nscales[:] = self.scale",
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.tensor(1.0))",
+        launch=LAUNCH.replace("x, out", "x, scales, out"),
+    )
+    assert judged(judge, source, of=scaled).status == "correct"
+    assert judge.tried == ["apart"]
+
+
+@pytest.mark.parametrize("trials", [1, 5, pytest.param(150, marks=pytest.mark.slow)])
+def test_all_trials_are_replays_in_one_worker(judge, trials):
+    verdict = judged(judge, candidate(f"# {trials}"), trials=trials, timeout_s=120.0)
+    assert (verdict.status, verdict.trials) == ("correct", trials), verdict
+    assert judge.tried == ["apart"]
+
+
+def test_what_any_trial_launches_is_compiled(judge):
+    """Also where the first one launches something else."""
+    one_or_two = Problem.from_source(
+        f"{HEAD}class Model(nn.Module):\n    def forward(self, x, n):\n        return x * 2\n\n"
+        "def get_inputs():\n    return [torch.randn(37, 19), int(torch.randint(1, 3, (1,)))]\n",
+        "one or two",
+    )
+    kernels = KERNEL + KERNEL.replace("def kernel", "def other")
+    launches = f"launched = kernel if n == 1 else other\nwarps = 4 if n == 1 else 64\n{LAUNCH}"
+    launches = launches.replace("\nkernel[", "\nlaunched[").replace("BLOCK=64)", "BLOCK=64, num_warps=warps)")
+    source = candidate(kernel=kernels, launch="pass", after=launches)
+    source = source.replace("forward(self, x)", "forward(self, x, n)")
+    for seed in range(3):
+        verdict = judge.evaluate(one_or_two, source, trials=8, seed=seed, timeout_s=20)
+        assert verdict.status == "compile_error", verdict
+    assert "apart" in judge.tried
+
+
+def test_host_code_has_ended_before_anything_is_timed(judge, monkeypatch):
+    threads = "import threading\nthreading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()"
+    alive = []
+    original = ApartRun._replay_without_host_code
+
+    def seen(self, rng):
+        alive.append(self.worker.alive)
+        return original(self, rng)
+
+    monkeypatch.setattr(ApartRun, "_replay_without_host_code", seen)
+    assert judged(judge, candidate(threads)).status == "correct"
+    assert alive == [False]
+
+
 # What is not -----------------------------------------------------------------------------------------------------
 
 TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
@@ -199,6 +263,11 @@ TUNED = KERNEL.replace(
         (candidate(kernel=TABLE, init="self.table = nn.Parameter(torch.full((4,), 2.0))", launch=TABLED),
          "made before it", "correct"),
         (candidate(out="torch.empty(x.shape)"), "what a kernel should", "correct"),
+        (candidate(out='torch.empty(x.shape, device=torch.device("cpu"))'), "what a kernel should", "correct"),
+        (candidate(out="torch.Tensor(*x.shape)"), "does not tell its device", "correct"),
+        (candidate(out="torch.ops.aten.empty.memory_format(list(x.shape))"), "does not tell its device", "correct"),
+        (candidate(init="self.k = float(torch.rand(()))"), "reads a tensor's content", "correct"),
+        (candidate(init="self.k = torch.randperm(3).tolist()"), "constructor calls Tensor.tolist", "correct"),
         (candidate(after="return out.t()"), "returns something else", "incorrect"),
         (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
         (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
@@ -206,13 +275,37 @@ TUNED = KERNEL.replace(
         (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
     ],
     ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
-         "form", "raises", "exits", "no kernel", "pad"],
+         "named host", "legacy", "operator", "random", "permutation", "form", "raises", "exits", "no kernel", "pad"],
 )  # fmt: skip
 def test_what_needs_the_device_is_judged_there(judge, source, why, status):
     verdict = judged(judge, source)
     assert verdict.status == status, verdict
     assert len(judge.tried) == 1
     assert why in judge.tried[0]
+
+
+def test_what_is_judged_anew_finds_the_state_as_it_was(judge, monkeypatch):
+    """Parameters have been changed for a trial by the time that other shapes are found to need the device."""
+    weighted = problem("x * self.scale", "torch.randn(64, 19)", init="self.scale = nn.Parameter(torch.randn(19))")
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
+    source = candidate(
+        "if x.shape[0] != 64: raise ValueError('other shapes')",
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
+    )
+    found = []
+    original = CandidateRun._load
+
+    def load(self):
+        found.append(bool((self.session._pristine == arenas.content(self.session.state_buffer)).all()))
+        return original(self)
+
+    monkeypatch.setattr(CandidateRun, "_load", load)
+    for seed in range(6):
+        judge.evaluate(weighted, source, trials=8, seed=seed, timeout_s=20)
+    assert found
+    assert all(found)
 
 
 @pytest.mark.parametrize(
@@ -273,9 +366,11 @@ def test_forged_messages_of_host_code_bring_it_before_the_device(judge, kind, fi
 
 def test_no_worker_is_lost_either_way(judge):
     for source in (candidate(), candidate("x.flatten()[0].item()"), candidate("os._exit(1)")):
-        for _ in range(3):
-            judged(judge, source)
-    assert len(judge.machine._workers()) <= 4 * (judge.config.ready_workers + 2)
+        judged(judge, source)
+    deadline = time.monotonic() + 20
+    while (left := Counter(worker.role for worker in judge.machine._workers() if worker.alive)) > EXPECTED:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 # Around it -------------------------------------------------------------------------------------------------------

@@ -236,7 +236,6 @@ def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_pro
     assert all(is_gone(pid) for pid in below)
 
 
-@pytest.mark.slow
 def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
     # What a process has asked the driver once stays as it was answered: a judge that is told later sees the first GPU.
     started = []
@@ -256,6 +255,7 @@ def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
     assert on_cpu == dict(os.environ)
 
 
+@pytest.mark.slow
 def test_a_judge_killed_twice_is_invalid(own_evaluator, add_problem):
     verdicts = []
     asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, SLOW_CANDIDATE)))

@@ -432,6 +432,15 @@ def test_a_reference_that_keeps_its_result_for_the_next_call_is_timed(judge):
         assert verdict.speedup > 0
 
 
+@pytest.mark.parametrize("known", ["found != found", "found == found", "found == 0.0"])
+def test_a_kernel_that_counts_on_fresh_memory_is_wrong(judge, known):
+    body = (
+        "found = tl.load(out_ptr + at, mask=at < n)\nz = tl.load(x_ptr + at, mask=at < n)\n"
+        f"tl.store(out_ptr + at, tl.where({known}, z + tl.load(y_ptr + at, mask=at < n), 0.0), mask=at < n)"
+    )
+    assert judge.evaluate(SUM, elementwise(body)).status == "incorrect"
+
+
 def test_each_gpu_of_a_machine_has_a_judge_of_its_own(gpu):
     if torch.cuda.device_count() < 2:
         pytest.skip("the machine has one GPU")

@@ -9,7 +9,7 @@ from warpsmith.evaluator import Problem, _native, arenas, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
-from warpsmith.evaluator.replay import Replay
+from warpsmith.evaluator.replay import Replay, _dtypes_of
 from warpsmith.evaluator.trace import Recorder, UntraceableError
 from warpsmith.evaluator.worker import Memory
 
@@ -245,3 +245,18 @@ def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, 
         evaluator.evaluate(problem, add_candidate, trials=2, seed=1)
     verdict = lenient.evaluate(problem, add_candidate, trials=2, seed=1)
     assert (verdict.status, verdict.flags) == ("correct", ("not_replayed",))
+
+
+def test_the_dtype_of_fresh_memory_is_that_of_its_first_use():
+    def of(number, dtype):
+        return ["tensor", "fresh", number, dtype, [2], [1], 0]
+
+    events = [
+        ["alloc", 0, 8],
+        ["alloc", 1, 8],
+        ["alloc", 2, 8],
+        ["fill", of(0, "float32"), 1.0],
+        ["launch", "k", [1], {"a": of(1, "int64"), "b": ["tuple", [of(2, "float16"), ["value", 3]]]}, {}],
+        ["copy", ["tensor", "inputs", 7, "int8", [2], [1], 0], of(1, "int64")],
+    ]
+    assert dict(_dtypes_of(events)) == {0: "float32", 1: "int64", 2: "float16"}

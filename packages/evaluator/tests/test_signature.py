@@ -98,4 +98,11 @@ def test_any_trace_is_read_or_refused(events):
         found = launches_of(events)
     except WireError:
         return
-    assert len(found) == sum(isinstance(event, list) and event[:1] == ["launch"] for event in events)
+    assert len(found) == sum(event[:1] == ["launch"] for event in events)
+
+
+@pytest.mark.parametrize("event", [("launch", "kernel", [1], {}, {}), ("const", 0, b"1"), None, "launch"])
+def test_an_event_of_another_kind_is_refused(event):
+    # What plays a trace takes a tuple for a list; what reads it must not pass one over.
+    with pytest.raises(WireError, match="is no event of a trace"):
+        launches_of([["alloc", 0, 4], event])

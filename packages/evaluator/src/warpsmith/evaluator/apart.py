@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 MOST_BYTES: Final = 64 << 20
-"""Of state, inputs and outputs. Host code that fills memory of the host takes long for more, and a context little."""
+"""Of state, and of inputs and outputs together. Host code that fills memory of the host takes long for more."""
 HOST_S: Final = 5.0
 """What one step of host code may take here before it is tried on the device."""
 
@@ -86,9 +86,12 @@ class ApartRun(CandidateRun):
     def _judge_all(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
         self._load()
         self._run_trials(count, rng, compiling)
+        # What it left running would be beside what is timed.
+        self.worker.end()
         self.trace, self.traced_inputs = self._of_sample
         self._replay_without_kernels(rng)
-        self._replay_without_host_code(rng)
+        if compiling.result().ok:
+            self._replay_without_host_code(rng)
 
     # Host code -------------------------------------------------------------------------------------------------------
 
@@ -188,7 +191,7 @@ class ApartRun(CandidateRun):
             self._take_trace(self.trace)
             self._of_sample = self.trace, self.traced_inputs
         self._compile()
-        self.answers = self._play(self._fresh_worker(), answer)
+        self.answers = self._play(self._fresh_worker(), answer, garbage=True)
         self.evidence.trials += 1
         wrong = self._judge(answer)
         if wrong:
@@ -196,10 +199,8 @@ class ApartRun(CandidateRun):
             raise CandidateFailedError("incorrect", None, f"{wrong}{remark}.")
 
     def _compile(self) -> None:
-        """Wait until what the trace launches is compiled."""
+        """On a device, wait until what the trace launches is compiled; no launch needs that where there is none."""
         if isinstance(self.compiling, CompileRun):
-            # For a chip that is not here: that it compiles is all there is to know.
-            self.compiling.settle(list(self.launches.values()))
             return
         assert self.compiling is not None
         launches = launches_of(self.trace.sequence("events"))

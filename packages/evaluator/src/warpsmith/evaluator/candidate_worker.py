@@ -5,8 +5,8 @@ content of the output buffer alone.
 """
 
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
-from warpsmith.evaluator.operators import COUNTER, READS, OperatorWatch, Watched
+from warpsmith.evaluator.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.replay import DeviceReplay, Replay
 from warpsmith.evaluator.rounds import Rounds
@@ -67,6 +67,7 @@ class Candidate:
             self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
         extra_operators = fields.texts("extra_operators")
         self.extra_operators = extra_operators
+        self.gpu_host: gpuhost.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.recorder: Recorder | None = None
@@ -75,7 +76,7 @@ class Candidate:
     def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
         state = self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
-        with self._host():
+        with self._unread(), self._host():
             self.model = self._construct(execute(fields.text("source"), path, MODULE_NAME), fields, state)
             self.model = self.model.to(self.kind.device)
         unmatched = self._bind(fields.slot_map("parameters"), state)
@@ -84,7 +85,23 @@ class Candidate:
 
     def _host(self) -> AbstractContextManager[Any]:
         """Where there is no GPU, let host code that is written for one run."""
-        return gpuhost.GpuHost() if self.kind.device.type == "cpu" else nullcontext()
+        if self.kind.device.type != "cpu":
+            return nullcontext()
+        self.gpu_host = gpuhost.GpuHost(disguised=self.apart)
+        return self.gpu_host
+
+    @contextmanager
+    def _unread(self) -> Iterator[None]:
+        """Apart from the device, let no constructor read a tensor: its random numbers are others than on one."""
+        if not self.apart:
+            yield
+            return
+        watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, _refuse_reads)
+        watch.fills = False
+        with Watched(watch):
+            yield
+        if exported := [name for name in watch.refused if name.startswith("Tensor.")]:
+            raise launching.ApartError(f"the constructor calls {exported[0]}")
 
     def _construct(self, namespace: dict[str, Any], fields: wire.Fields, state: "Shared") -> nn.Module:
         if not isinstance(namespace.get("ModelNew"), type):
@@ -169,8 +186,9 @@ class Candidate:
 
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Note what an operator did where there is no device; nothing there has the content that it has on one."""
-        if name in READS:
-            raise launching.ApartError(f"{name} reads a tensor's content")
+        _refuse_reads(func, name, args, result)
+        if name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
+            raise launching.ApartError(f"{name} is called in a way that does not tell its device")
         if self.recorder is not None:
             self.recorder.operator(func, name, args, result)
 
@@ -252,6 +270,11 @@ def _on_device(
     best = launching.DeviceTuning(monitor)
     launching.install(monitor, best)
     return monitor, best
+
+
+def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
+    if name in READS:
+        raise launching.ApartError(f"{name} reads a tensor's content")
 
 
 def _refuse_write(operator: str) -> None:
@@ -337,24 +360,36 @@ def categorise(error: BaseException) -> str:
     return "unknown"
 
 
-def replay(fields: wire.Fields, fds: list[int], folder: Path) -> None:
-    """Run a trace with the interpreted kernels of a source and nothing else of it; as `ghost` without them too."""
-    memory = Memory()
-    for name in ("inputs", "state", "answers"):
-        memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-    interpreting.install(
-        interpreting.LaunchMonitor(
-            lambda _: None, lambda tensor: memory.is_read_only(tensor.untyped_storage().data_ptr())
-        )
-    )
-    player = Replay(fields.text("source"), folder, memory.buffers)
-    events = fields.sequence("events")
-    player.run([event for event in events if event[:1] != ["launch"]] if fields.flag("ghost") else events)
-    player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
+class HostReplays:
+    """Runs traces with the interpreted kernels of a source and nothing else of it, one after the other.
+
+    Args:
+        folder: where extracted sources may be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._memory = Memory()
+        # Once: a monitor stays as long as its process does.
+        interpreting.install(interpreting.LaunchMonitor(lambda _: None, self._is_read_only))
+
+    def _is_read_only(self, tensor: torch.Tensor) -> bool:
+        return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
+
+    def play(self, fields: wire.Fields, fds: list[int]) -> None:
+        """Run a trace on the memory that comes with it; as `ghost` without the kernels too."""
+        self._memory = memory = Memory()
+        for name in ("inputs", "state", "answers"):
+            memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
+        slots = {name: list(wire.slots(fields.value(f"{name}_slots"))) for name in ("inputs", "state")}
+        player = Replay(fields.text("source"), self._folder, memory.buffers, slots)
+        events = fields.sequence("events")
+        player.run([event for event in events if event[:1] != ["launch"]] if fields.flag("ghost") else events)
+        player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
 
 
 def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) -> DeviceReplay:
-    """Run a trace with compiled kernels; return what can run it again."""
+    """Run a trace with compiled kernels, as `DeviceReplay.play` does; return what can run it again."""
     memory = Memory(kind)
     for name in ("inputs", "state", "answers"):
         memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
@@ -362,8 +397,12 @@ def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) ->
     player = DeviceReplay(kind, memory.buffers["state"], fields.sequence("events"), binaries)
     player.expect(fields.sequence("outputs"), fields.value("answer"))
     player.set_up(memory.buffers["inputs"], memory.buffers["answers"])
-    player.play(ghost=fields.flag("ghost"))
+    _play(player, fields)
     return player
+
+
+def _play(player: DeviceReplay, fields: wire.Fields) -> None:
+    player.play(ghost=fields.flag("ghost"), garbage=fields.flag("garbage"))
 
 
 def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, apart: bool = False) -> None:
@@ -372,7 +411,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
     `apart` has a candidate's launches written down alone, in a process that has no device.
     """
     path = scratch / f"{MODULE_NAME}.py"
-    candidate: Candidate | DeviceReplay | Rounds | None = None
+    candidate: Candidate | DeviceReplay | HostReplays | Rounds | None = None
     with torch.no_grad():
         while True:
             message = protocol.receive_work(channel)
@@ -393,26 +432,30 @@ def _failure(message: Message, error: BaseException, path: Path) -> dict[str, An
 
 def _step(
     channel: _native.Channel,
-    held: Candidate | DeviceReplay | Rounds | None,
+    held: Candidate | DeviceReplay | HostReplays | Rounds | None,
     message: Message,
     path: Path,
     kind: HostMemory | DeviceMemory,
     *,
     apart: bool,
-) -> Candidate | DeviceReplay | Rounds | None:
+) -> Candidate | DeviceReplay | HostReplays | Rounds | None:
     """Answer one message; return what the next one is for."""
     match message.kind, held:
         case Kind.LOAD, None:
             held = Candidate(channel, message.fields, kind, apart=apart)
             protocol.send(channel, Kind.LOADED, held.load(message.fields, message.fds, path))
         case Kind.REPLAY, DeviceReplay() if message.fields.flag("again"):
-            held.play(ghost=message.fields.flag("ghost"))
+            _play(held, message.fields)
             protocol.send(channel, Kind.DONE, {})
         case Kind.REPLAY, None | DeviceReplay() if isinstance(kind, DeviceMemory):
+            if held is not None:
+                # Two traces at once could want more memory than there is.
+                held.clear()
             held = replay_on_device(message.fields, message.fds, kind)
             protocol.send(channel, Kind.DONE, {})
-        case Kind.REPLAY, None:
-            replay(message.fields, message.fds, path.parent)
+        case Kind.REPLAY, None | HostReplays():
+            held = held or HostReplays(path.parent)
+            held.play(message.fields, message.fds)
             protocol.send(channel, Kind.DONE, {})
         case Kind.CALL, Candidate():
             protocol.send(channel, Kind.DONE, held.call(message.fields, message.fds))

@@ -574,23 +574,27 @@ class CandidateRun:
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")
 
-    def _play(self, worker: Worker, answer: Answer, *, ghost: bool = False) -> "tuple[Placed, Shared]":
+    def _play(
+        self, worker: Worker, answer: Answer, *, ghost: bool = False, garbage: bool = False
+    ) -> "tuple[Placed, Shared]":
         """Let a worker replay the trace on the session's inputs; return where the answer lies.
 
         A worker that holds the same trace already plays it again, on what its inputs hold by then. A ghost launches
-        nothing.
+        nothing. With `garbage`, fresh memory holds other garbage in each call.
         """
         placed, given = self._room_for(answer), self.session.inputs
-        again = self.played is not None and self.played.is_of(worker, self.trace, given, placed)
-        if self.played is None or not again:
+        played, self.played = self.played, None
+        again = played is not None and played.is_of(worker, self.trace, given, placed)
+        if played is None or not again:
             inputs = self.memory.create("replay-inputs", given.size)
             answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
-            self.played = Played(worker, self.trace, given, placed, (inputs, answers))
-        inputs, answers = self.played.buffers
+            played = Played(worker, self.trace, given, placed, (inputs, answers))
+        inputs, answers = played.buffers
         self._copy_inputs(inputs)
         arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
         arenas.poison(answers, placed.slots)
-        fields: dict[str, Any] = {"again": again and isinstance(self.memory, DeviceMemory), "ghost": ghost}
+        on_device = isinstance(self.memory, DeviceMemory)
+        fields: dict[str, Any] = {"again": again and on_device, "ghost": ghost, "garbage": garbage}
         fds: list[int] = []
         if not fields["again"]:
             fields |= {
@@ -600,11 +604,14 @@ class CandidateRun:
                 "outputs": self.trace.sequence("outputs"),
                 "answer": placed.tree,
                 "inputs_bytes": inputs.size,
+                "inputs_slots": given.slots,
                 "state_bytes": self.state.size,
+                "state_slots": self.session.state.slots,
                 "answers_bytes": answers.size,
             }
             fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
         self._ask(Kind.REPLAY, fields, fds, Kind.DONE, worker)
+        self.played = played
         return placed, answers
 
     @claims()

@@ -75,13 +75,19 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
 class GpuHost(TorchFunctionMode):
     """Takes a device that is not there for the host, and notes memory that would not lie on a GPU.
 
+    Args:
+        disguised: whether tensors say that they lie on the device, as `install` was told.
+
     Attributes:
         host_memory: whether a tensor was made without a device, or moved to or made on `"cpu"`.
+        making: whether one of `FACTORIES` is under way; other ways to new memory pass by here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, disguised: bool = False) -> None:
         super().__init__()
         self.host_memory = False
+        self.making = False
+        self._disguised = disguised
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -89,16 +95,22 @@ class GpuHost(TorchFunctionMode):
         named = dict(kwargs or {})
         name = str(getattr(func, "__name__", ""))
         made = name in FACTORIES and named.get("device") is None
-        if made or name == "cpu" or _is_host(named.get("device")) or (name == "to" and any(map(_is_host, args))):
+        placed = self._is_host(named.get("device")) or (name == "to" and any(map(self._is_host, args)))
+        if made or name == "cpu" or placed:
             self.host_memory = True
         if "device" in named:
             named["device"] = _present(named["device"])
-        return func(*(map(_present, args) if name == "to" else args), **named)
+        self.making = name in FACTORIES
+        try:
+            return func(*(map(_present, args) if name == "to" else args), **named)
+        finally:
+            self.making = False
 
-
-def _is_host(device: Any) -> bool:
-    # A torch.device may be that of an input, which would be another one on a GPU.
-    return isinstance(device, str) and device == "cpu"
+    def _is_host(self, device: Any) -> bool:
+        # Undisguised, a torch.device may be that of an input, which would be another one on a GPU.
+        if isinstance(device, torch.device):
+            return self._disguised and device.type == "cpu"
+        return isinstance(device, str) and device == "cpu"
 
 
 def _present(device: Any) -> Any:

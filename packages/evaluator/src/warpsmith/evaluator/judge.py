@@ -370,6 +370,7 @@ class _Run:
         if self.request.config.host_apart:
             with suppress(NeedsDeviceError):
                 return self._host_apart(session)
+            session.reset_state()
         worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
         compiling = self._compiling()
         try:

@@ -48,6 +48,9 @@ ALLOCATES: Final = frozenset(
 CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
 """Operators whose result is new although their schema says that it is an alias."""
 
+MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange")
+"""Operators that make memory on a device that they are told, and not on that of another tensor."""
+
 _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 

@@ -1,10 +1,11 @@
 """Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,11 +41,19 @@ class Replay:
         source: the candidate's source; only its kernels are taken from it, by syntax.
         folder: where the extracted source may be written.
         buffers: the arenas `inputs` and `state`, read-only.
+        slots: what lies in each of them; none where a tensor may reach to the arena's end.
     """
 
-    def __init__(self, source: str, folder: Path, buffers: "dict[str, Shared]") -> None:
+    def __init__(
+        self,
+        source: str,
+        folder: Path,
+        buffers: "dict[str, Shared]",
+        slots: Mapping[str, Sequence[TensorSlot]] = MappingProxyType({}),
+    ) -> None:
         self._kernels = compiling.execute_kernels(extract(source), folder)
         self._buffers = buffers
+        self._ends = {(name, slot.offset): slot.offset + slot.nbytes for name in slots for slot in slots[name]}
         self._fresh: dict[int, torch.Tensor] = {}
         self._garbage = Garbage()
         self._unfilled: set[int] = set()
@@ -102,7 +111,9 @@ class Replay:
                 self._garbage.fill(typed)
             return typed
         buffer = self._buffers[memory]
-        return arenas.view(buffer, contiguous(dtype, ((buffer.size - start) // size,)).at(start))
+        # To its own end, so that an access beyond it is found.
+        end = self._ends.get((memory, start), buffer.size)
+        return arenas.view(buffer, contiguous(dtype, ((end - start) // size,)).at(start))
 
     def _launch(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
         values = {name: self._argument(value) for name, value in arguments.items()}
@@ -178,6 +189,7 @@ class DeviceReplay:
         self._outputs: list[Any] = []
         self._answer: wire.Value = None
         self._call: ReplayedCall
+        self._dtypes = dict(_dtypes_of([events]))
         loaded: dict[bytes, LoadedKernel] = {}
         kernels = [loaded.get(one.cubin) or self._load(loaded, one) for one in binaries]
         self._events = list(self._with_kernels(events, iter(kernels)))
@@ -239,8 +251,19 @@ class DeviceReplay:
         """Say on what `play` runs the trace, and where its answer goes."""
         self._call = self.call(inputs, answers)
 
-    def play(self, *, ghost: bool = False) -> None:
-        """Run the trace on what the inputs hold now and deliver the answer; a ghost launches nothing.
+    def clear(self) -> None:
+        """Let go of all memory; it is not to be played again."""
+        for held in (self._fresh, self._wholes, self._constants, self._guards, self._events):
+            held.clear()
+        del self._call
+
+    def play(self, *, ghost: bool = False, garbage: bool = False) -> None:
+        """Run the trace on what the inputs hold now and deliver the answer.
+
+        Args:
+            ghost: whether no kernel is launched.
+            garbage: whether fresh memory holds other garbage in each call, in place of what a reset leaves in it: a
+                kernel that counts on that would be right here alone.
 
         Raises:
             IllegalAccessError: something was stored behind a tensor.
@@ -254,9 +277,18 @@ class DeviceReplay:
             self.check_guards()
         # The answer is that of a call like those that are timed: behind a tensor they find what a reset leaves there.
         call.reset()
+        if garbage:
+            self._fill_with_garbage()
         call.run(ghost=ghost)
         call.deliver()
         self._memory.settle()
+
+    def _fill_with_garbage(self) -> None:
+        drawn = Garbage()
+        for number, dtype in self._dtypes.items():
+            if number in self._fresh and number not in self._constants:
+                flat, size = self._fresh[number], ITEM_BYTES[dtype]
+                drawn.fill(flat[: flat.numel() // size * size].view(arenas.TORCH_DTYPES[dtype]))
 
     def expect(self, outputs: list[Any], answer: wire.Value) -> None:
         """Say which tensors of the trace are the answer."""
@@ -304,6 +336,19 @@ class DeviceReplay:
             os.close(fd)
         pairs = zip(arenas.parts(inputs, sizes[0]), arenas.parts(answers, sizes[1]), strict=True)
         return [self.call(own_inputs, own_answers) for own_inputs, own_answers in pairs]
+
+
+def _dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
+    """Yield the numbers of a trace's own tensors, each with a dtype that it is used as."""
+    match part:
+        case ["tensor", "fresh", int(number), str(dtype), *_] if dtype in ITEM_BYTES:
+            yield number, dtype
+        case dict():
+            for value in part.values():
+                yield from _dtypes_of(value)
+        case list() | tuple():
+            for value in part:
+                yield from _dtypes_of(value)
 
 
 class _Place:

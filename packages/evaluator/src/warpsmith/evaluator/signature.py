@@ -12,9 +12,12 @@ def launches_of(events: list[Any]) -> list[dict[str, Any]]:
     """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker takes them.
 
     Tensors become their dtype and whether their address is a multiple of 16 bytes; memory of a trace begins at one.
-    WireError for a launch that has not the form that `trace.py` describes.
+    WireError for an event that is no list, and for a launch that has not the form that `trace.py` describes.
     """
-    return [_launch(event) for event in events if isinstance(event, list) and event[:1] == ["launch"]]
+    for event in events:
+        if not isinstance(event, list):
+            raise WireError(f"{str(event)[:80]} is no event of a trace.")
+    return [_launch(event) for event in events if event[:1] == ["launch"]]
 
 
 def _launch(event: list[Any]) -> dict[str, Any]:

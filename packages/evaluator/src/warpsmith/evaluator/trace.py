@@ -49,7 +49,10 @@ class Recorder:
     def operator(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Note what an allowed operator did to memory; called after it ran."""
         base = name.removeprefix("aten::")
-        if base in {"fill_", "zero_"}:
+        if base == "fill_" and isinstance(args[1], torch.Tensor):
+            # What it holds may hang on parameters or inputs.
+            self._add(["copy", self.tensor(args[0]), self.tensor(args[1])])
+        elif base in {"fill_", "zero_"}:
             self._fill(args[0])
         elif base == "copy_":
             self._add(["copy", self.tensor(args[0]), self.tensor(args[1])])
