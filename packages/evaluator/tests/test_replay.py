@@ -247,7 +247,7 @@ def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, 
     assert (verdict.status, verdict.flags) == ("correct", ("not_replayed",))
 
 
-def test_the_dtype_of_fresh_memory_is_that_of_its_first_use():
+def test_the_dtype_of_fresh_memory_is_one_that_it_is_used_as():
     def of(number, dtype):
         return ["tensor", "fresh", number, dtype, [2], [1], 0]
 
