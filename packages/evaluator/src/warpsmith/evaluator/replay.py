@@ -30,6 +30,8 @@ GRAIN: Final = 512
 GUARD: Final = 4096
 """Bytes behind each tensor of a replay in which nobody has anything to store."""
 GUARDED: Final = 0xC5
+CARRIED_BYTES: Final = 16 << 20
+"""Up to this size garbage is made on the host."""
 POISON: Final = 0xFF
 """The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -288,7 +290,11 @@ class DeviceReplay:
         for number, dtype in self._dtypes.items():
             if number in self._fresh and number not in self._constants:
                 flat, size = self._fresh[number], ITEM_BYTES[dtype]
-                drawn.fill(flat[: flat.numel() // size * size].view(arenas.TORCH_DTYPES[dtype]))
+                typed = flat[: flat.numel() // size * size].view(arenas.TORCH_DTYPES[dtype])
+                # A device loads a kernel to repeat a tile; what is small is carried over whole.
+                made = torch.empty_like(typed, device="cpu") if typed.nbytes <= CARRIED_BYTES else typed
+                drawn.fill(made)
+                typed.copy_(made)
 
     def expect(self, outputs: list[Any], answer: wire.Value) -> None:
         """Say which tensors of the trace are the answer."""
