@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,14 @@ def test_what_no_step_computes_with_may_change(table: str, key: str, value: obje
 def test_what_a_step_computes_with_may_not(table: str, key: str, value: object) -> None:
     with pytest.raises(CheckpointError, match=rf"{table}\.{key} was .* and is"):
         checkpoint.refuse_changes(Path("c"), CONFIG, changed(table, key, value))
+
+
+@pytest.mark.parametrize(("kernels", "goes_on"), [("torch", True), ("liger", False)])
+def test_a_checkpoint_older_than_a_key_was_trained_as_without_it(kernels: str, goes_on: bool) -> None:
+    now = changed("policy", "kernels", kernels)
+    old = {**now, "policy": {key: value for key, value in now["policy"].items() if key != "kernels"}}
+    with nullcontext() if goes_on else pytest.raises(CheckpointError, match=r"policy\.kernels was 'torch' and is"):
+        checkpoint.refuse_changes(Path("c"), old, now)
 
 
 def test_steps_matter_where_the_learning_rate_follows_them() -> None:

@@ -290,13 +290,17 @@ _FREE = (
 )  # fmt: skip
 
 
+_WITHOUT_THE_KEY = {"policy.kernels": "torch"}
+"""What a checkpoint was trained with that is older than a key of the configuration."""
+
+
 def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to go on under a configuration that would train something else.
 
     Raises:
         CheckpointError: naming each changed key with both values.
     """
-    before, after = dict(_flat(old)), dict(_flat(new))
+    before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
     # Elsewhere the learning rate hangs on how many updates there are in all.
     steady = before.get("optimizer.schedule") == "constant" and not before.get("optimizer.warmup_ratio")
     free = _FREE if steady else [key for key in _FREE if key not in ("run.steps", "run.epochs")]
