@@ -201,6 +201,19 @@ def test_a_near_trial_changes_a_part_of_each_input(session_of):
         assert 0 < int((old != new).sum()) <= 100
 
 
+@pytest.mark.parametrize(("length", "ends_stay"), [(1, False), (2, False), (3, True), (8, True), (9, True), (17, True)])
+def test_a_near_trial_changes_neither_end_where_there_is_more(session_of, length, ends_stay):
+    session = session_of(problem("return x * 2", f"torch.randn({length})"))
+    rng = random.Random(3)
+    prepared(session, Trial(), None, rng)
+    (before,), previous = inputs_of(session), arenas.content(session.inputs_buffer).clone()
+    changed = set()
+    for _ in range(60):
+        prepared(session, Trial("near"), previous, rng)
+        changed |= {int(place) for place in torch.nonzero(before != inputs_of(session)[0])}
+    assert changed == (set(range(1, length - 1)) if ends_stay else set(range(length)))
+
+
 def test_a_shifted_trial_leaves_the_samples_range(session_of):
     session = session_of(problem("return torch.relu(x)", "torch.rand(500)"))
     came_about, answer = prepared(session, Trial("shifted"), None, random.Random(1))

@@ -230,14 +230,18 @@ def _apply(
 
 
 def _keep_most(session: ReferenceSession, learned: Learned, previous: torch.Tensor, rng: random.Random) -> None:
-    """Put back the previous content except for one random run of elements in each floating input."""
+    """Put back the previous content except for one random run of elements in each floating input.
+
+    The first and the last element stay where there are others: inputs are most often known again by these.
+    """
     buffer = session.inputs_buffer
     whole = arenas.content(buffer)
     fresh = whole.clone()
     whole.copy_(previous)
     for number, slot in session.floating_inputs().items():
         length = max(slot.numel // PART, 1)
-        start = rng.randrange(slot.numel - length + 1)
+        ends = slot.numel - length > 1
+        start = rng.randrange(1, slot.numel - length) if ends else rng.randrange(slot.numel - length + 1)
         if learned.structure(number).symmetric:
             drawn = torch.zeros(slot.numel, dtype=torch.bool, device=whole.device)
             drawn[start : start + length] = True
