@@ -46,6 +46,8 @@ def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out
     )
 
 
+TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
+TABLED = LAUNCH.replace("x, out", "x, self.table, out")
 DOUBLE = problem()
 EXPECTED = Counter(host=1, candidate=1, compile=1, reference=1 + 8)
 """Workers at rest: one that is ready of each role, and eight sessions that are kept for their problems."""
@@ -146,6 +148,39 @@ def test_a_kernel_beside_copies_that_do_all_is_a_decoy(judge):
     assert judge.tried == ["apart"]
 
 
+THROWN_AWAY = candidate(
+    launch="kernel[(1,)](x, out, 16, BLOCK=16)", after="return x.t().contiguous()", out="torch.empty_like(x)"
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seeds"), [("33 if float(torch.rand(1)) < 0.5 else 34", 4), ("int(torch.randint(20, 2000, (1,)))", 2)]
+)
+def test_a_decoy_is_found_whatever_form_the_inputs_have(judge, rows, seeds):
+    turned = problem("x.t().contiguous()", f"torch.randn({rows}, 40)")
+    for seed in range(seeds):
+        judge.config, kept = judge.config.model_copy(update={"allow_unreplayed": True}), judge.config
+        try:
+            verdict = judge.evaluate(turned, THROWN_AWAY, trials=5, seed=seed, timeout_s=20)
+        finally:
+            judge.config = kept
+        assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
+
+
+def test_host_code_is_called_no_more_often_than_that_tells(judge, monkeypatch):
+    called = []
+    original = ApartRun._called
+    monkeypatch.setattr(
+        ApartRun, "_called", lambda self, answer: called.append(self.session.inputs) or original(self, answer)
+    )
+    assert judged(judge, candidate("# many"), trials=12).status == "correct"
+    assert sum(inputs == called[0] for inputs in called) == apart.MOST_CALLS
+    called.clear()
+    large = candidate(kernel=TABLE, init="self.table = torch.full((1 << 20,), 2.0)", launch=TABLED)
+    assert judged(judge, large, trials=12).status == "correct"
+    assert len(called) == 1
+
+
 def test_weights_are_those_of_the_problem(judge):
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
@@ -237,8 +272,6 @@ def test_host_code_has_ended_before_anything_is_timed(judge, monkeypatch):
 
 # What is not -----------------------------------------------------------------------------------------------------
 
-TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
-TABLED = LAUNCH.replace("x, out", "x, self.table, out")
 TUNED = KERNEL.replace(
     "@triton.jit",
     '@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])\n@triton.jit',
@@ -269,13 +302,15 @@ TUNED = KERNEL.replace(
         (candidate(init="self.k = float(torch.rand(()))"), "reads a tensor's content", "correct"),
         (candidate(init="self.k = torch.randperm(3).tolist()"), "constructor calls Tensor.tolist", "correct"),
         (candidate(after="return out.t()"), "returns something else", "incorrect"),
+        (candidate("x = x.to(torch.bfloat16).to(torch.float32)"), "bfloat16 is not supported", "runtime_error"),
         (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
         (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
         (candidate(launch="out.copy_(x)"), "launches nothing", "rejected"),
         (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
     ],
     ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
-         "named host", "legacy", "operator", "random", "permutation", "form", "raises", "exits", "no kernel", "pad"],
+         "named host", "legacy", "operator", "random", "permutation", "form", "bfloat16", "raises", "exits",
+         "no kernel", "pad"],
 )  # fmt: skip
 def test_what_needs_the_device_is_judged_there(judge, source, why, status):
     verdict = judged(judge, source)

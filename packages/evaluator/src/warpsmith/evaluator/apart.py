@@ -22,7 +22,7 @@ from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import LayoutError, WireError
-from warpsmith.evaluator.evaluation import CandidateRun, Evidence, claims
+from warpsmith.evaluator.evaluation import FORM_ATTEMPTS, CandidateRun, Evidence, claims
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.phases import in_phase
 from warpsmith.evaluator.pool import Machine, Worker
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 64 << 20
 """Of state, and of inputs and outputs together. Host code that fills memory of the host takes long for more."""
+MOST_CALLS: Final = 5
+"""Of forward on inputs of the first form, of which each must launch the same."""
 HOST_S: Final = 5.0
 """What one step of host code may take here before it is tried on the device."""
 
@@ -71,12 +73,12 @@ class ApartRun(CandidateRun):
         self._player: Worker | None = None
 
     def conduct(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> Evidence:
-        """As of `CandidateRun`; host code is called as often as there are trials, and must launch the same each time.
+        """As of `CandidateRun`; host code is called up to five times before, and must launch the same each time.
 
         Raises:
             NeedsDeviceError, TransientError
         """
-        self._calls = count
+        self._calls = min(count, MOST_CALLS)
         try:
             return super().conduct(count, rng, compiling)
         finally:
@@ -125,14 +127,13 @@ class ApartRun(CandidateRun):
                 return known
         calls = 1 if self._traces else self._calls
         with self.machine.lease.left(), _else_on_the_device():
-            found = [self._called(answer) for _ in range(calls)]
-            if len({wire.encode(trace) for trace in found}) > 1:
-                raise NeedsDeviceError("forward does not do the same in each call")
-            trace = wire.Fields(found[0])
-            if not launches_of(trace.sequence("events")):
-                raise NeedsDeviceError("forward launches nothing")
-            if any(event[:1] == ["const"] and event[2:] != [b""] for event in trace.sequence("events")):
-                raise NeedsDeviceError("forward uses memory that was made before it")
+            first = self._called(answer)
+            trace, said = wire.Fields(first), wire.encode(first)
+            _check(trace)
+            # Each may carry as much as a frame can: none but the first is kept.
+            for _ in range(calls - 1):
+                if wire.encode(self._called(answer)) != said:
+                    raise NeedsDeviceError("forward does not do the same in each call")
         self._traces.append((self.session.inputs, trace))
         return trace
 
@@ -212,9 +213,14 @@ class ApartRun(CandidateRun):
             if not found.ok:
                 raise CandidateFailedError("runtime_error", found.category, found.message)
 
+    def _make_ghost_inputs(self, rng: random.Random) -> None:
+        for _ in range(FORM_ATTEMPTS):
+            super()._make_ghost_inputs(rng)
+            if self.session.inputs == self.traced_inputs:
+                return
+        raise NeedsDeviceError("its inputs have another form each time")
+
     def _ghost_is_right(self, answer: Answer) -> bool:
-        if self.session.inputs != self.traced_inputs:
-            return False
         try:
             self.answers = self._play(self._fresh_worker(), answer, ghost=True)
             return self._is_right(answer)
@@ -227,6 +233,15 @@ class ApartRun(CandidateRun):
             self._player = super()._fresh_worker()
             self.evidence.tier = min(self.evidence.tier, self._player.tier, key=TIER_STRENGTH.__getitem__)
         return self._player
+
+
+def _check(trace: wire.Fields) -> None:
+    """Raise for a trace that launches nothing, or that brings a content along."""
+    events = trace.sequence("events")
+    if not launches_of(events):
+        raise NeedsDeviceError("forward launches nothing")
+    if any(event[:1] == ["const"] and event[2:] != [b""] for event in events):
+        raise NeedsDeviceError("forward uses memory that was made before it")
 
 
 def _properties(memory: HostMemory | DeviceMemory) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class Candidate:
         self.kind = kind
         self.memory = Memory(kind)
         self.apart = apart
+        # No GPU stands behind either: what is launched is interpreted.
+        self.interpreted = kind.device.type == "cpu" and not (apart and fields.mapping("properties"))
         kind.limit(DEVICE_SHARE)
         self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.ApartMonitor
         self.tuning: tuning.Tuning | launching.DeviceTuning | launching.NoTuning
@@ -193,7 +195,7 @@ class Candidate:
             self.recorder.operator(func, name, args, result)
 
     def _check_dtype(self, tensor: torch.Tensor) -> None:
-        if self.kind.device.type == "cpu" and not self.apart:
+        if self.interpreted:
             _refuse_bf16(tensor)
 
     def _new_recorder(self) -> Recorder:
@@ -382,7 +384,8 @@ class HostReplays:
         for name in ("inputs", "state", "answers"):
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         slots = {name: list(wire.slots(fields.value(f"{name}_slots"))) for name in ("inputs", "state")}
-        player = Replay(fields.text("source"), self._folder, memory.buffers, slots)
+        given = {name: memory.buffers[name] for name in slots}
+        player = Replay(fields.text("source"), self._folder, given, slots)
         events = fields.sequence("events")
         player.run([event for event in events if event[:1] != ["launch"]] if fields.flag("ghost") else events)
         player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])

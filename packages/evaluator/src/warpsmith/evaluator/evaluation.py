@@ -454,7 +454,7 @@ class CandidateRun:
         The inputs are new, since memory that a candidate keeps from call to call may hold the last answer.
         """
         with self.machine.lease.shared():
-            self.session.make_inputs(rng.getrandbits(48))
+            self._make_ghost_inputs(rng)
             right = self._ghost_is_right(self.session.answer(rng.getrandbits(48)))
         if right:
             self.evidence.flags.add("decoy_kernel")
@@ -463,6 +463,9 @@ class CandidateRun:
                 None,
                 "The output is the same when the kernels do nothing: they compute no part of it.",
             )
+
+    def _make_ghost_inputs(self, rng: random.Random) -> None:
+        self.session.make_inputs(rng.getrandbits(48))
 
     def _ghost_is_right(self, answer: Answer) -> bool:
         try:
@@ -634,7 +637,8 @@ class CandidateRun:
         """Return the code of each launch in the trace, on a device; it was compiled by no process of the candidate."""
         if not isinstance(self.compiling, LaunchByLaunch):
             return []
-        return [self.compiling.of(launch).binaries[0] for launch in launches_of(self.trace.sequence("events"))]
+        launches = launches_of(self.trace.sequence("events"))
+        return [self.compiling.of(launch, counted=self.compiles).binaries[0] for launch in launches]
 
     def _answer_launch(self, fields: wire.Fields, worker: Worker) -> None:
         """On a device, compile what the candidate is about to launch, and hand it the code; not on its time."""

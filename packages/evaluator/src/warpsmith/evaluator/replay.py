@@ -190,7 +190,7 @@ class DeviceReplay:
         self._left = MAX_DEVICE_BYTES
         self._outputs: list[Any] = []
         self._answer: wire.Value = None
-        self._call: ReplayedCall
+        self._call: ReplayedCall | None = None
         self._dtypes = dict(_dtypes_of([events]))
         loaded: dict[bytes, LoadedKernel] = {}
         kernels = [loaded.get(one.cubin) or self._load(loaded, one) for one in binaries]
@@ -257,7 +257,7 @@ class DeviceReplay:
         """Let go of all memory; it is not to be played again."""
         for held in (self._fresh, self._wholes, self._constants, self._guards, self._events):
             held.clear()
-        del self._call
+        self._call = None
 
     def play(self, *, ghost: bool = False, garbage: bool = False) -> None:
         """Run the trace on what the inputs hold now and deliver the answer.
@@ -271,6 +271,8 @@ class DeviceReplay:
             IllegalAccessError: something was stored behind a tensor.
         """
         call = self._call
+        if call is None:
+            raise WireError("There is no trace to play.")
         if not ghost:
             call.reset()
             self.set_guards()
@@ -291,14 +293,16 @@ class DeviceReplay:
             if number in self._fresh and number not in self._constants:
                 flat, size = self._fresh[number], ITEM_BYTES[dtype]
                 typed = flat[: flat.numel() // size * size].view(arenas.TORCH_DTYPES[dtype])
-                # A device loads a kernel to repeat a tile; what is small is carried over whole.
-                made = torch.empty_like(typed, device="cpu") if typed.nbytes <= CARRIED_BYTES else typed
+                # A device loads a kernel to repeat a tile; what is small is carried over whole. A storage of its own,
+                # since all of that is filled: what lies behind a tensor stays as it is.
+                made = torch.empty_like(typed, device="cpu" if typed.nbytes <= CARRIED_BYTES else None)
                 drawn.fill(made)
                 typed.copy_(made)
 
     def expect(self, outputs: list[Any], answer: wire.Value) -> None:
         """Say which tensors of the trace are the answer."""
         self._outputs, self._answer = outputs, answer
+        self._dtypes |= dict(_dtypes_of(outputs))
 
     def call(self, inputs: "Shared | arenas.Part", answers: "Shared | arenas.Part") -> "ReplayedCall":
         """Return the trace on one set of inputs."""
