@@ -56,7 +56,7 @@ class Candidate:
         self.kind = kind
         self.memory = Memory(kind)
         self.apart = apart
-        # No GPU stands behind either: what is launched is interpreted.
+        # So it is too where host code is apart from no GPU at all: the judge tells no properties of one then.
         self.interpreted = kind.device.type == "cpu" and not (apart and fields.mapping("properties"))
         kind.limit(DEVICE_SHARE)
         self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.ApartMonitor
