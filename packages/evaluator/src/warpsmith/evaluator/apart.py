@@ -102,16 +102,7 @@ class ApartRun(CandidateRun):
         session, tree = self.session, wire.Fields(self.session.state.tree)
         if [*wire.slots(tree.value("init"))] or session.state.size > MOST_BYTES:
             raise NeedsDeviceError("the constructor is given tensors, or the module is large")
-        fields = {
-            "source": self.source,
-            "seed": session.init_seed,
-            "bytes": session.state.size,
-            "init": tree.value("init"),
-            "parameters": tree.slot_map("parameters"),
-            "buffers": tree.slot_map("buffers"),
-            "extra_operators": list(self.config.extra_operators),
-            "properties": _properties(self.memory),
-        }
+        fields = self.to_load() | {"properties": _properties(self.memory)}
         with _else_on_the_device():
             state, _ = self._host_arena("state", session.state.size)
             loaded = self._ask_host(Kind.LOAD, fields, [state.fileno()], Kind.LOADED).fields

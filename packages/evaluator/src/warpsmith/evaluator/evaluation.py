@@ -245,10 +245,18 @@ class CandidateRun:
     @in_phase("correctness")
     @claims()
     def _load(self) -> None:
-        session = self.session
-        arenas.content(self.state).copy_(arenas.content(session.state_buffer))
-        tree = wire.Fields(session.state.tree)
-        fields = {
+        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
+        with self.machine.lease.shared():
+            loaded = self._ask(Kind.LOAD, self.to_load(), [self.state.fileno()], Kind.LOADED).fields
+        self.loaded = True
+        if loaded.texts("unmatched"):
+            self.evidence.flags.add("unmatched_parameters")
+        self.note_buffers(loaded)
+
+    def to_load(self) -> dict[str, Any]:
+        """Return the fields of LOAD."""
+        session, tree = self.session, wire.Fields(self.session.state.tree)
+        return {
             "source": self.source,
             "seed": session.init_seed,
             "bytes": session.state.size,
@@ -257,12 +265,6 @@ class CandidateRun:
             "buffers": tree.slot_map("buffers"),
             "extra_operators": list(self.config.extra_operators),
         }
-        with self.machine.lease.shared():
-            loaded = self._ask(Kind.LOAD, fields, [self.state.fileno()], Kind.LOADED).fields
-        self.loaded = True
-        if loaded.texts("unmatched"):
-            self.evidence.flags.add("unmatched_parameters")
-        self.note_buffers(loaded)
 
     def note_buffers(self, loaded: wire.Fields) -> None:
         """Keep which of the problem's buffers the candidate has."""

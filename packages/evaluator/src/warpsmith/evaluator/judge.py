@@ -41,6 +41,7 @@ from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutErro
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore, memory_ran_out
+from warpsmith.evaluator.sandbox import Role
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import roles_of
 from warpsmith.records.errors import WarpsmithError
@@ -371,29 +372,23 @@ class _Run:
             with suppress(NeedsDeviceError):
                 return self._host_apart(session)
             session.reset_state()
-        worker = self.judge.machine.take("candidate", self.request.config.start_timeout_s)
-        compiling = self._compiling()
+        return self._run(CandidateRun, "candidate", session)
+
+    def _host_apart(self, session: ReferenceSession) -> Evidence:
+        """Judge the candidate with its host code apart from the device; NeedsDeviceError where that cannot be."""
+        return self._run(ApartRun, "host", session)
+
+    def _run(self, way: type[CandidateRun], role: Role, session: ReferenceSession) -> Evidence:
+        """Run the candidate in one of two ways, its host code in a worker of `role`."""
+        worker = self.judge.machine.take(role, self.request.config.start_timeout_s)
+        on_cpu = self.request.config.device == "cpu"
+        compiling = (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
         try:
-            run = CandidateRun(session, self.judge.machine, worker, self.request.source, self.request.config)
+            run = way(session, self.judge.machine, worker, self.request.source, self.request.config)
             return self._conducted(run, compiling)
         finally:
             compiling.close()
             worker.close()
-
-    def _host_apart(self, session: ReferenceSession) -> Evidence:
-        """Judge the candidate with its host code apart from the device; NeedsDeviceError where that cannot be."""
-        host = self.judge.machine.take("host", self.request.config.start_timeout_s)
-        compiling = self._compiling()
-        try:
-            run = ApartRun(session, self.judge.machine, host, self.request.source, self.request.config)
-            return self._conducted(run, compiling)
-        finally:
-            compiling.close()
-            host.close()
-
-    def _compiling(self) -> CompileRun | LaunchByLaunch:
-        on_cpu = self.request.config.device == "cpu"
-        return (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
 
     def _conducted(self, run: CandidateRun, compiling: CompileRun | LaunchByLaunch) -> Evidence:
         """Run the candidate once. What all attempts take together is bounded, whyever there are several."""
