@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
     parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer where no time counts")
     parser.add_argument("--only", default="", help="files whose name begins with this")
-    parser.add_argument("--apart", action="store_true", help="run host code apart from the device (host_apart)")
+    parser.add_argument("--host", choices=("apart", "beside"), default="apart", help="where host code runs")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
     need_gpu()
@@ -287,7 +287,7 @@ def main() -> None:
         alone()
     if not arguments.without_ours:
         config = EvaluatorConfig(
-            device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20, host_apart=arguments.apart
+            device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20, host_apart=arguments.host == "apart"
         )
         with Evaluator(config) as evaluator:
             Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)

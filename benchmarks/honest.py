@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="evaluations")
     parser.add_argument("--slots", type=int, default=1, help="evaluations at once")
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
-    parser.add_argument("--apart", action="store_true", help="run host code apart from the device (host_apart)")
+    parser.add_argument("--host", choices=("apart", "beside"), default="apart", help="where host code runs")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
     arguments = parser.parse_args()
     need_gpu()
@@ -97,7 +97,7 @@ def main() -> None:
     jobs = itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count)
     left = [job for job in jobs if (job[0], job[1][0]) not in judged]
     config = EvaluatorConfig(
-        device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60, host_apart=arguments.apart
+        device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60, host_apart=arguments.host == "apart"
     )
     with Evaluator(config) as evaluator, ThreadPoolExecutor(arguments.slots) as pool:
 

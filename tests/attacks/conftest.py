@@ -1,6 +1,7 @@
 """Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda.
 
-`--attack-apart` has host code run apart from the device (`host_apart`).
+`--attack-host apart` has host code run apart from the device (`host_apart`), as it does on a GPU unless `beside` is
+given.
 """
 
 import os
@@ -17,7 +18,12 @@ def pytest_addoption(parser):
         default=None,
         help="device of the evaluator that judges tests/attacks; WARPSMITH_ATTACK_DEVICE says it too (default: cpu)",
     )
-    parser.addoption("--attack-apart", action="store_true", help="judge tests/attacks with host_apart")
+    parser.addoption(
+        "--attack-host",
+        choices=("apart", "beside"),
+        default=None,
+        help="where host code of tests/attacks runs: apart from the device (default on cuda), or beside (on cpu)",
+    )
 
 
 def attack_device(config):
@@ -34,8 +40,9 @@ def device(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def apart(pytestconfig):
-    return bool(pytestconfig.getoption("attack_apart", default=False))
+def apart(pytestconfig, device):
+    asked = pytestconfig.getoption("attack_host", default=None)
+    return asked == "apart" if asked else device == "cuda"
 
 
 def pytest_generate_tests(metafunc):

@@ -9,8 +9,8 @@ README.md has a row for each kind of attack.
 An attack on the clock may be `correct`; then it takes the time of the honest kernel that it names (`# timed like:`).
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
-`# permitted apart:` and `# flags apart:` say what holds with `--attack-apart`: host code has no device there, and none
-of its results is left to be told from a kernel's.
+`# permitted apart:` and `# flags apart:` say what holds where host code runs apart (`--attack-host`): it has no device
+there, and none of its results is left to be told from a kernel's.
 
 An attack on the sandbox defines `succeeded()` and is right only where that says so: `correct` would tell of a hole.
 """

@@ -8,6 +8,7 @@ import pytest
 from warpsmith.evaluator import EvaluatorConfig, Problem, apart, arenas, conditions, gpuhost
 from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
+from warpsmith.evaluator.config import configured
 from warpsmith.evaluator.evaluation import CandidateRun
 from warpsmith.evaluator.judge import Judge
 from warpsmith.evaluator.zygote import roles_of
@@ -415,9 +416,15 @@ def test_workers_for_host_code_are_made_only_where_they_are_used():
     beside, apart_from = EvaluatorConfig(), EvaluatorConfig(host_apart=True)
     assert "host" not in [role for roles in roles_of(beside).values() for role in roles]
     assert "host" in roles_of(apart_from)["plain"]
-    on_device = roles_of(EvaluatorConfig(device="cuda", host_apart=True))
-    assert on_device == {"plain": ("reference", "compile", "candidate", "host")}
-    assert roles_of(EvaluatorConfig(device="cuda"))["plain"][-1] == "candidate"
+    assert roles_of(EvaluatorConfig(device="cuda")) == {"plain": ("reference", "compile", "candidate", "host")}
+    assert roles_of(EvaluatorConfig(device="cuda", host_apart=False))["plain"][-1] == "candidate"
+
+
+def test_host_code_runs_apart_on_a_gpu_unless_it_is_told_otherwise():
+    assert [EvaluatorConfig(device=device).host_apart for device in ("cpu", "cuda")] == [False, True]
+    assert [configured(device="cuda", host_apart=way).host_apart for way in (None, False)] == [True, False]
+    told = EvaluatorConfig.model_validate_json(EvaluatorConfig(device="cuda", host_apart=False).model_dump_json())
+    assert not told.host_apart
 
 
 def test_verdicts_of_both_ways_are_kept_apart():

@@ -15,7 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
+from warpsmith.evaluator.config import HOST_APART_HELP, LAST_GPU, MOST_TIMED, configured, timing_of
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -74,6 +74,7 @@ def check(
     hidden_shapes: Annotated[
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
+    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
     allow_degenerate: Annotated[
         bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
     ] = False,
@@ -100,6 +101,7 @@ def check(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
+        host_apart=host_apart,
         allow_degenerate=allow_degenerate,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)

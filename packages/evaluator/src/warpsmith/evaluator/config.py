@@ -8,13 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
+HOST_APART_HELP: Final = (
+    "Run host code where there is no GPU, and judge what it launches there; by default so with --device cuda."
+)
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63
 MAX_TIMEOUT_S: Final = 3600
-GPU_SLOTS: Final = 2
-"""The driver makes one context after the other, so that more evaluations at once are slower: docs/timing.md."""
+GPU_SLOTS: Final = 3
+"""More evaluations at once were no faster on an H200: docs/timing.md."""
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 
 
@@ -37,7 +40,7 @@ class EvaluatorConfig(BaseModel):
         default_factory=lambda fields: GPU_SLOTS if fields.get("device") == "cuda" else _default_slots(),
         ge=1,
         le=256,
-        description="Evaluations that run at once; one a core, on a GPU two.",
+        description="Evaluations that run at once; one a core, on a GPU three.",
     )
     ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
     reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
@@ -98,9 +101,9 @@ class EvaluatorConfig(BaseModel):
         description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",
     )
     host_apart: bool = Field(
-        default=False,
+        default_factory=lambda fields: fields.get("device") == "cuda",
         description="Let a candidate's host code run where there is no GPU at all, and judge the launches that it "
-        "makes there. What cannot be judged so is judged as without it.",
+        "makes there. What cannot be judged so is judged as without it. On a GPU it is so unless this says otherwise.",
     )
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
@@ -117,9 +120,13 @@ class EvaluatorConfig(BaseModel):
 
 
 def configured(**given: Any) -> EvaluatorConfig:
-    """Return the configuration of a command's options; UsageError that names each setting that is out of bounds."""
+    """Return the configuration of a command's options, of which None leaves a setting as it is by default.
+
+    Raises:
+        UsageError: settings are out of bounds; it names each.
+    """
     try:
-        return EvaluatorConfig(**given)
+        return EvaluatorConfig(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         causes = [f"{'.'.join(map(str, one['loc'])) or 'the settings'}: {one['msg']}" for one in error.errors()]
         raise UsageError(

@@ -48,16 +48,16 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
         disguised: whether tensors also say that they lie on it, and torch that it can use it.
     """
     answers: dict[str, Callable[..., Any]] = {
-        "device": lambda *_: nullcontext(),
+        "device": _Chosen,
         "device_of": lambda *_: nullcontext(),
-        "set_device": lambda *_: None,
-        "synchronize": lambda *_, **__: None,
+        "set_device": _check,
+        "synchronize": lambda device=None: _check(device),
         "empty_cache": lambda: None,
         "current_device": lambda: 0,
         "device_count": lambda: 1,
-        "get_device_properties": lambda *_, **__: properties,
-        "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
-        "get_device_name": lambda *_, **__: properties.name,
+        "get_device_properties": lambda device=None: _of(device, properties),
+        "get_device_capability": lambda device=None: _of(device, (properties.major, properties.minor)),
+        "get_device_name": lambda device=None: _of(device, properties.name),
     }
     if disguised:
         answers["is_available"] = lambda: True
@@ -67,9 +67,9 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
     if disguised:
         changed.device = property(lambda _: torch.device("cuda", 0))
     changed.is_cuda = property(lambda _: True)
-    changed.cuda = lambda self, *_, **__: self
+    changed.cuda = lambda self, device=None, *_, **__: _of(device, self)
     module: Any = nn.Module
-    module.cuda = lambda self, *_: self
+    module.cuda = lambda self, device=None: _of(device, self)
 
 
 class GpuHost(TorchFunctionMode):
@@ -114,7 +114,40 @@ class GpuHost(TorchFunctionMode):
 
 
 def _present(device: Any) -> Any:
-    """Return the host for a GPU; anything else as it is."""
-    if isinstance(device, torch.device) and device.type == "cuda":
-        return torch.device("cpu")
-    return torch.device("cpu") if isinstance(device, str) and device.partition(":")[0] == "cuda" else device
+    """Return the host for the GPU that is said to be there; anything else as it is."""
+    number = _number_of(device)
+    return device if number is None else _of(number, torch.device("cpu"))
+
+
+def _number_of(device: Any) -> int | None:
+    """Return the number of a GPU by what names it in torch; None for what names none."""
+    if isinstance(device, str) and device.partition(":")[0] == "cuda":
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        return (device.index or 0) if device.type == "cuda" else None
+    return device if isinstance(device, int) and not isinstance(device, bool) else None
+
+
+def _check(device: Any = None) -> None:
+    """Raise, as the driver does, for another GPU than the one that is said to be there.
+
+    Raises:
+        RuntimeError: there is no such GPU.
+    """
+    number = _number_of(device)
+    if number is not None and number > 0:
+        raise RuntimeError(f"CUDA error: invalid device ordinal ({number}; there is one GPU, cuda:0)")
+
+
+def _of(device: Any, value: Any) -> Any:
+    """Return what is asked of a GPU, if it is there."""
+    _check(device)
+    return value
+
+
+class _Chosen(nullcontext[None]):
+    """Stands in for `torch.cuda.device`."""
+
+    def __init__(self, device: Any = None) -> None:
+        super().__init__()
+        _check(device)

@@ -18,7 +18,15 @@ from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
 from warpsmith.evaluator.conditions import Conditions
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, EvaluatorConfig, IsolationTier, configured, timing_of
+from warpsmith.evaluator.config import (
+    HOST_APART_HELP,
+    LAST_GPU,
+    MOST_TIMED,
+    EvaluatorConfig,
+    IsolationTier,
+    configured,
+    timing_of,
+)
 from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
@@ -90,6 +98,7 @@ def bench(
     hidden_shapes: Annotated[
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
+    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
     allow_degenerate: Annotated[
         bool,
         typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
@@ -130,6 +139,7 @@ def bench(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
+        host_apart=host_apart,
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
@@ -191,9 +201,11 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "reference_timeout_s": "--reference-timeout",
         "minimum_isolation": "--isolation",
         "hidden_shapes": "--no-hidden-shapes",
+        "host_apart": "--host-apart",
         "allow_degenerate": "--allow-degenerate",
     }
     given, default = config.model_dump(), usual.model_dump()
+    default["host_apart"] = EvaluatorConfig(device=config.device).host_apart  # the device says it
     if set_here := sorted({option for name, option in names.items() if given[name] != default[name]}):
         raise UsageError(
             f"{', '.join(set_here)} cannot be given with --server: servers have these settings of their own.",

@@ -7,7 +7,15 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from warpsmith.evaluator.config import GPU_SLOTS, LAST_GPU, MAX_TIMEOUT_S, MOST_TIMED, configured, timing_of
+from warpsmith.evaluator.config import (
+    GPU_SLOTS,
+    HOST_APART_HELP,
+    LAST_GPU,
+    MAX_TIMEOUT_S,
+    MOST_TIMED,
+    configured,
+    timing_of,
+)
 from warpsmith.evaluator.server.settings import (
     DEFAULT_PORT,
     DEFAULT_TOKEN_ENV,
@@ -46,7 +54,7 @@ def serve(
         int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a device of its own.")
     ] = 1,
     slots: Annotated[
-        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0: two on a GPU, else a core each.")
+        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0: three on a GPU, or a core each.")
     ] = 0,
     queue: Annotated[
         int, typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that may wait; more are told to come again.")
@@ -61,6 +69,7 @@ def serve(
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
+    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
     drain: Annotated[
         float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
     ] = 30.0,
@@ -111,6 +120,7 @@ def serve(
         timeout_s=timeout,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
+        host_apart=host_apart,
         slots=slots or _slots_of_each(device, len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]
