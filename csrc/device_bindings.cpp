@@ -41,11 +41,30 @@ void bind_devices(py::module_& module) {
       .def_property_readonly("pageable_memory_access", &Device::pageable_memory_access)
       .def_property_readonly("granularity", &Device::granularity)
       .def("use", &Device::use)
-      .def("free_bytes", &Device::free_bytes)
+      .def("free_bytes", &Device::free_bytes, Released())
       .def("synchronize", &Device::synchronize, Released());
 }
 
 // --- buffers ---
+
+// Unmapping waits for the device, and in the driver for contexts of other processes: other threads run meanwhile.
+template <typename Deletion>
+void without_gil(const Deletion& deletion) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    const py::gil_scoped_release released;
+    deletion();
+  } else {
+    deletion();
+  }
+}
+
+struct DeletedWithoutGil {
+  void operator()(DeviceBuffer* buffer) const {
+    without_gil([buffer] { delete buffer; });
+  }
+};
+
+using BufferHolder = std::unique_ptr<DeviceBuffer, DeletedWithoutGil>;
 
 // A consumer renames the capsule and then owns the tensor; one that nobody took is deleted here.
 void delete_capsule(PyObject* capsule) {
@@ -56,6 +75,7 @@ void delete_capsule(PyObject* capsule) {
 
 py::object make_capsule(const DeviceBuffer& buffer) {
   dlpack::ManagedTensor* tensor = dlpack::make_tensor(buffer);
+  tensor->deleter = [](dlpack::ManagedTensor* self) { without_gil([self] { dlpack::delete_tensor(self); }); };
   PyObject* capsule = PyCapsule_New(tensor, dlpack::kCapsuleName, delete_capsule);
   if (capsule != nullptr) return py::reinterpret_steal<py::object>(capsule);
   tensor->deleter(tensor);
@@ -63,8 +83,8 @@ py::object make_capsule(const DeviceBuffer& buffer) {
 }
 
 void bind_buffers(py::module_& module) {
-  py::class_<DeviceBuffer>(module, "DeviceBuffer", "Device memory that processes share by a descriptor.",
-                           py::is_final())
+  py::class_<DeviceBuffer, BufferHolder>(
+      module, "DeviceBuffer", "Device memory that processes share by a descriptor.", py::is_final())
       .def_static(
           "create",
           [](const DevicePointer& device, std::size_t size) { return DeviceBuffer::create(device, size); },

@@ -32,8 +32,12 @@ ManagedTensor* make_tensor(const DeviceBuffer& buffer) {
   tensor.strides = &owner->stride;
   tensor.byte_offset = 0;
   owner->managed.manager = owner.get();
-  owner->managed.deleter = [](ManagedTensor* self) { delete static_cast<Owner*>(self->manager); };
+  owner->managed.deleter = delete_tensor;
   return &owner.release()->managed;
+}
+
+void delete_tensor(ManagedTensor* tensor) {
+  delete static_cast<Owner*>(tensor->manager);
 }
 
 }  // namespace warpsmith::dlpack

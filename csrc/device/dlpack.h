@@ -42,4 +42,7 @@ static_assert(offsetof(ManagedTensor, deleter) == 56);
 /// runs, on whatever thread. This form of DLPack cannot say that a mapping is read-only.
 ManagedTensor* make_tensor(const DeviceBuffer& buffer);
 
+/// What `make_tensor` sets for the deleter.
+void delete_tensor(ManagedTensor* tensor);
+
 }  // namespace warpsmith::dlpack

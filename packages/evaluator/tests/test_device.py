@@ -6,7 +6,9 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -468,3 +470,27 @@ def test_events_time_what_lies_between_them(device, kernel, compiled, addition):
     end.record(0)
     end.synchronize()
     assert 0 < end.elapsed_ms(start) < 1000
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", ["buffer", "tensor"])
+def test_other_threads_run_while_memory_is_given_back(device, torch, last):
+    """Giving it back waits for the device: here for a kernel of half a second, in which another thread counts on."""
+    buffer = DeviceBuffer.create(device, SIZE)
+    held = [tensor_of(torch, buffer)] if last == "tensor" else [buffer]
+    del buffer
+    counted, done = [0], threading.Event()
+
+    def count():
+        while not done.wait(0.001):
+            counted[0] += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(count)
+        torch.cuda._sleep(int(1e9))
+        before, began = counted[0], time.perf_counter()
+        held.clear()
+        took, during = time.perf_counter() - began, counted[0] - before
+        done.set()
+    assert took > 0.2, "the kernel was to be waited for"
+    assert during > 20
