@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import wire
-from warpsmith.evaluator.compare import Expected, compare, form_mismatch, tolerance
+from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator.compare import RELATIVE, Expected, compare, form_mismatch, largest_error_if_right, tolerance
 from warpsmith.evaluator.layout import contiguous
 
 
@@ -287,3 +287,73 @@ def test_an_error_that_no_part_can_measure_hides_none(monkeypatch):
         found = compare(got, expected(value), 1)
         assert (found.max_abs_error, found.mismatched, found.where) == (0.5, 6, (places[0],))
     assert math.isnan(compare(torch.full((6,), math.nan), expected(value), 1).max_abs_error)
+
+
+ODD = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, 6e4])
+NUMBERS = st.floats(-4, 4, width=16) | ODD
+NUDGES = st.sampled_from([0.0, 0.0, 0.0, 1e-13, 1e-9, 3e-6, 1e-4, 1.01e-4, 1e-2, 0.5, math.nan, math.inf])
+
+
+@st.composite
+def judged_outputs(draw):
+    """An output, what was expected, with or without an fp64 run that may be another computation, and a reduction."""
+    dtype = draw(st.sampled_from([torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]))
+    count = draw(st.integers(1, 12))
+
+    def some(values):
+        return torch.tensor(draw(st.lists(values, min_size=count, max_size=count)), dtype=torch.float64)
+
+    truth, scale = some(NUMBERS), draw(st.sampled_from([1.0, 1e-3, 1e3]))
+    value, got = (truth * scale * (1 + some(NUDGES)) for _ in range(2))
+    wide = (value if draw(st.booleans()) else truth * scale * (1 + some(NUDGES))).double()
+    exact = wide if draw(st.booleans()) and not dtype.is_complex else None
+    return got.to(dtype), Expected(value.to(dtype), exact), draw(st.sampled_from([1.0, 300.0, 1e6]))
+
+
+@st.composite
+def noisy_outputs(draw):
+    """As above, with noise of any size on the reference and on the output, each on a share of the elements."""
+    dtype = draw(st.sampled_from([torch.float32, torch.float16, torch.float64]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    count, edge = draw(st.integers(1, 40)), RELATIVE[arenas.NAMES[dtype]]
+
+    def noise():
+        some = torch.rand(count, generator=generator) < draw(st.sampled_from([0.1, 0.5, 1.0]))
+        size = draw(
+            st.floats(-12, 0).map(lambda power: 10.0**power) | st.floats(0.1, 4.0).map(lambda part: part * edge)
+        )
+        return torch.where(some, size * torch.randn(count, generator=generator, dtype=torch.float64), 0.0)
+
+    tail = draw(st.sampled_from([0.0, 1.0, 6.0]))
+    truth = torch.randn(count, generator=generator, dtype=torch.float64)
+    truth *= torch.exp(tail * torch.randn(count, generator=generator, dtype=torch.float64))
+    truth[torch.rand(count, generator=generator) < draw(st.sampled_from([0.0, 0.5]))] = 0.0
+    value, exact = truth + noise() * truth.abs().amax(), truth.clone()
+    exact[torch.rand(count, generator=generator) < draw(st.sampled_from([0.0, 0.3]))] = math.nan
+    got = value * (1 + noise()) + noise() * truth.abs().amax()
+    wanted = Expected(value.to(dtype), exact if draw(st.booleans()) else None)
+    return got.to(dtype), wanted, draw(st.sampled_from([1.0, 300.0, 1e6]))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(judged_outputs() | noisy_outputs())
+def test_one_wait_tells_what_fifteen_do(judged):
+    got, wanted, reduction = judged
+    whole = compare(got, wanted, reduction)
+    largest = largest_error_if_right(got, wanted, reduction)
+    assert (largest is not None) == whole.ok
+    if largest is not None:
+        assert largest == whole.max_abs_error or (math.isnan(largest) and math.isnan(whole.max_abs_error))
+
+
+@pytest.mark.parametrize("name", REWRITES)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("factor", [1.0, 1.00005, 1.002])
+def test_one_wait_tells_it_of_honest_and_of_lossy_outputs(name, known, factor):
+    torch.manual_seed(1)
+    x = torch.randn(64, 256)
+    reference, rewrite = REWRITES[name]
+    wanted = expected(reference(x), reference(x.double()) if known else None)
+    got = rewrite(x) * factor
+    whole, largest = compare(got, wanted, 256), largest_error_if_right(got, wanted, 256)
+    assert (None if largest is None else largest) == (whole.max_abs_error if whole.ok else None)

@@ -1,6 +1,7 @@
 """The one pass over a large output on a GPU finds what the comparison part by part does, and leaves the rest to it."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -83,3 +84,21 @@ def test_near_the_bound_it_is_judged_as_double_precision_has_it(factor, monkeypa
     slow, quick = found
     assert (quick.ok, quick.mismatched, quick.where) == (slow.ok, slow.mismatched, slow.where)
     assert quick.max_abs_error == pytest.approx(slow.max_abs_error, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("factor", [1.0, 1.00003, 1.5])
+def test_a_small_output_is_compared_with_one_wait_and_as_on_the_host(dtype, factor):
+    truth = numbers(torch.float64)[:100_003]
+    got, wanted = (truth * factor).to(dtype), Expected(truth.to(dtype), truth)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            largest = compare.largest_error_if_right(got, wanted, 100.0)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert len([one for one in said if "called a synchronizing CUDA operation" in str(one.message)]) == 1
+    there = compare.compare(got.cpu(), Expected(wanted.value.cpu(), truth.cpu()), 100.0)
+    assert (largest is not None) == there.ok == (factor < 1.5)
+    assert largest is None or largest == pytest.approx(there.max_abs_error, rel=1e-12)

@@ -6,9 +6,12 @@ from itertools import islice, pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.evaluation import told_seeds
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
@@ -60,15 +63,121 @@ def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
 
 
 def test_an_answer_without_room_for_its_fp64_form_is_given_without(session_of, monkeypatch):
-    session = session_of(problem("return x * 2", "torch.randn(64, 64)"))
-    session.make_inputs(1)
     both = 64 * 64 * (4 + 8)
-    monkeypatch.setattr(session, "_limit", both + 4096)
-    assert session.answer(0).expected[0].exact is not None
-    monkeypatch.setattr(session, "_limit", both - 1)
-    answer = session.answer(0)
-    assert answer.expected[0].exact is None
-    assert torch.equal(answer.expected[0].value, inputs_of(session)[0] * 2)
+    for limit, has_exact in ((both + 4096, True), (both - 1, False)):
+        session = session_of(problem("return x * 2", "torch.randn(64, 64)"))
+        monkeypatch.setattr(session, "_limit", limit)
+        session.make_inputs(1)
+        for _ in range(2):
+            answer = session.answer(0)
+            assert (answer.expected[0].exact is not None) == has_exact
+            assert torch.equal(answer.expected[0].value, inputs_of(session)[0] * 2)
+
+
+class Roomy(HostMemory):
+    """Memory of the host that is used again as a device's is."""
+
+    def __init__(self):
+        self.created: list[str] = []
+
+    def create(self, name, size, *, writable_by_peer=False):
+        self.created.append(name)
+        return super().create(name, size, writable_by_peer=writable_by_peer)
+
+    def roomy(self, size):
+        return -(-size // 16384) * 16384
+
+    def does_for(self, held, size):
+        return size <= held.size
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The kinds of messages that sessions send."""
+    sent: list[str] = []
+    original = ReferenceSession._ask
+
+    def ask(self, kind, *arguments):
+        sent.append(kind.name)
+        return original(self, kind, *arguments)
+
+    monkeypatch.setattr(ReferenceSession, "_ask", ask)
+    return sent
+
+
+SIZED = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x * 2 + y, x.sum(1)
+rows, columns = 3, 5
+def get_inputs():
+    return [torch.randn(rows, columns), torch.randn(columns)]
+"""
+
+
+def test_a_set_like_the_one_before_takes_one_message_and_so_does_its_answer(session_of, asked):
+    session = session_of(SIZED)
+    asked.clear()
+    for seed in range(3):
+        session.make_inputs(seed)
+        session.answer(0)
+    assert asked == ["MAKE_INPUTS", "FILL", "RUN", "COLLECT"] + 2 * ["MAKE_INPUTS", "RUN"]
+    session.make_inputs(3, {"rows": 4})
+    session.answer(0)
+    assert asked[8:] == ["MAKE_INPUTS", "FILL", "RUN", "COLLECT"]
+
+
+@pytest.mark.parametrize("roomy", [False, True])
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 2**20), st.none() | st.integers(1, 60), st.booleans()), min_size=2, max_size=8
+    )
+)
+def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy, steps):
+    """Sets of any forms in any order, some without an answer; where memory is used again for others, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        memory = Roomy()
+        if roomy:
+            patch.setattr(machine, "memory", memory)
+        session = ReferenceSession(machine, SIZED, init_seed=7)
+        try:
+            for seed, rows, answered in steps:
+                session.make_inputs(seed, None if rows is None else {"rows": rows})
+                x, y = inputs_of(session)
+                torch.manual_seed(seed)
+                assert torch.equal(x, torch.randn(rows or 3, 5))
+                assert torch.equal(y, torch.randn(5))
+                assert arenas.content(session.inputs_buffer).numel() == session.inputs.size
+                if answered:
+                    found = session.answer(0).expected
+                    assert torch.equal(found[0].value, x * 2 + y)
+                    assert torch.equal(found[0].exact, x.double() * 2 + y.double())
+                    assert torch.allclose(found[1].value, x.sum(1))
+        finally:
+            session.close()
+    # The state, and of inputs and answers no more than grow: 60 rows fit into 16 KiB.
+    assert not roomy or len(memory.created) <= 3
+
+
+def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, monkeypatch):
+    session = session_of(SIZED)
+    session.make_inputs(1)
+    session.answer(0)
+    original = ReferenceSession._ask
+
+    def claims(self, kind, *arguments):
+        message = original(self, kind, *arguments)
+        told = {"MAKE_INPUTS": "filled", "RUN": "collected"}.get(kind.name)
+        if told:
+            message.fields._values = {**message.fields._values, told: True}
+        return message
+
+    monkeypatch.setattr(ReferenceSession, "_ask", claims)
+    with pytest.raises(WireError, match="inputs of another form"):
+        session.make_inputs(1, {"rows": 9})
 
 
 def test_strides_of_inputs_are_kept(session_of):

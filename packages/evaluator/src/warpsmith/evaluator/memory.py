@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
 SCARCE_SHARE: Final = 0.5
+MOST_SPARE: Final = 2
+SMALL_BYTES: Final = 32 << 20
+"""What a buffer may be larger than its content, at most so many times or so many bytes."""
 ORDINAL: Final = 0
 """The device's number in every process of an evaluator: none sees another device."""
 
@@ -34,6 +37,14 @@ class HostMemory:
     def map(self, fd: int, size: int, *, writable: bool) -> "Shared":
         """Return the mapping of a buffer that another process created."""
         return _native.Buffer.map(fd, size, writable)
+
+    def roomy(self, size: int) -> int:
+        """Return of how many bytes a buffer is to be that may be used again for others; here no buffer is."""
+        return size
+
+    def does_for(self, held: "Shared", size: int) -> bool:
+        """Whether a buffer that is there already is to be used for `size` bytes of another form."""
+        return False
 
     def generator(self, seed: int) -> torch.Generator:
         """Return a generator of random numbers on this device."""
@@ -101,6 +112,18 @@ class DeviceMemory:
         """Return the mapping of a buffer that another process created."""
         self.handle.use()
         return _native.DeviceBuffer.map(self.handle, fd, size, writable)
+
+    def roomy(self, size: int) -> int:
+        """Return of how many bytes a buffer is to be that may be used again for others: all that it takes anyway."""
+        return -(-size // self.handle.granularity) * self.handle.granularity
+
+    def does_for(self, held: "Shared", size: int) -> bool:
+        """Whether a buffer that is there already is to be used for `size` bytes of another form.
+
+        To make and map another costs several calls of the driver, each of which waits for contexts that come into being
+        elsewhere. A buffer that is far too large is let go of: others may want its memory.
+        """
+        return size <= held.size <= max(MOST_SPARE * size, SMALL_BYTES)
 
     def generator(self, seed: int) -> torch.Generator:
         """Return a generator of random numbers on this device."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from warpsmith.evaluator import _native, arenas, wire
+from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
@@ -133,7 +134,7 @@ class ReferenceSession:
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
         self._inputs_buffer: Shared | None = None
-        self._answers: tuple[list[Any], Shared] | None = None
+        self._answers: tuple[wire.Value, Shared] | None = None
         self._load(source)
 
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
@@ -177,7 +178,7 @@ class ReferenceSession:
             raise BadProblemError(error.message, error.remedy) from error
 
     def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
-        fields = {"arena": arena, "bytes": placed.size}
+        fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
         fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
 
@@ -205,17 +206,27 @@ class ReferenceSession:
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
-        fresh = self._inputs_buffer is None or placed != self.inputs
-        if self._inputs_buffer is None or fresh:
-            self._inputs_buffer = self.memory.create("reference-inputs", placed.size, writable_by_peer=True)
-        self.inputs = placed
+        same, self.inputs = placed == self.inputs, placed
+        if answer.fields.flag("filled"):
+            if not same:
+                raise WireError("The reference worker filled an arena with inputs of another form.")
+            return
+        self._inputs_buffer, fresh = self._room("reference-inputs", placed.size, self._inputs_buffer, same=same)
         self._fill("inputs", placed, self._inputs_buffer, fresh=fresh)
 
+    def _room(self, name: str, size: int, held: "Shared | None", *, same: bool) -> "tuple[Shared, bool]":
+        """Return memory for `size` bytes in this form, and whether it is new; what is held, where that does."""
+        if held is not None and (same or self.memory.does_for(held, size)):
+            return held, False
+        return self.memory.create(name, self.memory.roomy(size), writable_by_peer=True), True
+
     @property
-    def inputs_buffer(self) -> "Shared":
-        if self._inputs_buffer is None:
+    def inputs_buffer(self) -> "Shared | Part":
+        """The input arena, of the bytes that the inputs take."""
+        buffer = self._inputs_buffer
+        if buffer is None:
             raise RuntimeError("make_inputs comes first")
-        return self._inputs_buffer
+        return buffer if buffer.size == self.inputs.size else Part(buffer, 0, self.inputs.size)
 
     def floating_inputs(self) -> dict[int, TensorSlot]:
         """Return the slots of floating inputs that are not empty, by their number among all inputs."""
@@ -228,7 +239,7 @@ class ReferenceSession:
         tree = wire.Fields(fields.value("answer"))
         slots = list(wire.slots(fields.value("answer")))
         has_exact = self._affordable(slots, [bool(flag) for flag in fields.sequence("exact")])
-        pairs = self._collect(slots, has_exact)
+        pairs = self._collect(slots, has_exact, collected=fields.flag("collected"))
         buffers = tree.slot_map("buffers")
         return Answer(tree.value("output"), buffers, pairs)
 
@@ -239,23 +250,26 @@ class ReferenceSession:
         fits = sum(slot.nbytes for slot in slots) + wide + padding <= self._limit
         return [exact and fits for exact in has_exact]
 
-    def _collect(self, slots: list[TensorSlot], has_exact: list[bool]) -> list[Expected]:
+    def _collect(self, slots: list[TensorSlot], has_exact: list[bool], *, collected: bool) -> list[Expected]:
+        """Return private copies of an answer, which the worker may have put where the one before it was."""
         wanted: list[Any] = []
         for slot, wide in zip(slots, has_exact, strict=True):
             check_slot(slot, self._limit)
             wanted.append([slot, TensorSlot("float64", slot.shape, slot.stride) if wide else None])
         placed = self._placed(wanted)
-        fresh = self._answers is None or self._answers[0] != placed.tree
-        if self._answers is None or fresh:
-            buffer = self.memory.create("reference-answers", placed.size, writable_by_peer=True)
-            self._answers = (placed.tree, buffer)  # type: ignore[assignment]
-        tree, buffer = self._answers  # type: ignore[misc]
-        self._ask(
-            Kind.COLLECT, {"slots": tree, "bytes": placed.size}, Kind.COLLECTED, [buffer.fileno()] if fresh else []
-        )
+        before, held = self._answers or (None, None)
+        same = before == placed.tree
+        if collected and not same:
+            raise WireError("The reference worker filled an arena with an answer of another form.")
+        buffer, fresh = self._room("reference-answers", placed.size, held, same=same)
+        self._answers = placed.tree, buffer
+        if not collected:
+            fields = {"slots": placed.tree, "bytes": buffer.size}
+            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if fresh else [])
+        pairs: list[Any] = placed.tree  # type: ignore[assignment]
         return [
             Expected(arenas.view(buffer, one).clone(), None if wide is None else arenas.view(buffer, wide).clone())
-            for one, wide in tree
+            for one, wide in pairs
         ]
 
     def ring(self, sets: int, fds: list[int]) -> None:

@@ -54,6 +54,11 @@ class Reference:
         self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        # What was made and answered last, as it was told, and where the judge had that put.
+        self.inputs_form: wire.Value = None
+        self.inputs_place: tuple[wire.Value, wire.Value] | None = None
+        self.answer_form: wire.Value = None
+        self.answer_place: tuple[wire.Value, list[Any]] | None = None
         self.rounds: Rounds | None = None
 
     def _construct(self) -> nn.Module:
@@ -97,7 +102,10 @@ class Reference:
             self.initial_buffers[name] = placed
 
     def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
-        """Make an input set, of other sizes where some are given, and return its slots; `fill_inputs` hands it over."""
+        """Make an input set, of other sizes where some are given, and return its slots.
+
+        `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
+        """
         get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
         self.kind.seed(seed)
         with self.kind.placing():
@@ -105,14 +113,24 @@ class Reference:
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
         self.made = []
-        return arenas.describe(list(inputs), self.made, keep_strides=True)
+        self.inputs_form = arenas.describe(list(inputs), self.made, keep_strides=True)
+        return self.inputs_form
 
     def fill_inputs(self, tree: wire.Value, arena: "Shared") -> None:
         """Copy the inputs made last into the judge's arena."""
         for slot, tensor in zip(wire.slots(tree), self.made, strict=True):
             arenas.view(arena, slot).copy_(tensor)
         self.inputs_tree, self.made = tree, []
+        self.inputs_place = self.inputs_form, tree
         self.kind.release_if_scarce()
+        self.kind.settle()
+
+    def fill_inputs_as_before(self) -> bool:
+        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        if self.inputs_place is None or self.inputs_place[0] != self.inputs_form:
+            return False
+        self.fill_inputs(self.inputs_place[1], self.memory.buffers["inputs"])
+        return True
 
     def run(self, arena: "Shared", seed: int, exact: bool) -> dict[str, Any]:
         """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
@@ -121,7 +139,9 @@ class Reference:
         self.kind.release_if_scarce()
         nothing: list[torch.Tensor | None] = [None] * len(tensors)
         self.answers = list(zip(tensors, wide or nothing, strict=True))
-        return {"answer": answer, "exact": [_usable(tensor, other) for tensor, other in self.answers]}
+        usable = [_usable(tensor, other) for tensor, other in self.answers]
+        self.answer_form = [answer, usable]
+        return {"answer": answer, "exact": usable}
 
     def _answer(
         self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
@@ -154,8 +174,16 @@ class Reference:
             if wide_slot is not None and wide is not None:
                 arenas.view(arena, wide_slot).copy_(wide)
         self.answers = []
+        self.answer_place = self.answer_form, slots
         self.kind.settle()
         self.kind.release_if_scarce()
+
+    def fill_answers_as_before(self) -> bool:
+        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        if self.answer_place is None or self.answer_place[0] != self.answer_form:
+            return False
+        self.fill_answers(self.answer_place[1], self.memory.buffers["answers"])
+        return True
 
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
@@ -253,14 +281,15 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.FILL:
             arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_inputs(fields.value("inputs"), arena)
-            reference.kind.settle()
             protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
             tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
-            protocol.send(channel, Kind.INPUTS, {"inputs": tree})
+            # Most sets are like the one before: one message for such does in place of two.
+            protocol.send(channel, Kind.INPUTS, {"inputs": tree, "filled": reference.fill_inputs_as_before()})
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
-            protocol.send(channel, Kind.ANSWERED, reference.run(arena, fields.integer("seed"), fields.flag("exact")))
+            told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))
+            protocol.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
         case Kind.COLLECT:
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
