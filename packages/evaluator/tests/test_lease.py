@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import pytest
 
@@ -115,6 +115,49 @@ def test_who_wants_it_alone_is_waited_for_by_newcomers(lease):
         assert not newcomer.holds.is_set()
         alone.release()
         newcomer.held().release()
+
+
+def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):
+    gone_on = threading.Event()
+
+    def share():
+        with lease.shared():
+            shared.set()
+            assert asked.wait(DEADLINE_S)
+            lease.give_way()
+            gone_on.set()
+            assert lease._holds() == "shared"
+
+    shared, asked = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        sharing = pool.submit(share)
+        assert shared.wait(DEADLINE_S)
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        asked.set()
+        alone.held()
+        lease.await_waiting(2)
+        assert not gone_on.is_set()
+        alone.release()
+        sharing.result(DEADLINE_S)
+    assert gone_on.is_set()
+
+
+@pytest.mark.parametrize("way", ["shared", "alone", "none"])
+def test_giving_way_changes_nothing_where_nobody_waits(lease, way):
+    with {"shared": lease.shared, "alone": lease.alone, "none": nullcontext}[way]():
+        before = lease._holds()
+        lease.give_way()
+        assert lease._holds() == before
+
+
+def test_one_that_is_alone_gives_way_to_nobody(lease):
+    with ExitStack() as stack, lease.alone():
+        later = Holder(lease, "alone")
+        stack.callback(later.release)
+        lease.await_waiting(1)
+        lease.give_way()
+        assert not later.holds.is_set()
 
 
 def test_who_shares_already_shares_again_while_another_wants_it_alone(lease):

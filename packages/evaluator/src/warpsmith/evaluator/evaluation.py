@@ -662,6 +662,7 @@ class CandidateRun:
         """
         worker = worker or self.worker
         self.memory.settle()
+        self.machine.lease.give_way()
         self.deadline = time.monotonic() + self.seconds_left
         try:
             worker.send(kind, fields, fds, self._left())

@@ -544,6 +544,15 @@ class Lease:
         finally:
             self._begin_sharing()
 
+    def give_way(self) -> None:
+        """Let whoever waits for the device alone have it now, if this thread shares it and has nothing under way there.
+
+        Who wants it alone waits for all who share it: for one step of theirs this way, and not for whole trials.
+        """
+        if self._wanted:
+            with self.left():
+                pass
+
     def _begin_sharing(self) -> None:
         with self._clock.phase("lease"), self._state:
             self._state.wait_for(lambda: not self._alone and not self._wanted)

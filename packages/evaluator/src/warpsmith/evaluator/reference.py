@@ -140,8 +140,9 @@ class ReferenceSession:
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
         """Send one step and return its answer."""
         with self._lease.shared():
-            deadline = time.monotonic() + self._timeout_s
             self.memory.settle()
+            self._lease.give_way()
+            deadline = time.monotonic() + self._timeout_s
             self.worker.send(kind, fields, fds or [], self._timeout_s)
             message = self.worker.receive(deadline - time.monotonic())
         if message.kind is Kind.FAILED:
