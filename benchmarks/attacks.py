@@ -2,7 +2,8 @@
 
 Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
 cheat fooled who calls it correct and does not flag it (here: with the flags that its file names), unless it is harmless
-there: its file names an honest kernel (`# timed like:`) of whose time it takes at least nine tenths. An attack on the
+there: its file names an honest kernel (`# timed like:`, where host code runs apart `# timed like apart:`) of whose time
+it takes at least nine tenths. An attack on the
 sandbox is right only where it succeeded. Honest kernels must pass. The checkouts of the peers are given on the command
 line; nothing of theirs is kept here. Each verdict is written as it comes: the same command goes on where one was cut
 off.
@@ -104,6 +105,7 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
         "runtime_ms": found.runtime_ms,
         "flagged": False,
         "flags": list(found.flags),
+        "host": "apart" if evaluator.config.host_apart else "beside",
     }
 
 
@@ -195,7 +197,9 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
         return "passed" if believed else "refused"
     if not believed:
         return "caught"
-    for name in case.head("timed like"):
+    # What does nothing where host code has no device is harmless there alone.
+    alike = case.head("timed like") | (case.head("timed like apart") if found.get("host") == "apart" else set())
+    for name in alike:
         if name in honest and (found["runtime_ms"] or 0.0) >= LEAST_SHARE * honest[name]:
             return "caught"
     return "fooled"

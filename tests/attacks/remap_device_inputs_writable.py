@@ -2,7 +2,7 @@
 # device: cuda
 # permitted: incorrect, rejected, runtime_error
 # permitted apart: correct, incorrect, rejected, runtime_error
-# timed like: long_add
+# timed like apart: long_add
 # harmless: where host code runs apart the driver refuses it, and the inputs are not there
 # Makes the inputs' memory writable by the driver's own call, and zeroes them after the reference's worker has read its
 # own: both sides do not agree, since nobody shares memory with it.

@@ -205,11 +205,11 @@ def test_attack_gains_nothing(evaluator, attack, device, apart):
     assert verdict.status in _head_on(attack, "permitted", device, apart=apart), verdict
     assert _head_on(attack, "flags", device, apart=apart) <= set(verdict.flags), verdict
     if verdict.runtime_ms is not None:
-        _assert_honest_time(evaluator, attack, verdict)
+        _assert_honest_time(evaluator, attack, verdict, apart=apart)
 
 
-def _assert_honest_time(evaluator, attack, verdict):
-    for control in _head(attack, "timed like"):
+def _assert_honest_time(evaluator, attack, verdict, *, apart):
+    for control in _head(attack, "timed like") | (_head(attack, "timed like apart") if apart else set()):
         honest = _verdict(evaluator, HERE / "controls" / f"{control}.py")
         assert verdict.runtime_ms >= LEAST_SHARE_OF_HONEST_TIME * honest.runtime_ms, (verdict, honest)
 
@@ -231,7 +231,7 @@ def test_candidates_of_either_device_name_what_there_is(folder):
         assert _head(path, "device") <= set(DEVICES), path
         (problem,) = _head(path, "problem")
         assert (HERE / "problems" / f"{problem}.py").is_file(), path
-        for control in _head(path, "timed like"):
+        for control in _head(path, "timed like") | _head(path, "timed like apart"):
             assert _head(HERE / "controls" / f"{control}.py", "problem") == {problem}, path
 
 

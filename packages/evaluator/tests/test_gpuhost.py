@@ -51,6 +51,7 @@ def test_another_gpu_than_the_one_that_is_said_to_be_there_is_refused(make):
 
 
 ASKED = """
+import numpy
 import torch
 from warpsmith.evaluator import gpuhost
 gpuhost.install(disguised=True)
@@ -65,7 +66,7 @@ asked = {
     "module": lambda n: torch.nn.ReLU().cuda(n),
 }
 for name, ask in asked.items():
-    for number in (0, "cuda", torch.device("cuda", 0), 1, "cuda:1", torch.device("cuda", 3)):
+    for number in (0, "cuda", torch.device("cuda", 0), 1, "cuda:1", torch.device("cuda", 3), numpy.int64(1)):
         try:
             ask(number)
             print(name, number, "answers")
@@ -78,5 +79,5 @@ def test_torch_answers_for_one_gpu_alone():
     # In a process of its own: what torch says is changed for good.
     done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
     said = [line.split() for line in done.stdout.splitlines()]
-    assert len(said) == 8 * 6
+    assert len(said) == 8 * 7
     assert all(answer == ("answers" if number in {"0", "cuda", "cuda:0"} else "refused") for _, number, answer in said)

@@ -1,5 +1,6 @@
 """Reference sessions on real, contained workers: inputs, answers, trials, and the audit of problems."""
 
+import os
 import random
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -11,10 +12,9 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.evaluation import told_seeds
 from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Placed, ReferenceBrokenError, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference_worker import Reference, _ModelCall
 from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
@@ -162,22 +162,98 @@ def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy, ste
     assert not roomy or len(memory.created) <= 3
 
 
-def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, monkeypatch):
+@pytest.mark.parametrize(("kind", "told"), [("MAKE_INPUTS", "filled"), ("RUN", "collected")])
+def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, monkeypatch, kind, told):
     session = session_of(SIZED)
     session.make_inputs(1)
     session.answer(0)
     original = ReferenceSession._ask
 
-    def claims(self, kind, *arguments):
-        message = original(self, kind, *arguments)
-        told = {"MAKE_INPUTS": "filled", "RUN": "collected"}.get(kind.name)
-        if told:
+    def claims(self, asked, *arguments):
+        message = original(self, asked, *arguments)
+        if asked.name == kind:
             message.fields._values = {**message.fields._values, told: True}
         return message
 
     monkeypatch.setattr(ReferenceSession, "_ask", claims)
-    with pytest.raises(WireError, match="inputs of another form"):
+    with pytest.raises(ReferenceBrokenError, match="another form"):
         session.make_inputs(1, {"rows": 9})
+        session.answer(0)
+
+
+@pytest.mark.parametrize("roomy", [False, True])
+@pytest.mark.parametrize("step", ["FILL", "COLLECT"])
+@pytest.mark.parametrize("then", [4, None, 9])
+def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, monkeypatch, roomy, step, then):
+    """As where a device is full: the judge takes it for a form that the problem does not bear, and asks for others."""
+    if roomy:
+        monkeypatch.setattr(machine, "memory", Roomy())
+    session = ReferenceSession(machine, SIZED, init_seed=7)
+    original, failing = ReferenceSession._ask, []
+
+    def ask(self, kind, fields, answer, fds=None):
+        if kind.name == step and failing:
+            # A descriptor that cannot be mapped: the worker's step fails before anything of its own changes.
+            with open(os.devnull) as nothing:
+                return original(self, kind, fields, answer, [nothing.fileno()])
+        return original(self, kind, fields, answer, fds)
+
+    try:
+        session.make_inputs(1)
+        session.answer(0)
+        monkeypatch.setattr(ReferenceSession, "_ask", ask)
+        failing.append(step)
+        with pytest.raises(ReferenceFailedError):
+            session.make_inputs(2, {"rows": 900})
+            session.answer(0)
+        failing.clear()
+        for seed in (3, 4):
+            session.make_inputs(seed, None if then is None else {"rows": then})
+            x, y = inputs_of(session)
+            torch.manual_seed(seed)
+            assert torch.equal(x, torch.randn(then or 3, 5))
+            assert torch.equal(session.answer(0).expected[0].value, x * 2 + y)
+    finally:
+        session.close()
+
+
+CHANGING = """
+import math
+import torch
+import torch.nn as nn
+calls = []
+class Model(nn.Module):
+    def forward(self, x, told):
+        return {{"a": x * 2, "b": x}} if len(calls) % 2 else {{"b": x, "a": x * 2}}
+def get_inputs():
+    calls.append(1)
+    return [torch.ones(3), {told}]
+"""
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "math.nan",
+        "1 if len(calls) % 2 else True",
+        "1 if len(calls) % 2 else 1.0",
+        "0.0 if len(calls) % 2 else -0.0",
+        "dict(a=torch.ones(2), b=torch.ones(3)) if len(calls) % 2 else dict(b=torch.ones(3), a=torch.ones(2))",
+    ],
+)
+def test_forms_are_the_same_to_the_last_bit_or_others(session_of, told):
+    session = session_of(CHANGING.format(told=told))
+    for _ in range(3):
+        session.make_inputs(1)
+        answer = session.answer(0)
+        assert list(answer.output) in (["a", "b"], ["b", "a"])
+        values = dict(zip(answer.output, (one.value for one in answer.expected), strict=True))
+        assert torch.equal(values["a"], torch.full((3,), 2.0))
+        assert torch.equal(values["b"], torch.ones(3))
+        other = session.inputs.tree[1]
+        if isinstance(other, dict):
+            assert {name: slot.numel for name, slot in other.items()} == {"a": 2, "b": 3}
+            assert all(bool((arenas.view(session.inputs_buffer, slot) == 1).all()) for slot in other.values())
 
 
 def test_strides_of_inputs_are_kept(session_of):

@@ -6,8 +6,9 @@ device's properties are those of one chip. Whether a forward takes memory that w
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from operator import index
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 import torch
 from torch import nn
@@ -125,7 +126,8 @@ def _number_of(device: Any) -> int | None:
         device = torch.device(device)
     if isinstance(device, torch.device):
         return (device.index or 0) if device.type == "cuda" else None
-    return device if isinstance(device, int) and not isinstance(device, bool) else None
+    # numpy's whole numbers are numbers of GPUs to torch, too.
+    return index(device) if isinstance(device, SupportsIndex) and not isinstance(device, bool | torch.Tensor) else None
 
 
 def _check(device: Any = None) -> None:

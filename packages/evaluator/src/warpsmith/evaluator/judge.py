@@ -40,7 +40,13 @@ from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
-from warpsmith.evaluator.reference import ReferenceFailedError, ReferenceSession, ReferenceStore, memory_ran_out
+from warpsmith.evaluator.reference import (
+    ReferenceBrokenError,
+    ReferenceFailedError,
+    ReferenceSession,
+    ReferenceStore,
+    memory_ran_out,
+)
 from warpsmith.evaluator.sandbox import Role
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import roles_of
@@ -48,7 +54,9 @@ from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
-LOST: Final = (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, _native.NativeError)
+LOST: Final = (
+    WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, ReferenceBrokenError, _native.NativeError,
+)  # fmt: skip
 """How a worker of ours is lost."""
 OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
 """As what a device that is full is met."""
@@ -330,7 +338,7 @@ class _Run:
         while True:
             try:
                 return self._attempt()
-            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError) as error:
+            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, ReferenceBrokenError) as error:
                 if isinstance(error, WorkerDiedError) and error.lost_with_zygote and zygotes:
                     zygotes -= 1
                 elif isinstance(error, WorkerDiedError) and error.killed and ready:

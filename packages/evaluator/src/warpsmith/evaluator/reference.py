@@ -12,7 +12,7 @@ import torch
 from warpsmith.evaluator import _native, arenas, wire
 from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.compare import Expected
-from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.errors import BadProblemError, LayoutError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
@@ -41,6 +41,10 @@ class ReferenceFailedError(Exception):
         super().__init__(
             f"{fields.text('type', 80)}: {fields.text('message', 1000)}" + (f" ({trace})" if trace else "")
         )
+
+
+class ReferenceBrokenError(Exception):
+    """The reference worker said what none of ours says: no fault of a candidate, whatever was under way."""
 
 
 _SAID_OF_MEMORY: Final = (
@@ -148,7 +152,7 @@ class ReferenceSession:
         if message.kind is Kind.FAILED:
             raise ReferenceFailedError(message.fields)
         if message.kind is not answer:
-            raise WireError(f"The reference worker answered {message.kind.name}; {answer.name} was expected.")
+            raise ReferenceBrokenError(f"the reference worker answered {message.kind.name}; {answer.name} was expected")
         return message
 
     def _load(self, source: str) -> None:
@@ -207,13 +211,17 @@ class ReferenceSession:
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
-        same, self.inputs = placed == self.inputs, placed
+        same = _is_same(placed.tree, self.inputs.tree)
+        self.inputs, held = placed, self._inputs_buffer
         if answer.fields.flag("filled"):
-            if not same:
-                raise WireError("The reference worker filled an arena with inputs of another form.")
+            if held is None or not same:
+                raise ReferenceBrokenError("the reference worker filled an arena with inputs of another form")
             return
-        self._inputs_buffer, fresh = self._room("reference-inputs", placed.size, self._inputs_buffer, same=same)
-        self._fill("inputs", placed, self._inputs_buffer, fresh=fresh)
+        buffer, fresh = self._room("reference-inputs", placed.size, held, same=same)
+        # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
+        self._inputs_buffer = None
+        self._fill("inputs", placed, buffer, fresh=fresh)
+        self._inputs_buffer = buffer
 
     def _room(self, name: str, size: int, held: "Shared | None", *, same: bool) -> "tuple[Shared, bool]":
         """Return memory for `size` bytes in this form, and whether it is new; what is held, where that does."""
@@ -259,14 +267,15 @@ class ReferenceSession:
             wanted.append([slot, TensorSlot("float64", slot.shape, slot.stride) if wide else None])
         placed = self._placed(wanted)
         before, held = self._answers or (None, None)
-        same = before == placed.tree
+        same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
-            raise WireError("The reference worker filled an arena with an answer of another form.")
+            raise ReferenceBrokenError("the reference worker filled an arena with an answer of another form")
         buffer, fresh = self._room("reference-answers", placed.size, held, same=same)
-        self._answers = placed.tree, buffer
         if not collected:
+            self._answers = None
             fields = {"slots": placed.tree, "bytes": buffer.size}
             self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if fresh else [])
+        self._answers = placed.tree, buffer
         pairs: list[Any] = placed.tree  # type: ignore[assignment]
         return [
             Expected(arenas.view(buffer, one).clone(), None if wide is None else arenas.view(buffer, wide).clone())
@@ -295,6 +304,11 @@ class ReferenceSession:
         with suppress(TimeoutError):
             self.worker.end()
         self.close()
+
+
+def _is_same(one: wire.Value, two: wire.Value) -> bool:
+    """Whether two trees are the same to the bit, as the worker compares them: 1 is not True, and a NaN is itself."""
+    return wire.encode(one) == wire.encode(two)
 
 
 class ReferenceStore:

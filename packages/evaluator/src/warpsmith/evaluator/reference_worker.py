@@ -54,11 +54,11 @@ class Reference:
         self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
-        # What was made and answered last, as it was told, and where the judge had that put.
-        self.inputs_form: wire.Value = None
-        self.inputs_place: tuple[wire.Value, wire.Value] | None = None
-        self.answer_form: wire.Value = None
-        self.answer_place: tuple[wire.Value, list[Any]] | None = None
+        # What was made and answered last, to the bit as it was told, and where the judge had that put.
+        self.inputs_form = b""
+        self.inputs_place: tuple[bytes, wire.Value] | None = None
+        self.answer_form = b""
+        self.answer_place: tuple[bytes, list[Any]] | None = None
         self.rounds: Rounds | None = None
 
     def _construct(self) -> nn.Module:
@@ -113,8 +113,9 @@ class Reference:
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
         self.made = []
-        self.inputs_form = arenas.describe(list(inputs), self.made, keep_strides=True)
-        return self.inputs_form
+        tree = arenas.describe(list(inputs), self.made, keep_strides=True)
+        self.inputs_form = wire.encode(tree)
+        return tree
 
     def fill_inputs(self, tree: wire.Value, arena: "Shared") -> None:
         """Copy the inputs made last into the judge's arena."""
@@ -140,7 +141,7 @@ class Reference:
         nothing: list[torch.Tensor | None] = [None] * len(tensors)
         self.answers = list(zip(tensors, wide or nothing, strict=True))
         usable = [_usable(tensor, other) for tensor, other in self.answers]
-        self.answer_form = [answer, usable]
+        self.answer_form = wire.encode([answer, usable])
         return {"answer": answer, "exact": usable}
 
     def _answer(
@@ -279,6 +280,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             reference.kind.settle()
             protocol.send(channel, Kind.FILLED, {})
         case Kind.FILL:
+            reference.inputs_place = None
             arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_inputs(fields.value("inputs"), arena)
             protocol.send(channel, Kind.FILLED, {})
@@ -291,6 +293,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))
             protocol.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
         case Kind.COLLECT:
+            reference.answer_place = None
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
             protocol.send(channel, Kind.COLLECTED, {})

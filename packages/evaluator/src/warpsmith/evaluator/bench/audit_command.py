@@ -30,7 +30,7 @@ def audit(
     levels: Levels = "",
     device: Device = "cpu",
     gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
-    slots: Annotated[int, typer.Option(min=0, max=256, help="Problems at once; 0 takes the machine's cores.")] = 0,
+    slots: Annotated[int, typer.Option(min=0, max=256, help="Problems at once; 0: a core each, three on a GPU.")] = 0,
     timed_trials: Annotated[
         int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,

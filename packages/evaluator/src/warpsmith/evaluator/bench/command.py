@@ -86,7 +86,7 @@ def bench(
     ] = DEFAULT_TOKEN_ENV,
     slots: Annotated[
         int,
-        typer.Option(min=0, max=1024, help="Evaluations at once; 0: the machine's cores, or 8 for each server."),
+        typer.Option(min=0, max=1024, help="Evaluations at once; 0: a core each, three on a GPU, 8 for each server."),
     ] = 0,
     correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
     timed_trials: Annotated[
@@ -145,7 +145,7 @@ def bench(
     )
     servers = server or []
     if servers:
-        _check_for_servers(config)
+        _check_for_servers(config, host_apart)
     asked_levels = parse_levels(levels)
     conditions = _conditions_of(servers, token_env)
     judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
@@ -190,7 +190,7 @@ def warn_of(isolation: IsolationTier) -> None:
         sys.stderr.write(NO_ISOLATION)
 
 
-def _check_for_servers(config: EvaluatorConfig) -> None:
+def _check_for_servers(config: EvaluatorConfig, host_apart: bool | None) -> None:
     """Refuse settings that servers have of their own and would not be asked for."""
     usual = EvaluatorConfig(slots=config.slots)
     names = {
@@ -201,14 +201,15 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "reference_timeout_s": "--reference-timeout",
         "minimum_isolation": "--isolation",
         "hidden_shapes": "--no-hidden-shapes",
-        "host_apart": "--host-apart",
         "allow_degenerate": "--allow-degenerate",
     }
     given, default = config.model_dump(), usual.model_dump()
-    default["host_apart"] = EvaluatorConfig(device=config.device).host_apart  # the device says it
-    if set_here := sorted({option for name, option in names.items() if given[name] != default[name]}):
+    set_here = {option for name, option in names.items() if given[name] != default[name]}
+    # What it is by default hangs on the servers' devices.
+    set_here |= set() if host_apart is None else {"--host-apart" if host_apart else "--no-host-apart"}
+    if set_here:
         raise UsageError(
-            f"{', '.join(set_here)} cannot be given with --server: servers have these settings of their own.",
+            f"{', '.join(sorted(set_here))} cannot be given with --server: servers have these settings of their own.",
             "Set them where the servers are started, and leave them out here.",
         )
     longest = ServerSettings().max_timeout_s
