@@ -7,6 +7,7 @@ import torch
 from hypothesis import settings
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
+from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.server.child import ServerProcess
 
@@ -70,6 +71,28 @@ def server() -> Iterator[ServerProcess]:
     """A server as a process: two evaluations at once, two more may wait."""
     with ServerProcess("--slots", "2", "--queue", "2") as running:
         yield running
+
+
+class Roomy(HostMemory):
+    """Memory of the host that is used again as a device's is."""
+
+    def __init__(self):
+        self.created: list[str] = []
+
+    def create(self, name, size, *, writable_by_peer=False):
+        self.created.append(name)
+        return super().create(name, size, writable_by_peer=writable_by_peer)
+
+    def roomy(self, size):
+        return -(-size // 16384) * 16384
+
+    def does_for(self, held, size):
+        return size <= held.size
+
+
+@pytest.fixture(scope="session")
+def roomy_memory() -> type[Roomy]:
+    return Roomy
 
 
 @pytest.fixture(scope="session")

@@ -87,6 +87,19 @@ def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
 # What is judged apart --------------------------------------------------------------------------------------------
 
 
+def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
+    """As on a device: forms change with the trial of other shapes and back, and few buffers come into being."""
+    judged(judge, candidate())
+    memory = roomy_memory()
+    monkeypatch.setattr(judge.machine, "memory", memory)
+    for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
+        judge.references.drop_idle()
+        memory.created.clear()
+        judge.tried.clear()
+        assert (judged(judge, source).status, judge.tried) == (status, ["apart"])
+        assert max(Counter(memory.created).values()) == 1, memory.created
+
+
 def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
     monkeypatch.setattr(judging, "CandidateRun", None)
     verdict = judged(judge, candidate())

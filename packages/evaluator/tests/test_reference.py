@@ -74,23 +74,6 @@ def test_an_answer_without_room_for_its_fp64_form_is_given_without(session_of, m
             assert torch.equal(answer.expected[0].value, inputs_of(session)[0] * 2)
 
 
-class Roomy(HostMemory):
-    """Memory of the host that is used again as a device's is."""
-
-    def __init__(self):
-        self.created: list[str] = []
-
-    def create(self, name, size, *, writable_by_peer=False):
-        self.created.append(name)
-        return super().create(name, size, writable_by_peer=writable_by_peer)
-
-    def roomy(self, size):
-        return -(-size // 16384) * 16384
-
-    def does_for(self, held, size):
-        return size <= held.size
-
-
 @pytest.fixture
 def asked(monkeypatch):
     """The kinds of messages that sessions send."""
@@ -136,10 +119,10 @@ def test_a_set_like_the_one_before_takes_one_message_and_so_does_its_answer(sess
         st.tuples(st.integers(0, 2**20), st.none() | st.integers(1, 60), st.booleans()), min_size=2, max_size=8
     )
 )
-def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy, steps):
+def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memory, roomy, steps):
     """Sets of any forms in any order, some without an answer; where memory is used again for others, too."""
     with pytest.MonkeyPatch.context() as patch:
-        memory = Roomy()
+        memory = roomy_memory()
         if roomy:
             patch.setattr(machine, "memory", memory)
         session = ReferenceSession(machine, SIZED, init_seed=7)
@@ -184,10 +167,10 @@ def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(sessio
 @pytest.mark.parametrize("roomy", [False, True])
 @pytest.mark.parametrize("step", ["FILL", "COLLECT"])
 @pytest.mark.parametrize("then", [4, None, 9])
-def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, monkeypatch, roomy, step, then):
+def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, roomy_memory, monkeypatch, roomy, step, then):
     """As where a device is full: the judge takes it for a form that the problem does not bear, and asks for others."""
     if roomy:
-        monkeypatch.setattr(machine, "memory", Roomy())
+        monkeypatch.setattr(machine, "memory", roomy_memory())
     session = ReferenceSession(machine, SIZED, init_seed=7)
     original, failing = ReferenceSession._ask, []
 

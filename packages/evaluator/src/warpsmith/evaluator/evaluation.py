@@ -20,7 +20,7 @@ from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLau
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
 from warpsmith.evaluator.phases import in_phase
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
@@ -591,8 +591,9 @@ class CandidateRun:
         played, self.played = self.played, None
         again = played is not None and played.is_of(worker, self.trace, given, placed)
         if played is None or not again:
-            inputs = self.memory.create("replay-inputs", given.size)
-            answers = self.memory.create("replay-answers", placed.size, writable_by_peer=True)
+            held = played.buffers if played is not None and played.worker is worker else (None, None)
+            inputs = room(self.memory, "replay-inputs", given.size, held[0])
+            answers = room(self.memory, "replay-answers", placed.size, held[1], writable_by_peer=True)
             played = Played(worker, self.trace, given, placed, (inputs, answers))
         inputs, answers = played.buffers
         self._copy_inputs(inputs)

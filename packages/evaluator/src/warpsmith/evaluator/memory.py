@@ -165,6 +165,15 @@ class DeviceMemory:
         return self.handle.free_bytes() < SHORT_SHARE * self.handle.total_bytes
 
 
+def room(
+    memory: "HostMemory | DeviceMemory", name: str, size: int, held: "Shared | None", *, writable_by_peer: bool = False
+) -> "Shared":
+    """Return a buffer for `size` bytes: what is held, where that does for others, or a new one."""
+    if held is not None and memory.does_for(held, size):
+        return held
+    return memory.create(name, memory.roomy(size), writable_by_peer=writable_by_peer)
+
+
 def memory_of(device: str) -> "HostMemory | DeviceMemory":
     """Return the memory of a device by the evaluator's name for it, opening it in this process.
 

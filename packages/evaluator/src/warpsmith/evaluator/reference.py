@@ -14,6 +14,7 @@ from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
+from warpsmith.evaluator.memory import room
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sizes import MOST, is_size
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
 """Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
 
+
+INPUTS: Final = "reference-inputs"
+ANSWERS: Final = "reference-answers"
+"""What the arenas are called."""
 
 WIDE_BYTES: Final = 8
 """Of a number in fp64."""
@@ -217,17 +222,14 @@ class ReferenceSession:
             if held is None or not same:
                 raise ReferenceBrokenError("the reference worker filled an arena with inputs of another form")
             return
-        buffer, fresh = self._room("reference-inputs", placed.size, held, same=same)
+        if held is not None and same:
+            buffer = held
+        else:
+            buffer = room(self.memory, INPUTS, placed.size, held, writable_by_peer=True)
         # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
         self._inputs_buffer = None
-        self._fill("inputs", placed, buffer, fresh=fresh)
+        self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
-
-    def _room(self, name: str, size: int, held: "Shared | None", *, same: bool) -> "tuple[Shared, bool]":
-        """Return memory for `size` bytes in this form, and whether it is new; what is held, where that does."""
-        if held is not None and (same or self.memory.does_for(held, size)):
-            return held, False
-        return self.memory.create(name, self.memory.roomy(size), writable_by_peer=True), True
 
     @property
     def inputs_buffer(self) -> "Shared | Part":
@@ -270,11 +272,14 @@ class ReferenceSession:
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
             raise ReferenceBrokenError("the reference worker filled an arena with an answer of another form")
-        buffer, fresh = self._room("reference-answers", placed.size, held, same=same)
+        if held is not None and same:
+            buffer = held
+        else:
+            buffer = room(self.memory, ANSWERS, placed.size, held, writable_by_peer=True)
         if not collected:
             self._answers = None
             fields = {"slots": placed.tree, "bytes": buffer.size}
-            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if fresh else [])
+            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if buffer is not held else [])
         self._answers = placed.tree, buffer
         pairs: list[Any] = placed.tree  # type: ignore[assignment]
         return [
