@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
 SCARCE_SHARE: Final = 0.5
+LITTLE_SHARE: Final = 1 / 256
+"""Of a device's memory, what is not worth giving back."""
 MOST_SPARE: Final = 2
 SMALL_BYTES: Final = 32 << 20
 """What a buffer may be larger than its content, at most so many times or so many bytes."""
@@ -157,7 +159,11 @@ class DeviceMemory:
 
     def release_if_scarce(self) -> None:
         """Give it back where there is little left for others; taking it again would cost time."""
-        if self.handle.free_bytes() < SCARCE_SHARE * self.handle.total_bytes:
+        # What is held here is known without the driver, whose answer waits for contexts that come into being elsewhere.
+        held = torch.cuda.memory_reserved()
+        if held > LITTLE_SHARE * self.handle.total_bytes and (
+            self.handle.free_bytes() < SCARCE_SHARE * self.handle.total_bytes
+        ):
             self.release()
 
     def is_short(self) -> bool:
