@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.evaluation import told_seeds
+from warpsmith.evaluator.evidence import told_seeds
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceBrokenError, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference_worker import Reference, _ModelCall

@@ -22,7 +22,8 @@ from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import LayoutError, WireError
-from warpsmith.evaluator.evaluation import FORM_ATTEMPTS, CandidateRun, Evidence, claims
+from warpsmith.evaluator.evaluation import FORM_ATTEMPTS, CandidateRun
+from warpsmith.evaluator.evidence import Evidence, claims
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.phases import in_phase
 from warpsmith.evaluator.pool import Machine, Worker

@@ -1,24 +1,22 @@
 """One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
 
-import hashlib
-import itertools
-import math
 import random
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import Comparison, agrees, compare, form_mismatch
-from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
+from warpsmith.evaluator.compare import agrees, compare, form_mismatch
+from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.evidence import Evidence, TransientError, claims, told_seeds
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
@@ -27,7 +25,6 @@ from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTim
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession, memory_ran_out
 from warpsmith.evaluator.signature import launches_of
-from warpsmith.evaluator.timing import Timing
 from warpsmith.evaluator.trials import Trial
 
 if TYPE_CHECKING:
@@ -40,38 +37,6 @@ MAX_TUNED: Final = 300
 TIMED: Final = (
     "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
 )
-
-
-@contextmanager
-def claims() -> Iterator[None]:
-    """Read what a candidate's process claims: fields that are missing or malformed are the candidate's failure."""
-    try:
-        yield
-    except WireError as error:
-        raise CandidateFailedError(
-            "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
-        ) from error
-
-
-@dataclass
-class Evidence:
-    """What one run of a candidate brought to light."""
-
-    failure: Failure | None = None
-    flags: set[str] = field(default_factory=set)
-    trials: int = 0
-    max_abs_error: float | None = None
-    mismatched_fraction: float | None = None
-    compilation: Compilation | None = None
-    replayed: bool = False
-    timing: Timing | None = None
-    tier: str = "none"
-
-    def note(self, comparison: Comparison) -> None:
-        # What has no finite element to measure (all NaN) says nothing about the size of an error.
-        if not math.isnan(comparison.max_abs_error):
-            self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
-        self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
 
 
 @dataclass(frozen=True)
@@ -90,33 +55,11 @@ class Played:
         return same and (self.inputs, self.answers) == (inputs, answers)
 
 
-class TransientError(Exception):
-    """A run failed for what others may have caused: to be tried again alone before the candidate is blamed.
-
-    `killed` tells a worker that somebody killed from one that ran out of time or memory.
-    """
-
-    def __init__(self, evidence: Evidence, *, killed: bool) -> None:
-        super().__init__("to be tried again alone")
-        self.evidence = evidence
-        self.killed = killed
-
-
 def _tuning_remark(done: wire.Fields) -> str:
     """Return what a writer should know about the configurations that ran; nothing where no kernel is autotuned."""
     tuned = done.text("tuned", MAX_TUNED)
     timed = TIMED if done.flag("timed") else ""
     return f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest{timed})" if tuned else ""
-
-
-def told_seeds(secret: int) -> Iterator[int]:
-    """Yield seeds of 48 bits that a candidate may know: they tell nothing of `secret`, of 256 bits, or of one another.
-
-    The judge's own generator is none to be shown: a few hundred of its numbers give away all the others.
-    """
-    key = secret.to_bytes(32, "little")
-    for number in itertools.count():
-        yield int.from_bytes(hashlib.blake2b(number.to_bytes(8, "little"), digest_size=6, key=key).digest(), "little")
 
 
 class CandidateRun:

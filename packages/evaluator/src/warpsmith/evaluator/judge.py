@@ -33,7 +33,8 @@ from warpsmith.evaluator.compilation import (
 )
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
-from warpsmith.evaluator.evaluation import CandidateRun, Evidence, TransientError
+from warpsmith.evaluator.evaluation import CandidateRun
+from warpsmith.evaluator.evidence import Evidence, TransientError
 from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
