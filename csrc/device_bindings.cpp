@@ -47,7 +47,8 @@ void bind_devices(py::module_& module) {
 
 // --- buffers ---
 
-// Unmapping waits for the device, and in the driver for contexts of other processes: other threads run meanwhile.
+// Unmapping waits for the device, and in the driver for contexts of other processes: other threads run
+// meanwhile.
 template <typename Deletion>
 void without_gil(const Deletion& deletion) {
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {

@@ -36,8 +36,6 @@ ManagedTensor* make_tensor(const DeviceBuffer& buffer) {
   return &owner.release()->managed;
 }
 
-void delete_tensor(ManagedTensor* tensor) {
-  delete static_cast<Owner*>(tensor->manager);
-}
+void delete_tensor(ManagedTensor* tensor) { delete static_cast<Owner*>(tensor->manager); }
 
 }  // namespace warpsmith::dlpack
