@@ -3,10 +3,9 @@
 Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
 cheat fooled who calls it correct and does not flag it (here: with the flags that its file names), unless it is harmless
 there: its file names an honest kernel (`# timed like:`, where host code runs apart `# timed like apart:`) of whose time
-it takes at least nine tenths. An attack on the
-sandbox is right only where it succeeded. Honest kernels must pass. The checkouts of the peers are given on the command
-line; nothing of theirs is kept here. Each verdict is written as it comes: the same command goes on where one was cut
-off.
+it takes at least nine tenths. An attack on the sandbox is right only where it succeeded. Honest kernels must pass. The
+checkouts of the peers are given on the command line; nothing of theirs is kept here. Each verdict is written as it
+comes: the same command goes on where one was cut off.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
 """

@@ -6,7 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import arenas, wire
-from warpsmith.evaluator.compare import RELATIVE, Expected, compare, form_mismatch, largest_error_if_right, tolerance
+from warpsmith.evaluator.compare import (
+    EPSILON,
+    MAX_RELATIVE,
+    RELATIVE,
+    Expected,
+    compare,
+    floor,
+    form_mismatch,
+    largest_error_if_right,
+    near_one,
+    tolerance,
+)
 from warpsmith.evaluator.layout import contiguous
 
 
@@ -335,15 +346,56 @@ def noisy_outputs(draw):
     return got.to(dtype), wanted, draw(st.sampled_from([1.0, 300.0, 1e6]))
 
 
+def wide(tensor):
+    return torch.view_as_real(tensor).double() if tensor.is_complex() else tensor.double()
+
+
+def plain_tolerance(wanted, reduction):
+    """The relative and the absolute tolerance, and the best known values: number by number, without a tensor."""
+    name = arenas.NAMES[wanted.value.dtype]
+    relative = RELATIVE[name]
+    grown = 2 * EPSILON.get(name, 0.0) * math.sqrt(max(reduction, 1.0))
+    longer = max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
+    truth, own = wide(wanted.value).flatten().tolist(), 0.0
+    exact = truth if wanted.exact is None else wide(wanted.exact).flatten().tolist()
+    pairs = list(enumerate(zip(truth, exact, strict=True)))
+    distance = {n: abs(one - two) for n, (one, two) in pairs if math.isfinite(one) and math.isfinite(two)}
+    if distance and wanted.exact is not None:
+        scale = math.sqrt(math.fsum(exact[n] ** 2 for n in distance) / len(distance))
+        if max(distance.values()) <= 100 * relative * max(scale, 1e-12):
+            own = max((far for n, far in distance.items() if 4 * far > relative * abs(exact[n])), default=0.0)
+            truth = [exact[n] if n in distance else one for n, one in enumerate(truth)]
+    finite = [one for one in truth if math.isfinite(one)]
+    sizes = sorted(abs(one) for one in finite if one)
+    absolute = 0.0
+    if sizes:
+        low = sizes[max(math.ceil(0.25 * len(sizes)), 1) - 1]
+        mean_square = math.fsum(one**2 for one in finite) / len(finite)
+        absolute = min(max(longer * low, near_one(name)), longer * math.sqrt(mean_square))
+    return longer, max(absolute + 4 * own, floor(name)), truth
+
+
 @settings(max_examples=1500, deadline=None)
 @given(judged_outputs() | noisy_outputs())
-def test_one_wait_tells_what_fifteen_do(judged):
+def test_one_wait_tells_what_many_do_and_a_plain_reckoning_does(judged):
     got, wanted, reduction = judged
     whole = compare(got, wanted, reduction)
     largest = largest_error_if_right(got, wanted, reduction)
     assert (largest is not None) == whole.ok
     if largest is not None:
         assert largest == whole.max_abs_error or (math.isnan(largest) and math.isnan(whole.max_abs_error))
+    relative, absolute, truth = plain_tolerance(wanted, reduction)
+    assert tolerance(wanted, reduction) == (relative, pytest.approx(absolute, rel=1e-12))
+    worst = 0.0
+    for one, value, best in zip(*(wide(part).flatten().tolist() for part in (got, wanted.value)), truth, strict=True):
+        if not math.isfinite(value):
+            worst = max(worst, 0.0 if one == value or (math.isnan(one) and math.isnan(value)) else math.inf)
+        elif not math.isfinite(one):
+            worst = math.inf
+        else:
+            worst = max(worst, abs(one - best) / (relative * abs(best) + absolute))
+    # On the very edge the last bit of a sum decides.
+    assert abs(worst - 1) < 1e-9 or whole.ok == (worst <= 1)
 
 
 @pytest.mark.parametrize("name", REWRITES)

@@ -84,13 +84,12 @@ def tolerance(expected: Expected, reduction: float) -> tuple[float, float]:
         expected: the reference's result.
         reduction: how many input elements meet in one output element, 1 or more.
     """
-    known = _known(expected)
-    return _tolerance(arenas.NAMES[expected.value.dtype], known.truth, known.own_error, reduction)
+    return _tolerance(arenas.NAMES[expected.value.dtype], _known(expected), reduction)
 
 
-def _tolerance(name: str, truth: torch.Tensor, own_error: float, reduction: float) -> tuple[float, float]:
+def _tolerance(name: str, known: "_Known", reduction: float) -> tuple[float, float]:
     relative = _relative(name, reduction)
-    return relative, max(_absolute(name, truth, relative) + REFERENCE_ERROR_FACTOR * own_error, floor(name))
+    return relative, float(_absolute(name, known, relative))
 
 
 def _relative(name: str, reduction: float) -> float:
@@ -99,24 +98,34 @@ def _relative(name: str, reduction: float) -> float:
     return max(relative, min(grown, MAX_RELATIVE.get(name, relative)))
 
 
-def _absolute(name: str, truth: torch.Tensor, relative: float) -> float:
+def _absolute(name: str, known: "_Known", relative: float) -> torch.Tensor:
+    """Return the absolute part: that of the scale, and the reference's own error. Does not wait for a device."""
+    own = REFERENCE_ERROR_FACTOR * known.own_error
+    return (_of_scale(name, known.truth, relative) + own).clamp(min=floor(name))
+
+
+def _of_scale(name: str, truth: torch.Tensor, relative: float) -> torch.Tensor:
     """Return that share of the magnitude that a quarter of the elements other than zero stay below.
 
     Under a heavy tail the root mean square belongs to few elements, and a share of it is more than most others are. It
     is the most that is returned, and four roundings of a number near one, as in log(1 + exp(x)), the least below it.
     """
     some = truth.flatten()[:: -(-truth.numel() // SAMPLED)]
-    finite = some[torch.isfinite(some)]
-    sizes = finite[finite != 0].abs()
-    if not sizes.numel():
-        return 0.0
-    low = float(_smallest(sizes, max(math.ceil(SCALE_QUANTILE * sizes.numel()), 1)))
-    return min(max(relative * low, near_one(name)), relative * float(finite.square().mean().sqrt()))
+    finite = torch.isfinite(some)
+    counted = finite & (some != 0)
+    rank = (SCALE_QUANTILE * counted.sum().double()).ceil().long().clamp(min=1)
+    low = _smallest(torch.where(counted, some.abs(), math.inf), rank)
+    mean_square = torch.where(finite, some, 0.0).square().sum() / finite.sum()
+    found = torch.minimum((relative * low).clamp(min=near_one(name)), relative * mean_square.sqrt())
+    return torch.where(counted.any(), found, 0.0)
 
 
-def _smallest(sizes: torch.Tensor, rank: int) -> torch.Tensor:
+def _smallest(sizes: torch.Tensor, rank: torch.Tensor) -> torch.Tensor:
     """Return the element of that rank, from one. A GPU sorts a million sooner than it selects one of them."""
-    return sizes.kthvalue(rank).values if sizes.device.type == "cpu" else sizes.sort().values[rank - 1]
+    if sizes.device.type == "cpu":
+        return sizes.kthvalue(int(rank)).values
+    # By `take`: an index that is a tensor without dimensions would be waited for.
+    return sizes.sort().values.take(rank - 1)
 
 
 def near_one(name: str) -> float:
@@ -134,7 +143,7 @@ def floor(name: str) -> float:
 
 @dataclass(frozen=True)
 class _Known:
-    """The best known values as float64, and how far the reference is from them.
+    """The best known values as float64, and how far the reference is from them; no device is waited for to find them.
 
     Attributes:
         truth: those of the fp64 run where it is trusted, else the reference's own.
@@ -146,25 +155,21 @@ class _Known:
     """
 
     truth: torch.Tensor
-    own_error: float = 0.0
-    trusts_exact: bool = True
+    own_error: torch.Tensor
+    trusts_exact: torch.Tensor
 
 
 def _known(expected: Expected) -> _Known:
     value = _wide(expected.value)
     if expected.exact is None:
-        return _Known(value)
-    exact = _wide(expected.exact)
+        return _Known(value, value.new_zeros(()), torch.ones((), dtype=torch.bool, device=value.device))
+    name, exact = arenas.NAMES[expected.value.dtype], _wide(expected.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
-    if not bool(both.any()):
-        return _Known(value)
-    distance = (value - exact).abs()[both]
-    relative = RELATIVE[arenas.NAMES[expected.value.dtype]]
-    scale = float(exact[both].square().mean().sqrt())
-    if float(distance.max()) > 100 * relative * max(scale, ABSOLUTE_FLOOR):
-        return _Known(value, trusts_exact=False)
-    uncovered = distance[REFERENCE_ERROR_FACTOR * distance > relative * exact[both].abs()]
-    return _Known(torch.where(both, exact, value), float(uncovered.max()) if uncovered.numel() else 0.0)
+    distance, sizes = torch.where(both, (value - exact).abs(), 0.0), torch.where(both, exact, 0.0)
+    scale = (sizes.square().sum() / both.sum()).sqrt().clamp(min=ABSOLUTE_FLOOR)
+    trusted = ~(distance.max() > 100 * RELATIVE[name] * scale)
+    uncovered = torch.where(REFERENCE_ERROR_FACTOR * distance > RELATIVE[name] * sizes.abs(), distance, 0.0)
+    return _Known(torch.where(trusted & both, exact, value), torch.where(trusted, uncovered.max(), 0.0), trusted)
 
 
 def _truth(value: torch.Tensor, exact: torch.Tensor | None) -> torch.Tensor:
@@ -198,8 +203,8 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel() * (2 if got.is_complex() else 1))
     known = _known(_sampled(expected))
-    relative, absolute = _tolerance(arenas.NAMES[got.dtype], known.truth, known.own_error, reduction)
-    trusted = expected if known.trusts_exact else Expected(expected.value, None)
+    relative, absolute = _tolerance(arenas.NAMES[got.dtype], known, reduction)
+    trusted = expected if bool(known.trusts_exact) else Expected(expected.value, None)
     if got.numel() > LARGE and on_device:
         largest = largest_error_if_near(got, trusted.value, trusted.exact, relative, absolute)
         if largest is not None:
@@ -210,49 +215,19 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
 def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: float) -> float | None:
     """Return the largest error of a small float output that is right, and None for one that is not.
 
-    It says what `compare` says, by the same rules, and waits for the device once, where that one waits fifteen times;
-    what is wrong is left to that one. NaN where no element is finite.
+    It says what `compare` says, by the same rules, and waits for a device once, where that one asks it for one number
+    after the other; what is wrong is left to that one. NaN where no element is finite.
     """
-    name = arenas.NAMES[got.dtype]
+    name, known = arenas.NAMES[got.dtype], _known(expected)
     value, result = _wide(expected.value), _wide(got)
-    truth, own_error = _known_without_waiting(name, value, expected.exact)
     relative = _relative(name, reduction)
-    absolute = _absolute_without_waiting(name, truth, relative) + REFERENCE_ERROR_FACTOR * own_error
-    error = (result - truth).abs()
-    near = error <= relative * truth.abs() + absolute.clamp(min=floor(name))
+    error = (result - known.truth).abs()
+    near = error <= relative * known.truth.abs() + _absolute(name, known, relative)
     finite = torch.isfinite(error)
     agree = torch.where(torch.isfinite(value), near & torch.isfinite(result), _same_special(result, value))
     largest = torch.where(finite.any(), torch.where(finite, error, 0.0).max(), math.nan)
     right, found = torch.stack([agree.all().double(), largest]).tolist()
     return float(found) if right else None
-
-
-def _known_without_waiting(
-    name: str, value: torch.Tensor, exact: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what `_known` finds, as tensors: the best known values, and the reference's own error."""
-    if exact is None:
-        return value, value.new_zeros(())
-    wide = _wide(exact)
-    both = torch.isfinite(value) & torch.isfinite(wide)
-    distance, sizes = torch.where(both, (value - wide).abs(), 0.0), torch.where(both, wide, 0.0)
-    scale = (sizes.square().sum() / both.sum()).sqrt().clamp(min=ABSOLUTE_FLOOR)
-    trusted = both.any() & ~(distance.max() > 100 * RELATIVE[name] * scale)
-    uncovered = torch.where(REFERENCE_ERROR_FACTOR * distance > RELATIVE[name] * sizes.abs(), distance, 0.0)
-    return torch.where(trusted & both, wide, value), torch.where(trusted, uncovered.max(), 0.0)
-
-
-def _absolute_without_waiting(name: str, truth: torch.Tensor, relative: float) -> torch.Tensor:
-    """Return what `_absolute` finds, as a tensor."""
-    some = truth.flatten()[:: -(-truth.numel() // SAMPLED)]
-    finite = torch.isfinite(some)
-    counted = finite & (some != 0)
-    rank = (SCALE_QUANTILE * counted.sum().double()).ceil().long().clamp(min=1)
-    # By `take`: an index that is a tensor without dimensions would be waited for.
-    low = torch.where(counted, some.abs(), math.inf).sort().values.take(rank - 1)
-    mean_square = torch.where(finite, some, 0.0).square().sum() / finite.sum()
-    found = torch.minimum((relative * low).clamp(min=near_one(name)), relative * mean_square.sqrt())
-    return torch.where(counted.any(), found, 0.0)
 
 
 def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:

@@ -52,7 +52,7 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
         "device": _Chosen,
         "device_of": lambda *_: nullcontext(),
         "set_device": _check,
-        "synchronize": lambda device=None: _check(device),
+        "synchronize": _check,
         "empty_cache": lambda: None,
         "current_device": lambda: 0,
         "device_count": lambda: 1,

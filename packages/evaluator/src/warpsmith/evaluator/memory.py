@@ -172,10 +172,16 @@ class DeviceMemory:
 
 
 def room(
-    memory: "HostMemory | DeviceMemory", name: str, size: int, held: "Shared | None", *, writable_by_peer: bool = False
+    memory: "HostMemory | DeviceMemory",
+    name: str,
+    size: int,
+    held: "Shared | None",
+    *,
+    same: bool = False,
+    writable_by_peer: bool = False,
 ) -> "Shared":
-    """Return a buffer for `size` bytes: what is held, where that does for others, or a new one."""
-    if held is not None and memory.does_for(held, size):
+    """Return a buffer for `size` bytes: what is held, if it was made for this form or does for others, or a new one."""
+    if held is not None and (same or memory.does_for(held, size)):
         return held
     return memory.create(name, memory.roomy(size), writable_by_peer=writable_by_peer)
 

@@ -29,10 +29,6 @@ MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
 """Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
 
 
-INPUTS: Final = "reference-inputs"
-ANSWERS: Final = "reference-answers"
-"""What the arenas are called."""
-
 WIDE_BYTES: Final = 8
 """Of a number in fp64."""
 
@@ -222,10 +218,7 @@ class ReferenceSession:
             if held is None or not same:
                 raise ReferenceBrokenError("the reference worker filled an arena with inputs of another form")
             return
-        if held is not None and same:
-            buffer = held
-        else:
-            buffer = room(self.memory, INPUTS, placed.size, held, writable_by_peer=True)
+        buffer = room(self.memory, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
         # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
@@ -272,10 +265,7 @@ class ReferenceSession:
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
             raise ReferenceBrokenError("the reference worker filled an arena with an answer of another form")
-        if held is not None and same:
-            buffer = held
-        else:
-            buffer = room(self.memory, ANSWERS, placed.size, held, writable_by_peer=True)
+        buffer = room(self.memory, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
         if not collected:
             self._answers = None
             fields = {"slots": placed.tree, "bytes": buffer.size}
