@@ -81,7 +81,11 @@ def judge(running, monkeypatch):
 
 
 def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
-    return judge.evaluate(of, source, trials=trials, seed=None, timeout_s=timeout_s)
+    before = len(judge.tried)
+    verdict = judge.evaluate(of, source, trials=trials, seed=None, timeout_s=timeout_s)
+    if judge.tried[before:]:
+        assert verdict.host_code == ("apart" if judge.tried[-1] == "apart" else "beside")
+    return verdict
 
 
 # What is judged apart --------------------------------------------------------------------------------------------

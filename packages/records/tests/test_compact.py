@@ -52,7 +52,7 @@ def test_pyarrow_reads_every_table_back_as_it_was(run_dir, tmp_path):
         expected = RunReader(run_dir).table(name)
         assert ds.dataset(out / name).to_table().equals(expected)
         schema = pq.read_schema(out / name / "part-0.parquet")
-        assert schema.metadata[b"warpsmith.schema_version"] == b"2"
+        assert schema.metadata[b"warpsmith.schema_version"] == b"3"
 
 
 def test_pandas_opens_it(compacted, run_dir):

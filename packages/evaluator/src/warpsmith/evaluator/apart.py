@@ -62,6 +62,8 @@ class ApartRun(CandidateRun):
         NeedsDeviceError: nothing is known of the candidate but that it cannot be judged so.
     """
 
+    host_code = "apart"
+
     def __init__(
         self, session: ReferenceSession, machine: Machine, host: Worker, source: str, config: EvaluatorConfig
     ) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
@@ -26,6 +26,7 @@ from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession, memory_ran_out
 from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.trials import Trial
+from warpsmith.evaluator.verdict import HostCode
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
@@ -65,6 +66,8 @@ def _tuning_remark(done: wire.Fields) -> str:
 class CandidateRun:
     """One candidate against one reference session."""
 
+    host_code: ClassVar[HostCode] = "beside"
+
     def __init__(
         self, session: ReferenceSession, machine: Machine, worker: Worker, source: str, config: EvaluatorConfig
     ) -> None:
@@ -78,7 +81,7 @@ class CandidateRun:
         self.deadline = 0.0
         self.trace = wire.Fields({})
         self.traced_inputs: Placed | None = None
-        self.evidence = Evidence(tier=worker.tier)
+        self.evidence = Evidence(tier=worker.tier, host_code=self.host_code)
         self.launches: dict[bytes, dict[str, Any]] = {}
         self.compiles = True
         self.compiling: CompileRun | LaunchByLaunch | None = None

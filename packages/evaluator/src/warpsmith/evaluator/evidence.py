@@ -12,6 +12,7 @@ from warpsmith.evaluator.compare import Comparison
 from warpsmith.evaluator.compilation import Compilation
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.timing import Timing
+from warpsmith.evaluator.verdict import HostCode
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Evidence:
     replayed: bool = False
     timing: Timing | None = None
     tier: str = "none"
+    host_code: HostCode | None = None
 
     def note(self, comparison: Comparison) -> None:
         # What has no finite element to measure (all NaN) says nothing about the size of an error.

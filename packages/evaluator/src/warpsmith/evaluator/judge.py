@@ -440,6 +440,7 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
         compiled=compilation.ok,
         correct=status == "correct",
         isolation_tier=evidence.tier,
+        host_code=evidence.host_code,
         flags=tuple(sorted(flags)),
         error_category=category,
         error_message=message,

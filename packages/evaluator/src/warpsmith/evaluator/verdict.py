@@ -6,6 +6,8 @@ from typing import Any, Final, Literal, get_args
 Status = Literal["correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid"]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 
+HostCode = Literal["apart", "beside"]
+
 ErrorCategory = Literal[
     "shared_memory_exceeded",
     "illegal_memory_access",
@@ -90,6 +92,8 @@ class Verdict:
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
             captured), or `none` where nothing is timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
+        host_code: where the candidate's host code ran last: `apart` in a process without the device, whose launches
+            were judged as replays, or `beside` the device, in the process that has it; None where none ran.
         flags: what was noticed, from FLAGS.
         error_category: one of ERROR_CATEGORIES; None where nothing was raised: a right output, a wrong one, and what
             was rejected for how it was computed.
@@ -112,6 +116,7 @@ class Verdict:
     reference_ms: float | None = None
     timing_tier: str = "none"
     isolation_tier: str = "none"
+    host_code: HostCode | None = None
     flags: tuple[str, ...] = ()
     error_category: str | None = None
     error_message: str | None = None

@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -92,6 +92,7 @@ VERDICT: Final = pa.struct(
         pa.field("reference_ms", pa.float64()),
         pa.field("timing_tier", pa.string()),
         pa.field("isolation_tier", pa.string()),
+        pa.field("host_code", pa.string()),
         pa.field("flags", _list_of(pa.string())),
         pa.field("error_category", pa.string()),
         pa.field("error_message", pa.string()),
@@ -337,7 +338,19 @@ def _without_after_step(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
 
 
-MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType({("turns", 1): _without_after_step})
+def _without_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Version 2 of `turns` did not say where a candidate's host code ran: null."""
+    place = batch.schema.get_field_index("verdict")
+    found = batch.column(place)
+    kept = {field.name: found.field(index) for index, field in enumerate(found.type)}
+    columns = [kept[field.name] if field.name in kept else pa.nulls(len(found), field.type) for field in VERDICT]
+    verdicts = pa.StructArray.from_arrays(columns, fields=list(VERDICT), mask=found.is_null())
+    return batch.set_column(place, TURNS.field("verdict"), verdicts)
+
+
+MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
+    {("turns", 1): _without_after_step, ("turns", 2): _without_host_code}
+)
 """(table, version) -> the function that turns a batch of that version into one of the next."""
 
 

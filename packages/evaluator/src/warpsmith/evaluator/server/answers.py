@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from warpsmith.evaluator.verdict import Status, Verdict
+from warpsmith.evaluator.verdict import HostCode, Status, Verdict
 
 
 class VerdictAnswer(BaseModel):
@@ -42,6 +42,7 @@ class ExecMetadata(BaseModel):
         description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not told."
     )
     isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
+    host_code: HostCode | None = Field(description="Where its host code ran: apart from the device, or beside it.")
     timing_tier: str
     cached: bool
     cached_age_s: float
