@@ -6,8 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from warpsmith.evaluator.bench.generations import read_run
+from warpsmith.evaluator.datasets import load_problems
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.rollout.datasets import generated, kernelbook, read_problems, write_directory
+from warpsmith.rollout.errors import DatasetError
 
 PROBLEM = """\
 import torch
@@ -29,11 +32,35 @@ def get_init_inputs():
 def test_what_is_written_is_read_back(tmp_path):
     problems = generated(seed=0, count=9)
     write_directory(problems, tmp_path)
-    found = {p.name: p for p in read_problems(tmp_path)}
+    found = {p.name.partition("_")[2]: p for p in read_problems(tmp_path)}
     assert set(found) == {p.name for p in problems}
     for problem in problems:
         again = found[problem.name]
         assert (again.text, again.solution, again.level) == (problem.text, problem.solution, problem.level)
+
+
+def test_what_is_written_is_a_kernelbench_dataset_and_a_run_on_it(tmp_path):
+    rows = generated(seed=0, count=9)
+    write_directory(rows, tmp_path / "problems", generations=tmp_path / "runs")
+    problems = {(p.level, p.number): p for p in load_problems(tmp_path / "problems")}
+    assert sorted(p.source for p in problems.values()) == sorted(row.text for row in rows)
+    for level in (1, 2, 3):
+        assert [number for of, number in problems if of == level] == [1, 2, 3]
+    run = read_run(tmp_path / "runs")
+    assert not run.strays
+    solutions = {row.text: row.solution for row in rows}
+    assert len(run.generations) == 9
+    for generation in run.generations:
+        assert generation.source == solutions[problems[generation.level, generation.number].source]
+
+
+def test_problems_are_not_mixed_with_what_lies_there(tmp_path):
+    write_directory(generated(seed=0, count=3), tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert len(write_directory(generated(seed=0, count=3), tmp_path)) == 3
+    with pytest.raises(DatasetError, match="level1 holds other Python files already, 1_l1_"):
+        write_directory(generated(seed=1, count=3), tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_kernelbench_files_come_in_the_order_of_their_numbers(tmp_path):

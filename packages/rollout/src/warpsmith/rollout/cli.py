@@ -85,13 +85,18 @@ def problems(
     split: SplitName = "train",
     levels: Levels = "1,2,3",
     seed: Seed = 0,
+    generations: Annotated[
+        Path | None, typer.Option(help="Directory to write the solutions to too, laid out as a KernelBench run.")
+    ] = None,
 ) -> None:
-    """Write generated problems with their solutions: `level<N>/<name>.py` and `<name>.solution.py`.
+    """Write generated problems with their solutions: `level<L>/<number>_<name>.py` and `... .solution.py`.
 
-    Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems`
+    `--out` is then a dataset for `warpsmith-evaluator bench` and for every `--problems`.
+
+    Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
     """
     rows = datasets.generated(seed=seed, count=count, split=_split(split), levels=_levels(levels))
-    files = datasets.write_directory(rows, out)
+    files = datasets.write_directory(rows, out, generations=generations)
     typer.echo(f"{len(files)} problems of split {split} under {out}")
 
 

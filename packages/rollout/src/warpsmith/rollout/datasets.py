@@ -1,10 +1,12 @@
 """Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts, KernelBook rows for SFT."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpsmith.evaluator.bench.generations import LAYOUT
 from warpsmith.evaluator.problem import Problem, load_rows
 from warpsmith.evaluator.rows import FORMS, read_rows
 from warpsmith.rollout.errors import DatasetError
@@ -63,17 +65,48 @@ def kernelbench_directory(root: str | Path) -> list[ProblemRow]:
     return problems
 
 
-def write_directory(problems: Sequence[ProblemRow], root: str | Path) -> list[Path]:
-    """Write `level<N>/<name>.py`, and `<name>.solution.py` beside it where a solution is known; return the files."""
-    written = []
+def write_directory(
+    problems: Sequence[ProblemRow], root: str | Path, *, generations: str | Path | None = None
+) -> list[Path]:
+    """Write `level<L>/<number>_<name>.py`, numbered from 1 in each level as KernelBench does; return these files.
+
+    Where a solution is known it stands beside its problem as `<number>_<name>.solution.py`.
+
+    Args:
+        problems: a problem without level is of level 0.
+        root: the folder to write to; made where it is missing.
+        generations: a folder to write the solutions to as well, as KernelBench lays out what a model answered.
+
+    Raises:
+        DatasetError: other Python files stand where these would: two problems would have one number.
+    """
+    counts: Counter[int] = Counter()
+    problem_files, others = {}, {}
     for problem in problems:
-        folder = Path(root) / f"level{problem.level or 0}"
-        folder.mkdir(parents=True, exist_ok=True)
-        written.append(folder / f"{problem.name}.py")
-        written[-1].write_text(problem.text)
+        level = problem.level or 0
+        counts[level] += 1
+        stem = Path(root) / f"level{level}" / f"{counts[level]}_{problem.name}"
+        problem_files[stem.with_name(f"{stem.name}.py")] = problem.text
         if problem.solution is not None:
-            (folder / f"{problem.name}{_SOLUTION}").write_text(problem.solution)
-    return written
+            others[stem.with_name(f"{stem.name}{_SOLUTION}")] = problem.solution
+            if generations is not None:
+                name = LAYOUT.format(L=level, P=counts[level], S=0)
+                others[Path(generations) / name] = problem.solution
+    files = problem_files | others
+    _check_alone({*files})
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return [*problem_files]
+
+
+def _check_alone(files: set[Path]) -> None:
+    for folder in sorted({path.parent for path in files}):
+        if strangers := sorted(path.name for path in {*folder.glob("*.py")} - files):
+            raise DatasetError(
+                f"{folder} holds other Python files already, {strangers[0][:80]} among them.",
+                "Name a folder that is new or empty, or remove what is in this one.",
+            )
 
 
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
