@@ -125,12 +125,30 @@ def test_a_comment_or_a_string_of_a_kernel_opens_no_thoughts(line):
     assert extract_kernel(f"<think>\nhm\n</think>\n{fenced(code)}") == code
 
 
+@pytest.mark.parametrize("line", ["# </think>", 'TEXT = "</think>"', "x = 1  # </think> once more </think>"])
+def test_a_comment_or_a_string_of_a_kernel_ends_no_thoughts(line):
+    code = CODE + line + "\nlast = 1\n"
+    assert extract_kernel(code) == code
+    assert extract_kernel(fenced(code)) == code
+    for answer in (f"<think>\nhm\n</think>\n{fenced(code)}", f"hm.</think>\n{fenced(code)}"):
+        assert extract_kernel(answer) == code
+        assert extract_kernel(answer, opened_thoughts=True) == code
+
+
+@pytest.mark.parametrize("end", ["# so be it</think>", "so it's '</think>", "</think>", "```</think>"])
+def test_thoughts_that_were_opened_end_where_nothing_better_ends_them(end):
+    thoughts = f"hm\n{fenced('class ModelNew: draft = 1')}\n{end}\n"
+    assert extract_kernel(f"<think>{thoughts}{fenced(CODE)}") == CODE
+    assert extract_kernel(f"{thoughts}{fenced(CODE)}", opened_thoughts=True) == CODE
+
+
 def test_the_marks_under_a_quoted_error_are_no_fence():
     assert extract_kernel(f"    y = tl.load(p)\n        ~~~~~~~^^^\n{fenced(CODE)}") == CODE
 
 
 @pytest.mark.parametrize(
-    "piece", ["```" + "a" * 50, " ", "`", "\n``` ", "```python\n", '```python\n"""\n```\n"""\n', "```x" + " " * 50]
+    "piece",
+    ["```" + "a" * 50, " ", "`", "\n``` ", "```python\n", '```python\n"""\n```\n"""\n', "```x" + " " * 50, "'</think>"],
 )
 @pytest.mark.timeout(60)
 def test_no_text_holds_anybody_up(piece):

@@ -41,16 +41,33 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     """Return the answer that follows the thoughts; empty where the thoughts never end.
 
     A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one counts
-    where it begins a line or stands before all code: a comment or a string of a kernel may hold it too.
+    where it begins a line or stands before all code. A comment or a string of a kernel may hold either: a closing tag
+    in one counts only where thoughts were opened and no other tag ends them.
     """
-    _, closed, answer = completion.rpartition(_THINK_CLOSE)
-    if opened_thoughts and not closed:
+    end = _end_of_thoughts(completion)
+    if end < 0 and (opened_thoughts or _THINK_OPEN in completion):
+        end = completion.rfind(_THINK_CLOSE)
+    if opened_thoughts and end < 0:
         return ""
-    rest = answer if closed else completion
+    rest = completion[end + len(_THINK_CLOSE) :] if end >= 0 else completion
     code = _FENCE.search(rest) or _CODE_START.search(rest)
     before = rest.find(_THINK_OPEN, 0, code.start() if code else None)
     line = _THINK_LINE.search(rest)
     return rest[:before] if before >= 0 else rest[: line.start()] if line else rest
+
+
+def _end_of_thoughts(text: str) -> int:
+    """Return where the last closing tag begins that stands in no comment and begins no string; -1 without one."""
+    after = len(text)
+    for line in reversed(text.split("\n")):
+        start = after - len(line)
+        place = line.partition("#")[0].rfind(_THINK_CLOSE)
+        while place > 0 and line[place - 1] in "'\"":
+            place = line.rfind(_THINK_CLOSE, 0, place)
+        if place >= 0:
+            return start + place
+        after = start - 1
+    return -1
 
 
 def _blocks(text: str) -> list[str] | None:
