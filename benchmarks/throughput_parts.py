@@ -1,0 +1,218 @@
+"""What an evaluation waits for inside the judge, with several under way: the device alone, births of workers, messages.
+
+The candidates are those of throughput.py, judged in this process, whose judge is watched from the outside. A part has
+`times` (how often an evaluation came to it), `mean_ms`, and `ms`, the product:
+
+- `device: alone`: the device held alone, to time. What all evaluations hold together cannot be less than this.
+- `device: wait, to have it alone`: until those who share it were done. `device: wait, to share it`: until a timing was.
+- `birth ROLE`: a worker comes into being, beside evaluations; a `candidate` with a context, sharing the device.
+- `ROLE MESSAGE`: from a message to a worker to its answer; of a round with its mode and its number of calls.
+
+Parts overlap: they are of threads that go on side by side, and the device is held while messages are under way.
+
+    python benchmarks/throughput_parts.py --device cuda --slots 1 3 6
+"""
+
+import argparse
+import functools
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from _machine import describe, write_result
+from throughput import ACTIVATIONS, TIMED, TRIALS, candidates, problems
+
+from warpsmith.evaluator import EvaluatorConfig, Verdict
+from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.phases import PHASES
+from warpsmith.evaluator.pool import Lease, Worker, Zygote
+from warpsmith.evaluator.sandbox import gpu_environment
+
+HERE = Path(__file__).parent
+DEADLINE_S: Final = 60.0
+
+
+class Spent:
+    """Seconds by what they were spent on; threads add to it side by side."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spent: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(self, part: str, seconds: float) -> None:
+        with self._lock:
+            self._spent[part].append(seconds)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._spent.clear()
+
+    def by_evaluation(self, evaluations: int) -> dict[str, dict[str, float]]:
+        """Return each part's figures for one evaluation, the longest first."""
+        with self._lock:
+            found = {
+                part: {
+                    "times": round(len(each) / evaluations, 2),
+                    "mean_ms": round(1000 * sum(each) / len(each), 3),
+                    "ms": round(1000 * sum(each) / evaluations, 2),
+                }
+                for part, each in self._spent.items()
+            }
+        return dict(sorted(found.items(), key=lambda item: -item[1]["ms"]))
+
+
+def watch(spent: Spent) -> None:
+    """Have the judges of this process tell `spent` what they wait for."""
+    _watch_lease(spent)
+    _watch_messages(spent)
+    fork = Zygote.fork
+
+    def timed_fork(self: Zygote, role: Any, number: int) -> Worker:
+        with _timed(spent, f"birth {role}"):
+            return fork(self, role, number)
+
+    Zygote.fork = timed_fork  # type: ignore[method-assign]
+
+
+def _watch_lease(spent: Spent) -> None:
+    alone, share = Lease.alone, Lease._begin_sharing
+
+    @contextmanager
+    def timed_alone(self: Lease) -> Iterator[None]:
+        began = time.perf_counter()
+        with alone(self):
+            spent.add("device: wait, to have it alone", time.perf_counter() - began)
+            with _timed(spent, "device: alone"):
+                yield
+
+    Lease.alone = timed_alone  # type: ignore[method-assign]
+    Lease._begin_sharing = _with_time(share, spent, "device: wait, to share it")  # type: ignore[method-assign]
+
+
+def _watch_messages(spent: Spent) -> None:
+    send, receive = Worker.send, Worker.receive
+    asked: dict[Worker, tuple[str, float]] = {}
+
+    def noted_send(self: Worker, kind: Any, fields: dict[str, Any], *rest: Any, **named: Any) -> None:
+        asked[self] = (f"{self.role} {_name_of(kind.name, fields)}", time.perf_counter())
+        send(self, kind, fields, *rest, **named)
+
+    def noted_receive(self: Worker, *rest: Any, **named: Any) -> Any:
+        message = receive(self, *rest, **named)
+        if self in asked:
+            name, began = asked.pop(self)
+            spent.add(name, time.perf_counter() - began)
+        return message
+
+    Worker.send, Worker.receive = noted_send, noted_receive  # type: ignore[method-assign]
+
+
+def _name_of(kind: str, fields: dict[str, Any]) -> str:
+    if kind != "ROUND":
+        return kind
+    count = len(fields["order"]) if fields["mode"] == "call" else fields["count"]
+    # The length of a long round depends on the kernel.
+    return f"{kind} {fields['mode']} {count if count <= 25 else 'long'}"
+
+
+def _with_time(function: Callable[..., Any], spent: Spent, part: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        with _timed(spent, part):
+            return function(*arguments, **named)
+
+    return timed
+
+
+@contextmanager
+def _timed(spent: Spent, part: str) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        spent.add(part, time.perf_counter() - began)
+
+
+def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]:
+    """Judge `count` candidates, one under way for each slot; return where their time went."""
+    judge = Judge(config)
+    try:
+        judge.machine.prepare()
+        judge.machine.await_first_workers()
+        known = problems()
+
+        def judged(job: tuple[str, str]) -> Verdict:
+            return judge.evaluate(known[job[0]], job[1], trials=TRIALS, seed=None, timeout_s=DEADLINE_S)
+
+        with ThreadPoolExecutor(config.slots) as threads:
+            warm = 2 * len(ACTIVATIONS)
+            jobs = candidates(warm + count, 0)
+            list(threads.map(judged, jobs[:warm]))
+            spent.clear()
+            began, processor = time.perf_counter(), time.process_time()
+            verdicts = list(threads.map(judged, jobs[warm:]))
+            took, processor = time.perf_counter() - began, time.process_time() - processor
+        parts = spent.by_evaluation(count)
+    finally:
+        judge.close()
+    return {
+        "device": verdicts[0].device,
+        "slots": config.slots,
+        "evaluations": count,
+        "not_correct": sum(not verdict.correct for verdict in verdicts),
+        "a_minute": round(60 * count / took, 1),
+        "judge_processor_ms": round(1000 * processor / count, 1),
+        "evaluate_ms": round(1000 * sum(verdict.seconds.evaluate for verdict in verdicts) / count, 1),
+        "phases_ms": {
+            name: round(1000 * sum(getattr(verdict.seconds, name) for verdict in verdicts) / count, 1)
+            for name in PHASES
+        },
+        "parts": parts,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--slots", type=int, nargs="+", default=[1, 3], help="evaluations at once; several are rows")
+    parser.add_argument("--count", type=int, default=40, help="evaluations a row (default 40)")
+    parser.add_argument(
+        "--switch-ms", type=float, nargs="+", default=[1000 * sys.getswitchinterval()],
+        help="how long one of Python's threads may keep the others waiting; several are rows",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, help="default: results/throughput_parts_DEVICE.json")
+    arguments = parser.parse_args()
+    out = arguments.out or HERE / "results" / f"throughput_parts_{arguments.device}.json"
+    # As in a judge's own process: one thread for torch, and no other GPU in sight before the driver starts.
+    torch.set_num_threads(1)
+    if arguments.device == "cuda":
+        os.environ.update(gpu_environment(arguments.gpu))
+    spent = Spent()
+    watch(spent)
+    result = describe(["torch", "triton", "numpy"]) | {"rows": []}
+    for slots in arguments.slots:
+        config = EvaluatorConfig(
+            device=arguments.device, gpu=arguments.gpu, slots=slots, trials=TRIALS, timed_trials=TIMED
+        )
+        for switch_ms in arguments.switch_ms:
+            sys.setswitchinterval(switch_ms / 1000)
+            row = {"switch_ms": switch_ms} | measure(config, arguments.count, spent)
+            result["rows"].append(row)
+            print(f"{slots} slots, switch after {switch_ms:g} ms: {row['a_minute']:g} a minute", flush=True)
+            for part, figures in row["parts"].items():
+                print(f"  {part:40} {figures['times']:7.2f} x {figures['mean_ms']:9.3f} ms = {figures['ms']:8.2f} ms")
+            write_result(out, result)
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    main()
