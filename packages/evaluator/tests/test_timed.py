@@ -119,6 +119,19 @@ def test_expected_answers_are_kept_where_they_are_small(session, placed, free_by
             assert torch.equal(answer.expected[0].value, answer_rightly(ring, session, number))
 
 
+@pytest.mark.parametrize(("sets_of_memory", "found"), [(0.5, 1), (2.5, 2), (100, timed.MOST_SETS)])
+def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers_does_not(
+    session, sets_of_memory, found
+):
+    """An output of 8 GB in rings of eight sets took 64 GB twice, beside a room for answers of a few bytes."""
+    little, output_bytes = Placed.of([arenas.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
+    each = timed.COPIES * session.inputs.size + output_bytes
+    memory = RoomyMemory(round(sets_of_memory * each / timed.SHARE))
+    ring = make_ring(session, memory, little, random.Random(0), answered=False, output_bytes=output_bytes)
+    assert len(ring.inputs) == found
+    assert not any(ring.expected)
+
+
 def test_integers_are_poisoned_too(session):
     placed = Placed.of({"output": arenas.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
     ring = of_ring(session, placed)

@@ -44,8 +44,7 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
     if isinstance(machine.memory, DeviceMemory):
         facts["device"] = machine.memory.handle.name
         if machine.config.timing:
-            moved = sizes["inputs_bytes"] + sizes["outputs_bytes"]
-            facts |= _times(session, machine, machine.memory, moved)
+            facts |= _times(session, machine, machine.memory, sizes)
     return facts
 
 
@@ -72,7 +71,7 @@ def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:
     }
 
 
-def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, moved: int) -> dict[str, Any]:
+def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, sizes: dict[str, int]) -> dict[str, Any]:
     """Return the reference's time and how near it comes to moving its inputs and outputs at the memory's speed.
 
     Returns:
@@ -84,7 +83,8 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
     rng = random.Random(secrets.randbits(64))
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
     with machine.lease.shared():
-        ring = timed.make_ring(session, memory, no_room, rng, answered=False)
+        # It delivers none of its outputs, and yet each of its calls holds one until the next.
+        ring = timed.make_ring(session, memory, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         with machine.lease.alone():
@@ -92,7 +92,7 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, mo
             figures = timing.measure_one(side, machine.config.timed_trials)
     finally:
         session.ring(0, [])
-    return _share(figures, moved, rate)
+    return _share(figures, sizes["inputs_bytes"] + sizes["outputs_bytes"], rate)
 
 
 def _share(figures: Figures, moved: int, rate: float) -> dict[str, Any]:

@@ -62,7 +62,13 @@ class Ring:
 
 
 def make_ring(
-    session: ReferenceSession, memory: "DeviceMemory", placed: Placed, rng: random.Random, *, answered: bool = True
+    session: ReferenceSession,
+    memory: "DeviceMemory",
+    placed: Placed,
+    rng: random.Random,
+    *,
+    answered: bool = True,
+    output_bytes: int = 0,
 ) -> Ring:
     """Make as many sets as the memory allows, at most eight; each answer's room is poisoned.
 
@@ -72,14 +78,15 @@ def make_ring(
         placed: the room for one answer.
         rng: draws the seeds.
         answered: whether the reference is to answer each set.
+        output_bytes: what a call's output takes, where that is more than the room for an answer.
 
     Raises:
         BadProblemError: the problem gives its inputs another form at nearly every call.
     """
     memory.release_if_scarce()
     form = session.inputs
-    room = SHARE * memory.handle.free_bytes() / (COPIES * form.size + placed.size)
-    sets = max(1, min(MOST_SETS, int(room)))
+    each = COPIES * form.size + max(placed.size, output_bytes)
+    sets = max(1, min(MOST_SETS, int(SHARE * memory.handle.free_bytes() / each)))
     # Every call of the driver that makes or maps memory waits for contexts that come into being elsewhere.
     shared = (memory.create("ring-inputs", sets * form.size), memory.create("ring-answers", sets * placed.size))
     inputs, answers = arenas.parts(shared[0], form.size), arenas.parts(shared[1], placed.size)
