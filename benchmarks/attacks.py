@@ -104,7 +104,7 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
         "runtime_ms": found.runtime_ms,
         "flagged": False,
         "flags": list(found.flags),
-        "host": "apart" if evaluator.config.host_apart else "beside",
+        "host": found.host_code,
     }
 
 
