@@ -67,7 +67,6 @@ class Variant:
     attention: str = "sdpa"
     kernels: str = "torch"
     checkpointing: bool = False
-    optimizer: str = "torch"
 
 
 VARIANTS = (
@@ -77,7 +76,6 @@ VARIANTS = (
     Variant("+ attention told the borders", packing=True, attention="varlen"),
     Variant("+ fused body kernels (liger)", packing=True, attention="varlen", kernels=LIGER),
     Variant("+ gradient checkpointing", packing=True, attention="varlen", kernels=LIGER, checkpointing=True),
-    Variant("DeepSpeed's AdamW, no checkpointing", packing=True, attention="varlen", kernels=LIGER, optimizer="fused"),
 )
 
 
@@ -122,7 +120,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     ranks = join(RunSection(dir=ROOT / "runs"), zero)
     model = build(arguments.shape, variant, arguments.dtype)
     parameters = sum(each.numel() for each in model.parameters())
-    optimizer = OptimizerSection(implementation=variant.optimizer)
+    optimizer = OptimizerSection()
     engine = ZeroEngine(model, zero=zero, optimizer=optimizer, ranks=ranks, dtype=arguments.dtype)
     engine.train()
     lengths = lengths_of(arguments.batch)

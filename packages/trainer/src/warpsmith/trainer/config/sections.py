@@ -55,9 +55,9 @@ class OptimizerSection(Section):
     min_lr_ratio: float = Field(
         default=0.0, ge=0, le=1, description="Share of the peak at which `cosine`, `linear` and `wsd` end."
     )
-    implementation: Literal["torch", "fused", "cpu"] = Field(
+    implementation: Literal["torch", "cpu"] = Field(
         default="torch",
-        description="`torch` AdamW, DeepSpeed's `fused` (GPU, compiled at first use) or `cpu` (with offload).",
+        description="AdamW of `torch`, one kernel for all parameters, or DeepSpeed's for the `cpu` (with offload).",
     )
 
 

@@ -3,15 +3,20 @@
 from typing import Protocol, TypeVar
 
 from warpsmith.policy.config import PolicyConfig
-from warpsmith.trainer.config.sections import ZeroSection
+from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 
 
 class TrainingFile(Protocol):
-    """A file with a `[policy]` and a `[zero]` table."""
+    """A file with the tables `[policy]`, `[optimizer]` and `[zero]`."""
 
     @property
     def policy(self) -> PolicyConfig:
         """What is trained."""
+        ...
+
+    @property
+    def optimizer(self) -> OptimizerSection:
+        """What moves the weights."""
         ...
 
     @property
@@ -31,9 +36,23 @@ def trainable(config: T) -> T:
         raise ValueError(
             "zero.stage: stage 0 has no fp32 gradients for bfloat16 weights; use stage 1, which costs no more"
         )
+    _check_offload(config.zero, config.optimizer)
     if config.policy.lora is not None and config.policy.lora.bits is not None:
         _check_quantized(config)
     return config
+
+
+def _check_offload(zero: ZeroSection, optimizer: OptimizerSection) -> None:
+    """Refuse what DeepSpeed refuses once everything has started, and what it does nothing about."""
+    if zero.offload_optimizer and zero.stage == 0:
+        raise ValueError("zero.offload_optimizer: stage 0 keeps its state where it trains; use zero.stage = 1, 2 or 3")
+    if zero.offload_parameters and zero.stage < 3:
+        raise ValueError("zero.offload_parameters: only stage 3 takes parameters apart; use zero.stage = 3")
+    if zero.offload_optimizer != (optimizer.implementation == "cpu"):
+        raise ValueError(
+            "zero.offload_optimizer: state in host memory takes the optimizer that is made for it; "
+            'set optimizer.implementation = "cpu" and zero.offload_optimizer = true, or neither'
+        )
 
 
 def _check_quantized(config: TrainingFile) -> None:

@@ -1,20 +1,14 @@
 """AdamW over a model's parameters, and the course of its learning rate."""
 
 import math
-import os
-import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import nn
 
 from warpsmith.trainer.config.sections import OptimizerSection
 from warpsmith.trainer.engine import valuehead
-from warpsmith.trainer.errors import ConfigError
-
-ARCHITECTURES: Final = "TORCH_CUDA_ARCH_LIST"
-_READ_BY_DEEPSPEED: Final = re.compile(r"\d+\.\d+(\+PTX)?")
 
 
 def make_optimizer(
@@ -44,28 +38,11 @@ def make_optimizer(
 
 
 def _adamw(groups: Iterable[dict[str, Any]], implementation: str, common: dict[str, Any]) -> torch.optim.Optimizer:
-    if implementation == "fused":
-        _check_architectures(os.environ.get(ARCHITECTURES, ""))
-        from deepspeed.ops.adam import FusedAdam
-
-        return FusedAdam(groups, adam_w_mode=True, **common)  # type: ignore[no-any-return]
     if implementation == "cpu":
         from deepspeed.ops.adam import DeepSpeedCPUAdam
 
         return DeepSpeedCPUAdam(groups, adamw_mode=True, **common)  # type: ignore[no-any-return]
     return torch.optim.AdamW(groups, fused=True, **common)
-
-
-def _check_architectures(listed: str) -> None:
-    """Raise ConfigError for what DeepSpeed (0.19) cannot read when it compiles; torch itself reads `9.0a` as well."""
-    names = [name for name in re.split(r"[;\s]+", listed) if name]
-    unread = [name for name in names if not _READ_BY_DEEPSPEED.fullmatch(name)]
-    if unread:
-        raise ConfigError(
-            f"{ARCHITECTURES} is {listed!r}; DeepSpeed, which compiles the optimizer that optimizer.implementation = "
-            f'"fused" asks for, cannot read {", ".join(unread)}.',
-            f'Name plain versions (export {ARCHITECTURES}=9.0), unset it, or set optimizer.implementation to "torch".',
-        )
 
 
 def learning_rate(section: OptimizerSection, update: int, updates: int) -> float:
