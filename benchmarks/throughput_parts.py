@@ -4,7 +4,8 @@ The candidates are those of throughput.py, judged in this process, whose judge i
 `times` (how often an evaluation came to it), `mean_ms`, and `ms`, the product:
 
 - `device: alone`: the device held alone, to time. What all evaluations hold together cannot be less than this.
-- `device: wait, to have it alone`: until those who share it were done. `device: wait, to share it`: until a timing was.
+- `device: wait, to have it alone`: until those who share it were done. `device: wait, to share it`: until a timing was;
+  that of a worker's birth is `birth: wait, to share the device`.
 - `birth ROLE`: a worker comes into being, beside evaluations; a `candidate` with a context, sharing the device.
 - `ROLE MESSAGE`: from a message to a worker to its answer; of a round with its mode and its number of calls.
 
@@ -14,13 +15,12 @@ Parts overlap: they are of threads that go on side by side, and the device is he
 """
 
 import argparse
-import functools
 import os
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +38,7 @@ from warpsmith.evaluator.sandbox import gpu_environment
 
 HERE = Path(__file__).parent
 DEADLINE_S: Final = 60.0
+EVALUATION: Final = "evaluation"
 
 
 class Spent:
@@ -93,8 +94,13 @@ def _watch_lease(spent: Spent) -> None:
             with _timed(spent, "device: alone"):
                 yield
 
+    def timed_share(self: Lease) -> None:
+        evaluates = threading.current_thread().name.startswith(EVALUATION)
+        with _timed(spent, "device: wait, to share it" if evaluates else "birth: wait, to share the device"):
+            share(self)
+
     Lease.alone = timed_alone  # type: ignore[method-assign]
-    Lease._begin_sharing = _with_time(share, spent, "device: wait, to share it")  # type: ignore[method-assign]
+    Lease._begin_sharing = timed_share  # type: ignore[method-assign]
 
 
 def _watch_messages(spent: Spent) -> None:
@@ -123,15 +129,6 @@ def _name_of(kind: str, fields: dict[str, Any]) -> str:
     return f"{kind} {fields['mode']} {count if count <= 25 else 'long'}"
 
 
-def _with_time(function: Callable[..., Any], spent: Spent, part: str) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def timed(*arguments: Any, **named: Any) -> Any:
-        with _timed(spent, part):
-            return function(*arguments, **named)
-
-    return timed
-
-
 @contextmanager
 def _timed(spent: Spent, part: str) -> Iterator[None]:
     began = time.perf_counter()
@@ -152,7 +149,7 @@ def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]
         def judged(job: tuple[str, str]) -> Verdict:
             return judge.evaluate(known[job[0]], job[1], trials=TRIALS, seed=None, timeout_s=DEADLINE_S)
 
-        with ThreadPoolExecutor(config.slots) as threads:
+        with ThreadPoolExecutor(config.slots, EVALUATION) as threads:
             warm = 2 * len(ACTIVATIONS)
             jobs = candidates(warm + count, 0)
             list(threads.map(judged, jobs[:warm]))

@@ -55,12 +55,23 @@ def test_what_is_written_is_a_kernelbench_dataset_and_a_run_on_it(tmp_path):
 
 
 def test_problems_are_not_mixed_with_what_lies_there(tmp_path):
-    write_directory(generated(seed=0, count=3), tmp_path)
+    out, answers = tmp_path / "problems", tmp_path / "answers"
+    write_directory(generated(seed=0, count=6), out, generations=answers)
     before = sorted(tmp_path.rglob("*"))
-    assert len(write_directory(generated(seed=0, count=3), tmp_path)) == 3
-    with pytest.raises(DatasetError, match="level1 holds other Python files already, 1_l1_"):
-        write_directory(generated(seed=1, count=3), tmp_path)
+    assert len(write_directory(generated(seed=0, count=6), out, generations=answers)) == 6
+    for others in (generated(seed=1, count=6), generated(seed=0, count=2, levels=(1,))):
+        with pytest.raises(DatasetError, match=r"level\d holds other Python files already, [12]_l\d_"):
+            write_directory(others, out)
+    with pytest.raises(DatasetError, match="answers holds other Python files already, level_2_problem_1"):
+        write_directory(generated(seed=0, count=2, levels=(1,)), tmp_path / "new", generations=answers)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("within", ["", "runs/mine", "level1/../runs"])
+def test_solutions_are_not_written_among_problems(tmp_path, within):
+    with pytest.raises(DatasetError, match="would lie in the folder of the problems"):
+        write_directory(generated(seed=0, count=3), tmp_path, generations=tmp_path / within)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_kernelbench_files_come_in_the_order_of_their_numbers(tmp_path):

@@ -125,21 +125,55 @@ def test_a_comment_or_a_string_of_a_kernel_opens_no_thoughts(line):
     assert extract_kernel(f"<think>\nhm\n</think>\n{fenced(code)}") == code
 
 
-@pytest.mark.parametrize("line", ["# </think>", 'TEXT = "</think>"', "x = 1  # </think> once more </think>"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# </think>",
+        'TEXT = "</think>"',
+        "x = 1  # </think> once more </think>",
+        "# drop <think> and </think> here",
+        'A, B = "<think>", "</think>"',
+        'T = "a </think> b"',
+        r"T = re.compile(r'<think>.*</think>')",
+    ],
+)
 def test_a_comment_or_a_string_of_a_kernel_ends_no_thoughts(line):
     code = CODE + line + "\nlast = 1\n"
-    assert extract_kernel(code) == code
-    assert extract_kernel(fenced(code)) == code
-    for answer in (f"<think>\nhm\n</think>\n{fenced(code)}", f"hm.</think>\n{fenced(code)}"):
-        assert extract_kernel(answer) == code
-        assert extract_kernel(answer, opened_thoughts=True) == code
+    for block in (code, fenced(code), f"Here it is:\n{fenced(code)}\nThat's all."):
+        assert extract_kernel(block) == code
+    first = "import triton  " + line + "\n" + CODE
+    assert extract_kernel(fenced(first)) == first
+    for kernel in (code, first):
+        for answer in (f"<think>\nhm\n</think>\n{fenced(kernel)}", f"hm.</think>\n{fenced(kernel)}"):
+            assert extract_kernel(answer) == kernel
+            assert extract_kernel(answer, opened_thoughts=True) == kernel
+    # Cut off before its block was closed.
+    assert extract_kernel(f"hm.</think>\n```python\n{code}", opened_thoughts=True) == code
 
 
-@pytest.mark.parametrize("end", ["# so be it</think>", "so it's '</think>", "</think>", "```</think>"])
-def test_thoughts_that_were_opened_end_where_nothing_better_ends_them(end):
-    thoughts = f"hm\n{fenced('class ModelNew: draft = 1')}\n{end}\n"
-    assert extract_kernel(f"<think>{thoughts}{fenced(CODE)}") == CODE
-    assert extract_kernel(f"{thoughts}{fenced(CODE)}", opened_thoughts=True) == CODE
+@pytest.mark.parametrize(
+    "end", ["# so be it</think>", "as in #3</think>", "it's '</think>", 'I name it "x"</think>', "</think>"]
+)
+def test_a_tag_in_prose_ends_thoughts_whatever_stands_before_it(end):
+    drafts = [
+        fenced("class ModelNew: draft = 1"),
+        "```python\nclass ModelNew: draft = 1\n",
+        fenced("class ModelNew: draft = 1", ""),
+    ]
+    for draft in drafts:
+        thoughts = f"hm\n{draft}\n{end}\n"
+        assert extract_kernel(f"{thoughts}{fenced(CODE)}") == CODE
+        assert extract_kernel(f"<think>{thoughts}{fenced(CODE)}") == CODE
+        assert extract_kernel(f"{thoughts}{fenced(CODE)}", opened_thoughts=True) == CODE
+        assert extract_kernel(f"{thoughts}I cannot do it.", opened_thoughts=True) is None
+    assert extract_kernel(f"{drafts[0]}\n{end}\nI cannot do it.") is None
+    assert extract_kernel(f"Plan:\nimport torch first, {end}\n{CODE}") == CODE
+
+
+def test_a_closed_draft_right_before_the_tag_is_no_answer():
+    assert extract_kernel(f"```python\nclass ModelNew: draft = 1\n```</think>\n{fenced(CODE)}") == CODE
+    mention = f"I must write </think> later.\n{fenced('class ModelNew: draft = 1')}\nas in #3</think>\nI cannot."
+    assert extract_kernel(mention, opened_thoughts=True) is None
 
 
 def test_the_marks_under_a_quoted_error_are_no_fence():
@@ -148,7 +182,18 @@ def test_the_marks_under_a_quoted_error_are_no_fence():
 
 @pytest.mark.parametrize(
     "piece",
-    ["```" + "a" * 50, " ", "`", "\n``` ", "```python\n", '```python\n"""\n```\n"""\n', "```x" + " " * 50, "'</think>"],
+    [
+        "```" + "a" * 50,
+        " ",
+        "`",
+        "\n``` ",
+        "```python\n",
+        '```python\n"""\n```\n"""\n',
+        "```x" + " " * 50,
+        "'</think>",
+        "# </think>\n```\n",
+        "</think>#",
+    ],
 )
 @pytest.mark.timeout(60)
 def test_no_text_holds_anybody_up(piece):

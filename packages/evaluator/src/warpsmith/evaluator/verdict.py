@@ -92,8 +92,9 @@ class Verdict:
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
             captured), or `none` where nothing is timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
-        host_code: where the candidate's host code ran last: `apart` in a process without the device, whose launches
-            were judged as replays, or `beside` the device, in the process that has it; None where none ran.
+        host_code: where host code runs in the way in which the candidate was judged last: `apart`, in a process without
+            the device, whose launches are judged as replays, or `beside`, in the process that has the device (on a CPU
+            the inputs). None where no worker was asked, or the evaluator lost it.
         flags: what was noticed, from FLAGS.
         error_category: one of ERROR_CATEGORIES; None where nothing was raised: a right output, a wrong one, and what
             was rejected for how it was computed.

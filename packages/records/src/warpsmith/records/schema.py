@@ -340,12 +340,14 @@ def _without_after_step(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _without_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Version 2 of `turns` did not say where a candidate's host code ran: null."""
-    place = batch.schema.get_field_index("verdict")
-    found = batch.column(place)
-    kept = {field.name: found.field(index) for index, field in enumerate(found.type)}
-    columns = [kept[field.name] if field.name in kept else pa.nulls(len(found), field.type) for field in VERDICT]
-    verdicts = pa.StructArray.from_arrays(columns, fields=list(VERDICT), mask=found.is_null())
-    return batch.set_column(place, TURNS.field("verdict"), verdicts)
+    column = batch.schema.get_field_index("verdict")
+    found = batch.column(column)
+    fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
+    place = [field.name for field in fields].index("flags")
+    fields.insert(place, pa.field("host_code", pa.string()))
+    values.insert(place, pa.nulls(len(found), pa.string()))
+    verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())
+    return batch.set_column(column, pa.field("verdict", verdicts.type), verdicts)
 
 
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(

@@ -89,7 +89,7 @@ def problems(
         Path | None, typer.Option(help="Directory to write the solutions to too, laid out as a KernelBench run.")
     ] = None,
 ) -> None:
-    """Write generated problems with their solutions: `level<L>/<number>_<name>.py` and `... .solution.py`.
+    """Write generated problems with their solutions: `level<L>/<number>_<name>.py`, `<number>_<name>.solution.py`.
 
     `--out` is then a dataset for `warpsmith-evaluator bench` and for every `--problems`.
 

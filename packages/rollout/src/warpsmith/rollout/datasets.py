@@ -78,7 +78,8 @@ def write_directory(
         generations: a folder to write the solutions to as well, as KernelBench lays out what a model answered.
 
     Raises:
-        DatasetError: other Python files stand where these would: two problems would have one number.
+        DatasetError: one of the folders holds other Python files, which would be taken for problems or answers, or
+            `generations` lies in `root`.
     """
     counts: Counter[int] = Counter()
     problem_files, others = {}, {}
@@ -93,20 +94,29 @@ def write_directory(
                 name = LAYOUT.format(L=level, P=counts[level], S=0)
                 others[Path(generations) / name] = problem.solution
     files = problem_files | others
-    _check_alone({*files})
+    _check_alone(Path(root), None if generations is None else Path(generations), {*files})
+    for folder in {path.parent for path in files}:
+        folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return [*problem_files]
 
 
-def _check_alone(files: set[Path]) -> None:
-    for folder in sorted({path.parent for path in files}):
-        if strangers := sorted(path.name for path in {*folder.glob("*.py")} - files):
+def _check_alone(root: Path, generations: Path | None, files: set[Path]) -> None:
+    """Refuse folders in which what is written would not be read back alone."""
+    found = {*root.rglob("*.py")} - files
+    if generations is not None:
+        if root.resolve() in (place := generations.resolve(), *place.parents):
             raise DatasetError(
-                f"{folder} holds other Python files already, {strangers[0][:80]} among them.",
-                "Name a folder that is new or empty, or remove what is in this one.",
+                f"The solutions ({generations}) would lie in the folder of the problems ({root}), and be read as such.",
+                "Name a folder beside it for the solutions.",
             )
+        found |= {*generations.glob("*.py")} - files
+    if found:
+        raise DatasetError(
+            f"{min(found).parent} holds other Python files already, {min(found).name[:80]} among them.",
+            "Name a folder that is new or empty, or remove what is in this one.",
+        )
 
 
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:

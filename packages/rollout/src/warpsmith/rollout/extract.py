@@ -3,6 +3,7 @@
 import re
 import textwrap
 from bisect import bisect_left
+from collections.abc import Iterator
 
 # Possessive throughout: the text is hostile, and every other form takes quadratic time on some line.
 _FENCE = re.compile(
@@ -13,6 +14,8 @@ _CODE_START = re.compile(r"^(?:import |from \w[\w.]* import |@triton\.jit|@torch
 _PYTHON = frozenset({"", "python", "py", "python3", "triton"})
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _THINK_LINE = re.compile(rf"^[ \t]*+{_THINK_OPEN}", re.MULTILINE)
+LONGEST_LINE = 1000
+"""Characters of a line that are looked at."""
 ENTRY_POINT = "ModelNew"
 _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
@@ -41,33 +44,59 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     """Return the answer that follows the thoughts; empty where the thoughts never end.
 
     A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one counts
-    where it begins a line or stands before all code. A comment or a string of a kernel may hold either: a closing tag
-    in one counts only where thoughts were opened and no other tag ends them.
+    where it begins a line or stands before all code. A comment of a kernel, or a string on one line, may hold either;
+    a closing tag in one ends thoughts that were opened and that no other tag ends.
     """
-    end = _end_of_thoughts(completion)
-    if end < 0 and (opened_thoughts or _THINK_OPEN in completion):
-        end = completion.rfind(_THINK_CLOSE)
+    tags = [tag.start() for tag in re.finditer(_THINK_CLOSE, completion)]
+    end = next(_ends(completion, tags), -1)
+    if end < 0 and tags and (opened_thoughts or _opening(completion) >= 0):
+        end = tags[-1]
     if opened_thoughts and end < 0:
         return ""
     rest = completion[end + len(_THINK_CLOSE) :] if end >= 0 else completion
-    code = _FENCE.search(rest) or _CODE_START.search(rest)
-    before = rest.find(_THINK_OPEN, 0, code.start() if code else None)
-    line = _THINK_LINE.search(rest)
-    return rest[:before] if before >= 0 else rest[: line.start()] if line else rest
+    opening = _opening(rest)
+    return rest[:opening] if opening >= 0 else rest
 
 
-def _end_of_thoughts(text: str) -> int:
-    """Return where the last closing tag begins that stands in no comment and begins no string; -1 without one."""
-    after = len(text)
-    for line in reversed(text.split("\n")):
-        start = after - len(line)
-        place = line.partition("#")[0].rfind(_THINK_CLOSE)
-        while place > 0 and line[place - 1] in "'\"":
-            place = line.rfind(_THINK_CLOSE, 0, place)
-        if place >= 0:
-            return start + place
-        after = start - 1
-    return -1
+def _ends(text: str, tags: list[int]) -> Iterator[int]:
+    """Yield those closing tags that stand in no comment or string of code, the last first."""
+    fences = list(_FENCE.finditer(text))
+    starts, opening = [fence.start() for fence in fences], _openings(text, fences)
+    defined = max((found.start() for found in _DEFINITION.finditer(text)), default=-1)
+    for tag in reversed(tags):
+        place = bisect_left(starts, tag)
+        if not _is_quoted(text[max(0, tag - LONGEST_LINE) : tag].rpartition("\n")[2]):
+            yield tag
+        elif not fences:
+            # In bare code; what ends thoughts has the kernel behind it.
+            if tag < defined:
+                yield tag
+        elif place - 1 not in opening or (place < len(fences) and fences[place]["language"] is not None):
+            # In no block, or in a draft that was never closed.
+            yield tag
+
+
+def _is_quoted(before: str) -> bool:
+    """Whether what follows this part of a line is in a comment or a string, if it is code."""
+    return "#" in before or before.count('"') % 2 == 1 or before.count("'") % 2 == 1
+
+
+def _openings(text: str, fences: list[re.Match[str]]) -> set[int]:
+    """Return which fences open a block."""
+    quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
+    found, position = {index for index, fence in enumerate(fences) if fence["language"] is not None}, 0
+    while position < len(fences):
+        found.add(position)
+        position = _closing(fences, position, quotes) + 1
+    return found
+
+
+def _opening(text: str) -> int:
+    """Return where thoughts begin in it, or -1."""
+    code = _FENCE.search(text) or _CODE_START.search(text)
+    before = text.find(_THINK_OPEN, 0, code.start() if code else None)
+    line = _THINK_LINE.search(text)
+    return before if before >= 0 else line.start() if line else -1
 
 
 def _blocks(text: str) -> list[str] | None:
