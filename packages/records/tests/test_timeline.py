@@ -85,6 +85,13 @@ def test_steps_are_read(asynchronous, text, found):
     assert timeline.chosen_steps(RunReader(asynchronous), text) == found
 
 
+@pytest.mark.parametrize(("steps", "found"), [([0], range(1)), ([0, 1], range(2)), ([*range(30)], range(10, 30))])
+def test_a_run_that_counts_from_0_has_a_timeline_too(tmp_path, steps, found):
+    with RunWriter(tmp_path) as writer:
+        writer.append("steps", steps_batch([step_row(step) for step in steps]))
+    assert timeline.chosen_steps(RunReader(tmp_path), None) == found
+
+
 @pytest.mark.parametrize("text", ["", "6-3", "a", "1-", "-2", "1-2-3"])
 def test_what_names_no_steps_is_refused(asynchronous, text):
     with pytest.raises(UsageError, match="names no steps"):

@@ -41,7 +41,7 @@ def test_results_are_compared(tmp_path):
     ("arguments", "part"),
     [
         (["problems", "--split", "test", "--out", "x"], "held_out"),
-        (["problems", "--levels", "one", "--out", "x"], "1,2,3"),
+        (["problems", "--levels", "one", "--out", "x"], "1,2 or 1-3"),
         (["compare", "missing", "missing"], "evaluate --out"),
         (["evaluate", "x", "--task-type", "kernelbensh"], "Did you mean `kernelbench`"),
         (["evaluate", "x", "--prompt-style", "short"], "full, compact"),

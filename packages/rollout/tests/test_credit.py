@@ -13,6 +13,11 @@ scores = st.lists(st.floats(0, 10), min_size=1, max_size=8)
 gammas = st.floats(0, 1)
 
 
+def test_the_figures_that_are_shown_as_defaults_are_those_that_count():
+    shown = {name: field.default for name, field in RewardConfig.model_fields.items()}
+    assert RewardConfig().model_dump() == shown
+
+
 def correct(speedup):
     return Verdict("correct", True, True, speedup=speedup)
 

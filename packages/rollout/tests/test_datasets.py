@@ -65,6 +65,11 @@ def test_problems_are_not_mixed_with_what_lies_there(tmp_path):
     with pytest.raises(DatasetError, match="answers holds other Python files already, level_2_problem_1"):
         write_directory(generated(seed=0, count=2, levels=(1,)), tmp_path / "new", generations=answers)
     assert sorted(tmp_path.rglob("*")) == before
+    mine = answers / "level_2_problem_1_sample_0_kernel.py"
+    mine.write_text("# a model's answer")
+    with pytest.raises(DatasetError, match=f"answers holds other Python files already, {mine.name}"):
+        write_directory(generated(seed=0, count=6), out, generations=answers)
+    assert mine.read_text() == "# a model's answer"
 
 
 @pytest.mark.parametrize("within", ["", "runs/mine", "level1/../runs"])

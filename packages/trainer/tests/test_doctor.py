@@ -102,7 +102,9 @@ def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) ->
     (judged,) = machine.gpus(load('evaluator.device="cuda"'))
     assert (judged.state, judged.remedy) == ("error", "This torch has no CUDA.")
     (absent,) = machine.gpus(load('rollout.engine.device="cuda"', "placement.rollout=[1]"))
-    assert "names GPU 1" in absent.seen
+    assert absent.seen.endswith("names GPU 1")
+    (absent,) = machine.gpus(load('rollout.engine.device="cuda"', "placement.rollout=[2,1]", "rollout.engines=2"))
+    assert absent.seen.endswith("names GPU 1, 2")
     monkeypatch.setattr(gpus, "find", lambda: ([], "The driver shows no GPU."))
     (none,) = machine.gpus(load('rollout.engine.device="cuda"'))
     assert "asks for one" in none.seen
@@ -166,8 +168,10 @@ def test_the_command(
     # Whatever this machine has; containers often have little shared memory.
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(64 << 30, 0, 64 << 30))  # type: ignore[attr-defined]
     monkeypatch.setattr("warpsmith.trainer.doctor.command.this_machine", lambda: machines.named("cpu-24g"))
-    assert command("doctor", str(file)) == 0, capsys.readouterr().out
-    assert "0 errors" in capsys.readouterr().out
+    code, told = command("doctor", str(file)), capsys.readouterr().out
+    assert code == 0, told
+    assert "0 errors" in told
+    assert "…" not in told
     assert command("doctor", str(file), "--json", "--set", "policy.path=nowhere") == 1
     findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert findings["policy"]["state"] == "error"

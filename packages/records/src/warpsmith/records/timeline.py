@@ -108,8 +108,8 @@ def chosen_steps(reader: RunReader, text: str | None) -> range | None:
         UsageError: it names none.
     """
     if text is None:
-        last = max(reader.table("steps", columns=["step"]).column("step").to_pylist(), default=None)
-        return None if last is None else range(max(1, last - _SHOWN + 1), last + 1)
+        steps = reader.table("steps", columns=["step"]).column("step").to_pylist()
+        return range(max(min(steps), max(steps) - _SHOWN + 1), max(steps) + 1) if steps else None
     if text.strip() == "all":
         return None
     named_steps = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 from pydantic import BaseModel, ValidationError
 
+from warpsmith.evaluator.bench.command import parse_levels
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
@@ -48,7 +49,7 @@ Problems = Annotated[
 Count = Annotated[int, typer.Option(min=1, help="Problems.")]
 Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
 SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]
-Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2.")]
+Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2 or 1-3.")]
 Seed = Annotated[int, typer.Option(help="Seed of the problems and of the sampling.")]
 TaskType = Annotated[str, typer.Option(help="The task; `warpsmith-rollout tasks` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full or compact.")]
@@ -95,7 +96,7 @@ def problems(
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
     """
-    rows = datasets.generated(seed=seed, count=count, split=_split(split), levels=_levels(levels))
+    rows = datasets.generated(seed=seed, count=count, split=_split(split), levels=parse_levels(levels) or (1, 2, 3))
     files = datasets.write_directory(rows, out, generations=generations)
     typer.echo(f"{len(files)} problems of split {split} under {out}")
 
@@ -320,7 +321,7 @@ def _percent(rate: float | None) -> str:
 
 def _problems(where: str, count: int, split: str, levels: str, seed: int) -> list[datasets.ProblemRow]:
     if where == "generated":
-        return datasets.generated(seed=seed, count=count, split=_split(split), levels=_levels(levels))
+        return datasets.generated(seed=seed, count=count, split=_split(split), levels=parse_levels(levels) or (1, 2, 3))
     return datasets.read_problems(where)[:count]
 
 
@@ -352,13 +353,6 @@ def _style(name: str) -> PromptStyle:
         if name == known:
             return known  # type: ignore[no-any-return]
     raise UsageError(f"There is no prompt style {name!r}.", f"The styles are {', '.join(get_args(PromptStyle))}.")
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no list of levels.", "Write it as 1,2,3.") from error
 
 
 def _check_file(out: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def write_directory(
 
     Raises:
         DatasetError: one of the folders holds other Python files, which would be taken for problems or answers, or
-            `generations` lies in `root`.
+            `generations` lies in `root`, or a file that would be written is there with another content.
     """
     counts: Counter[int] = Counter()
     problem_files, others = {}, {}
@@ -94,7 +94,7 @@ def write_directory(
                 name = LAYOUT.format(L=level, P=counts[level], S=0)
                 others[Path(generations) / name] = problem.solution
     files = problem_files | others
-    _check_alone(Path(root), None if generations is None else Path(generations), {*files})
+    _check_alone(Path(root), None if generations is None else Path(generations), files)
     for folder in {path.parent for path in files}:
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
@@ -102,19 +102,20 @@ def write_directory(
     return [*problem_files]
 
 
-def _check_alone(root: Path, generations: Path | None, files: set[Path]) -> None:
-    """Refuse folders in which what is written would not be read back alone."""
-    found = {*root.rglob("*.py")} - files
+def _check_alone(root: Path, generations: Path | None, files: Mapping[Path, str]) -> None:
+    """Refuse folders in which what is written would not be read back alone, or would take another's place."""
+    found = {*root.rglob("*.py")}
     if generations is not None:
         if root.resolve() in (place := generations.resolve(), *place.parents):
             raise DatasetError(
                 f"The solutions ({generations}) would lie in the folder of the problems ({root}), and be read as such.",
                 "Name a folder beside it for the solutions.",
             )
-        found |= {*generations.glob("*.py")} - files
-    if found:
+        found |= {*generations.glob("*.py")}
+    others = sorted(path for path in found if path not in files or path.read_bytes() != files[path].encode())
+    if others:
         raise DatasetError(
-            f"{min(found).parent} holds other Python files already, {min(found).name[:80]} among them.",
+            f"{others[0].parent} holds other Python files already, {others[0].name[:80]} among them.",
             "Name a folder that is new or empty, or remove what is in this one.",
         )
 

@@ -35,13 +35,11 @@ class RewardConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     preset: PresetName = Field(default="tritonforge", description="Named figures to start from.")
-    compiled: float = Field(default=0.0, ge=0, description="Score of a candidate that compiles and is not correct.")
-    correct: float = Field(default=0.0, ge=0, description="Score of a correct candidate before any speedup.")
-    speedup_weight: float = Field(default=0.0, ge=0, description="Worth of one unit of speedup.")
-    speedup_from: float = Field(default=0.0, ge=0, description="Speedup that is worth nothing yet.")
-    speedup_cap: float | None = Field(
-        default=None, gt=0, description="Most speedup, above `speedup_from`, that counts."
-    )
+    compiled: float = Field(default=0.1, ge=0, description="Score of a candidate that compiles and is not correct.")
+    correct: float = Field(default=0.3, ge=0, description="Score of a correct candidate before any speedup.")
+    speedup_weight: float = Field(default=1.0, ge=0, description="Worth of one unit of speedup.")
+    speedup_from: float = Field(default=1.0, ge=0, description="Speedup that is worth nothing yet.")
+    speedup_cap: float | None = Field(default=2.0, gt=0, description="Most speedup, above `speedup_from`, that counts.")
 
     @model_validator(mode="before")
     @classmethod

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
 from warpsmith.trainer.doctor import inputs, machine
@@ -77,7 +77,8 @@ def _of_memory(
 
 
 def _show(findings: list[Finding]) -> None:
-    table = Table("what", "state", "seen", "remedy")
+    # Paths and keys are folded and not cut: a line of 80 characters is all that a pipe gives.
+    table = Table("what", "state", *(Column(name, overflow="fold") for name in ("seen", "remedy")))
     for one in findings:
         state = f"[{_COLOUR[one.state]}]{one.state}[/]"
         table.add_row(escape(one.what), state, escape(one.seen), escape(one.remedy))

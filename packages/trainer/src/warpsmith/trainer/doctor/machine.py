@@ -53,9 +53,9 @@ def gpus(config: Config) -> Iterator[Finding]:
     absent = sorted(named - {gpu.number for gpu in there})
     wanted = config.rollout.engine.device == "cuda" or judging
     if absent or (wanted and not there):
-        what = f"{seen}; the file names GPU {absent[0]}" if absent else f"{seen}; the file asks for one"
+        asked = f"names GPU {', '.join(map(str, absent))}" if absent else "asks for one"
         remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
-        yield Finding("GPUs", "error", what, remedy + obstacle)
+        yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
     elif judging and obstacle and config.rollout.evaluation.where != "server":
         yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on one.", obstacle)
     else:
@@ -65,7 +65,11 @@ def gpus(config: Config) -> Iterator[Finding]:
 def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding]:
     """Compare the plan of memory with this machine."""
     for misfit in plan.misfits:
-        remedy = f"Set {'; '.join(change)}." if change else "Take a larger machine, or a smaller model."
+        remedy = (
+            f"Set {'; '.join(change)}."
+            if change
+            else "Name GPUs that are there in [placement], or take a larger machine or a smaller model."
+        )
         yield Finding("memory", "error", misfit, remedy)
     if plan.fits:
         devices = [device for device in (*plan.gpus, plan.host) if device.parts]

@@ -38,7 +38,8 @@ def show(plan: MemoryPlan, change: Change | None) -> None:
             console.print(f"  {escape(line)}", highlight=False)
     else:
         console.print(
-            "[bold]No change of up to three keys fits[/]: take a larger machine (--machine), or a smaller model.",
+            "[bold]No change of up to three keys fits[/]: name GPUs that are there in \\[placement], or take a larger "
+            "machine (--machine) or a smaller model.",
             highlight=False,
         )
 
