@@ -160,11 +160,13 @@ def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]
         parts = spent.by_evaluation(count)
     finally:
         judge.close()
+    wrong = [verdict for verdict in verdicts if not verdict.correct]
+    if wrong:
+        raise SystemExit(f"{len(wrong)} of {count} honest candidates were refused: {wrong[0]}")
     return {
         "device": verdicts[0].device,
         "slots": config.slots,
         "evaluations": count,
-        "not_correct": sum(not verdict.correct for verdict in verdicts),
         "a_minute": round(60 * count / took, 1),
         "judge_processor_ms": round(1000 * processor / count, 1),
         "evaluate_ms": round(1000 * sum(verdict.seconds.evaluate for verdict in verdicts) / count, 1),

@@ -123,7 +123,7 @@ def test_expected_answers_are_kept_where_they_are_small(session, placed, free_by
 def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers_does_not(
     session, sets_of_memory, found
 ):
-    """An output of 8 GB in rings of eight sets took 64 GB twice, beside a room for answers of a few bytes."""
+    """An output of 8 GB in a ring of eight sets would take 64 GB, beside a room for answers of a few bytes."""
     little, output_bytes = Placed.of([arenas.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
     each = timed.COPIES * session.inputs.size + output_bytes
     memory = RoomyMemory(round(sets_of_memory * each / timed.SHARE))

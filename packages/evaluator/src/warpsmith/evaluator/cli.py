@@ -124,8 +124,10 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     console = Console()
     colour = {"correct": "green", "invalid": "magenta"}.get(verdict.status, "red")
     console.print(f"[bold {colour}]{verdict.status}[/]", end="")
-    console.print(f"  compiled={verdict.compiled}  trials={verdict.trials}  isolation={verdict.isolation_tier}", end="")
-    console.print(f"  host_code={verdict.host_code}" if verdict.host_code else "")
+    host_code = f"  host_code={verdict.host_code}" if verdict.host_code else ""
+    console.print(
+        f"  compiled={verdict.compiled}  trials={verdict.trials}  isolation={verdict.isolation_tier}{host_code}"
+    )
     if verdict.flags:
         console.print(f"flags: {', '.join(verdict.flags)}")
     if verdict.max_abs_error is not None:

@@ -48,7 +48,7 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     a closing tag in one ends thoughts that were opened and that no other tag ends.
     """
     tags = [tag.start() for tag in re.finditer(_THINK_CLOSE, completion)]
-    end = next(_ends(completion, tags), -1)
+    end = _end_of_thoughts(completion, tags) if tags else -1
     if end < 0 and tags and (opened_thoughts or _opening(completion) >= 0):
         end = tags[-1]
     if opened_thoughts and end < 0:
@@ -58,37 +58,29 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
     return rest[:opening] if opening >= 0 else rest
 
 
-def _ends(text: str, tags: list[int]) -> Iterator[int]:
-    """Yield those closing tags that stand in no comment or string of code, the last first."""
+def _end_of_thoughts(text: str, tags: list[int]) -> int:
+    """Return the last of these closing tags that stands in no comment or string of code, or -1."""
     fences = list(_FENCE.finditer(text))
-    starts, opening = [fence.start() for fence in fences], _openings(text, fences)
+    starts = [fence.start() for fence in fences]
+    opening = {index for index, fence in enumerate(fences) if fence["language"] is not None}
+    opening |= {index for index, _ in _pairs(text, fences)}
     defined = max((found.start() for found in _DEFINITION.finditer(text)), default=-1)
     for tag in reversed(tags):
         place = bisect_left(starts, tag)
         if not _is_quoted(text[max(0, tag - LONGEST_LINE) : tag].rpartition("\n")[2]):
-            yield tag
-        elif not fences:
-            # In bare code; what ends thoughts has the kernel behind it.
-            if tag < defined:
-                yield tag
-        elif place - 1 not in opening or (place < len(fences) and fences[place]["language"] is not None):
-            # In no block, or in a draft that was never closed.
-            yield tag
+            return tag
+        # In bare code; what ends thoughts has the kernel behind it.
+        if not fences and tag < defined:
+            return tag
+        # In no block, or in a draft that was never closed.
+        if fences and (place - 1 not in opening or (place < len(fences) and fences[place]["language"] is not None)):
+            return tag
+    return -1
 
 
 def _is_quoted(before: str) -> bool:
     """Whether what follows this part of a line is in a comment or a string, if it is code."""
     return "#" in before or before.count('"') % 2 == 1 or before.count("'") % 2 == 1
-
-
-def _openings(text: str, fences: list[re.Match[str]]) -> set[int]:
-    """Return which fences open a block."""
-    quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
-    found, position = {index for index, fence in enumerate(fences) if fence["language"] is not None}, 0
-    while position < len(fences):
-        found.add(position)
-        position = _closing(fences, position, quotes) + 1
-    return found
 
 
 def _opening(text: str) -> int:
@@ -104,17 +96,23 @@ def _blocks(text: str) -> list[str] | None:
     fences = list(_FENCE.finditer(text))
     if not fences:
         return None
-    quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
     blocks = []
-    position = 0
-    while position < len(fences):
-        opening = fences[position]
-        end = _closing(fences, position, quotes)
+    for start, end in _pairs(text, fences):
+        opening = fences[start]
         if (opening["language"] or "").lower() in _PYTHON:
             block = text[opening.end() : fences[end].start() if end < len(fences) else len(text)]
             blocks.append(textwrap.dedent(block) if opening["indent"] else block)
-        position = end + 1
     return [block for block in blocks if block.strip()]
+
+
+def _pairs(text: str, fences: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Yield which fence opens each block and which one closes it, as of `_closing`."""
+    quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
+    position = 0
+    while position < len(fences):
+        end = _closing(fences, position, quotes)
+        yield position, end
+        position = end + 1
 
 
 def _closing(fences: list[re.Match[str]], position: int, quotes: list[int]) -> int:

@@ -42,7 +42,9 @@ class ExecMetadata(BaseModel):
         description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not told."
     )
     isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
-    host_code: HostCode | None = Field(description="Where its host code ran: apart from the device, or beside it.")
+    host_code: HostCode | None = Field(
+        description="Where host code runs as it was judged last: apart from the device, or beside it."
+    )
     timing_tier: str
     cached: bool
     cached_age_s: float
