@@ -200,6 +200,7 @@ def row(name: str, first: Verdict, second: Verdict, peer: dict[str, Any]) -> dic
         "kernel": name,
         "status": first.status,
         "timing_tier": first.timing_tier,
+        "host_code": first.host_code,
         "flags": list(first.flags),
         "runtime_ms": ours,
         "again_ms": again,

@@ -11,6 +11,7 @@ from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
 from warpsmith.evaluator.config import configured
 from warpsmith.evaluator.evaluation import CandidateRun
 from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.zygote import roles_of
 
 HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
@@ -382,6 +383,33 @@ def test_a_large_problem_is_judged_on_the_device(judge, monkeypatch):
     monkeypatch.setattr(apart, "MOST_BYTES", 4096)
     assert judged(judge, candidate()).status == "correct"
     assert judge.tried == ["its tensors are large"]
+
+
+def test_a_problem_that_is_known_to_be_large_is_not_tried_apart(judge, monkeypatch):
+    assert judged(judge, candidate()).host_code == "apart"
+    monkeypatch.setattr(apart, "MOST_BYTES", 2048)
+    taken: list[str] = []
+    take = Machine.take
+    monkeypatch.setattr(
+        Machine, "take", lambda self, role, timeout_s: taken.append(role) or take(self, role, timeout_s)
+    )
+    assert judged(judge, candidate()).status == "correct"
+    assert (judge.tried, "host" in taken) == (["apart", "its tensors are large"], False)
+    assert "candidate" in taken
+
+
+def test_other_shapes_make_no_problem_a_large_one(judge, monkeypatch):
+    """What a session made last may be of other shapes than the sample's, of which alone the size says something."""
+    with judge.references.lent(DOUBLE.key, DOUBLE.source) as session:
+        session.make_inputs(1)
+        sampled = session.inputs.size
+        session.make_inputs(2, {name: 2 * value for name, value in session.sizes.items()})
+        assert session.inputs.size > 2 * sampled
+        monkeypatch.setattr(apart, "MOST_BYTES", sampled)
+        apart.check_problem(session)
+        monkeypatch.setattr(apart, "MOST_BYTES", sampled - 1)
+        with pytest.raises(NeedsDeviceError, match="large"):
+            apart.check_problem(session)
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):

@@ -14,7 +14,7 @@ from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.pool import Lease
 from warpsmith.evaluator.reference import KnownTime, Placed, ReferenceSession
 from warpsmith.evaluator.timed import Witness, conduct, make_ring
-from warpsmith.evaluator.timing import LEAST_CALLS, WARM_UPS
+from warpsmith.evaluator.timing import LEAST_CALLS
 
 PROBLEM = """\
 import torch
@@ -271,9 +271,19 @@ def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
     assert all(witness.compare.said)
 
 
-def test_of_large_answers_no_copy_is_kept(session, ring, witness):
-    ring.most_kept = ring.placed.size - 1
+@pytest.mark.parametrize(("share", "compared"), [(2.0, 1), (0.5, 1), (0.49, 2)])
+def test_a_right_answer_is_kept_where_there_is_room_for_one(session, ring, witness, share, compared):
+    """Room for two is there for the expected one and one that came; where the former has none, the latter has both."""
+    ring.most_kept = share * ring.placed.size
     ring.expected = [None] * len(ring.inputs)
+    for _ in range(2):
+        answer_rightly(ring, session, 0)
+        look(witness, [0])
+    assert (witness.wrong, witness.compare.compared) == ("", compared)
+
+
+def test_beside_an_expected_answer_no_more_is_kept_than_there_is_room_for(session, ring, witness):
+    ring.most_kept = ring.placed.size - 1
     for _ in range(2):
         answer_rightly(ring, session, 0)
         look(witness, [0])
@@ -327,7 +337,7 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
     conduct(witness, Heard(lambda number, mode: answer_rightly(ring, session, number)).ask, 40, lease)
     sets = len(ring.inputs)
-    ready = [("call", WARM_UPS * sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1)]
+    ready = [("call", sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1)]
     assert held[:3] == [("candidate", "shared", asked) for asked in ready]
     compared = [entry for entry in held if entry[0] == "comparison"]
     assert len(compared) == sets

@@ -153,6 +153,18 @@ def test_a_slow_reference_is_called_less_often_and_the_candidate_is_not(call_ms,
     assert (found.candidate.calls, found.reference.calls) == (100, calls)
 
 
+@pytest.mark.parametrize(
+    ("call_ms", "sets", "asked"),
+    [(0.1, 8, [8, 16]), (0.1, 1, [3, 2]), (5.0, 8, [8]), (5.0, 1, [3])],
+)
+def test_long_calls_warm_up_in_fewer(call_ms, sets, asked):
+    worker = Timed(call_ms)
+    side = worker.side(sets=sets)
+    side.prepare()
+    assert [len(fields["order"]) for fields in worker.of_mode("call")] == asked
+    assert (side.estimate_ms, side.times) == (call_ms, [])
+
+
 # --- the judge's clock ---
 
 
@@ -225,6 +237,26 @@ def test_what_holds_the_host_up_once_is_not_held_against_a_kernel(call_ms, place
     most = max(fields["count"] for fields in worker.of_mode("graph"))
     replay_ms = side.per_graph * (call_ms + 0.002)
     assert 0.4 * timing.WORTH_MS < (most - 1) * replay_ms < max(4 * timing.WORTH_MS, 8 * replay_ms)
+
+
+@pytest.mark.parametrize(("call_ms", "around_ms", "probes"), [(3.0, 7.0, [1]), (0.1, 1.0, [1, 8, 1, 8])])
+def test_of_long_calls_one_replay_says_how_many_are_made(call_ms, around_ms, probes):
+    """What stands around calls that write gigabytes takes longer than they do, and eight more replays a tenth of it."""
+    worker = Timed(call_ms, around_ms=around_ms, message_ms=0.15)
+    found = measure(worker.side(), Timed().side(), 40, lambda sets: None)
+    after_capture = [fields["count"] for fields in worker.of_mode("graph")][1:]
+    assert after_capture[: len(probes)] == probes
+    assert len(after_capture) == len(probes) + 2 * (1 if call_ms >= timing.LONG_MS else timing.REPEATS)
+    assert found.candidate.judge_ms == pytest.approx(call_ms)
+
+
+@pytest.mark.parametrize("call_ms", [0.5, 3.0, 50.0])
+@pytest.mark.parametrize("message_ms", [0.15, 3.0, 500.0])
+def test_long_replays_are_made_often_enough_however_long_a_message_takes(call_ms, message_ms):
+    worker = Timed(call_ms, message_ms=message_ms)
+    measure(worker.side(), Timed().side(), 40, lambda sets: None)
+    most = max(fields["count"] for fields in worker.of_mode("graph"))
+    assert (most - 1) * worker.of_mode("graph")[0]["walks"] * SETS * call_ms >= 0.4 * timing.WORTH_MS
 
 
 def test_clocks_that_disagree_are_asked_again_some_times():

@@ -55,6 +55,14 @@ def _else_on_the_device() -> Iterator[None]:
         raise NeedsDeviceError(str(error)) from error
 
 
+def check_problem(session: ReferenceSession) -> None:
+    """Raise NeedsDeviceError for a problem of which, as far as is known, no candidate can be judged apart."""
+    if [*wire.slots(wire.Fields(session.state.tree).value("init"))] or session.state.size > MOST_BYTES:
+        raise NeedsDeviceError("the constructor is given tensors, or the module is large")
+    if session.sampled_bytes > MOST_BYTES:
+        raise NeedsDeviceError("its tensors are large")
+
+
 class ApartRun(CandidateRun):
     """One candidate, its host code in `host` and its launches in a worker that replays them.
 
@@ -102,12 +110,9 @@ class ApartRun(CandidateRun):
 
     @in_phase("correctness")
     def _load(self) -> None:
-        session, tree = self.session, wire.Fields(self.session.state.tree)
-        if [*wire.slots(tree.value("init"))] or session.state.size > MOST_BYTES:
-            raise NeedsDeviceError("the constructor is given tensors, or the module is large")
         fields = self.to_load() | {"properties": _properties(self.memory)}
         with _else_on_the_device():
-            state, _ = self._host_arena("state", session.state.size)
+            state, _ = self._host_arena("state", self.session.state.size)
             loaded = self._ask_host(Kind.LOAD, fields, [state.fileno()], Kind.LOADED).fields
             if loaded.texts("unmatched"):
                 raise NeedsDeviceError("the module lacks parameters of the problem")

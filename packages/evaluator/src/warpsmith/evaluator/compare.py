@@ -1,5 +1,6 @@
 """Whether an output agrees with the expected one, and where it does not. Runs in the judge, on private copies."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,9 +9,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator import arenas, nearness, wire
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.nearness import largest_error_if_near
 
 RELATIVE: Final[dict[str, float]] = {
     "float64": 1e-9,
@@ -35,6 +35,15 @@ LARGE: Final = 1 << 22
 """Elements from which on an output is first looked at for being the reference's own, bit for bit."""
 PART: Final = 1 << 26
 """Elements that are compared at once; their fp64 forms and what is computed from them take some gigabytes."""
+
+
+def prepare(device: torch.device) -> None:
+    """Load on a GPU what comparisons take, once for a process: torch loads each kernel when it is first called."""
+    nearness.prepare(device)
+    for name, count in itertools.product(("float32", "float16", "bfloat16"), (4, LARGE + 1)):
+        value = torch.linspace(1.0, 2.0, count, dtype=arenas.TORCH_DTYPES[name], device=device)
+        for got, exact in itertools.product((value, value + 1.0), (None, value.double())):
+            agrees(got, Expected(value, exact), 1.0)
 
 
 @dataclass(frozen=True)
@@ -206,7 +215,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     relative, absolute = _tolerance(arenas.NAMES[got.dtype], known, reduction)
     trusted = expected if bool(known.trusts_exact) else Expected(expected.value, None)
     if got.numel() > LARGE and on_device:
-        largest = largest_error_if_near(got, trusted.value, trusted.exact, relative, absolute)
+        largest = nearness.largest_error_if_near(got, trusted.value, trusted.exact, relative, absolute)
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel())
     return _compared(got, trusted, lambda part, other: _compare_floats(part, other, relative, absolute))

@@ -21,7 +21,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator import _native, protocol, wire
-from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
+from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError, check_problem
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.compilation import (
@@ -385,6 +385,7 @@ class _Run:
 
     def _host_apart(self, session: ReferenceSession) -> Evidence:
         """Judge the candidate with its host code apart from the device; NeedsDeviceError where that cannot be."""
+        check_problem(session)
         return self._run(ApartRun, "host", session)
 
     def _run(self, way: type[CandidateRun], role: Role, session: ReferenceSession) -> Evidence:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, folders, nearness, protocol
+from warpsmith.evaluator import _native, compare, folders, protocol
 from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
@@ -640,7 +640,8 @@ class Machine:
     def prepare(self) -> None:
         """Compile and measure on a device what is needed once, so that no evaluation pays for it."""
         if isinstance(self.memory, DeviceMemory):
-            nearness.prepare(self.memory.device)
+            compare.prepare(self.memory.device)
+            self.memory.release()
             self.bandwidth()
 
     def await_first_workers(self) -> None:

@@ -111,6 +111,9 @@ class KnownTime:
 class ReferenceSession:
     """One reference worker that has loaded one problem.
 
+    Attributes:
+        sampled_bytes: what the last inputs took that `get_inputs()` made as it is written; 0 before the first.
+
     Raises (from every method):
         ReferenceFailedError: the problem's code raised.
         WorkerDiedError, WorkerTimeoutError: the worker ended or hung.
@@ -136,6 +139,7 @@ class ReferenceSession:
         self.source = source
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
+        self.sampled_bytes = 0
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
         self._inputs_buffer: Shared | None = None
@@ -212,6 +216,8 @@ class ReferenceSession:
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
+        if not sizes:
+            self.sampled_bytes = placed.size
         same = _is_same(placed.tree, self.inputs.tree)
         self.inputs, held = placed, self._inputs_buffer
         if answer.fields.flag("filled"):

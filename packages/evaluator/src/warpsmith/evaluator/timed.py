@@ -45,7 +45,7 @@ class Ring:
         inputs: what each set has of the first.
         answers: where each set's answers are delivered.
         expected: the reference's answers, where they are not too large to be kept.
-        most_kept: bytes of one answer up to which answers are kept.
+        most_kept: bytes of one answer up to which the expected one is kept, and a right one that came as well.
     """
 
     placed: Placed
@@ -59,6 +59,10 @@ class Ring:
     def fds(self) -> list[int]:
         """Return the descriptors of all inputs and of all answers."""
         return [buffer.fileno() for buffer in self.shared]
+
+    def most_seen(self, number: int) -> float:
+        """Return bytes up to which a set's right answer is kept; there is twice the room where none is expected."""
+        return self.most_kept if self.expected[number] is not None else 2 * self.most_kept
 
 
 def make_ring(
@@ -171,7 +175,7 @@ class Witness:
             return ""
         answer = self.ring.expected[number] or self._answer(number)
         wrong = self.compare(answer, self.ring.placed, delivered)
-        if not wrong and content.numel() <= self.ring.most_kept:
+        if not wrong and content.numel() <= self.ring.most_seen(number):
             self._seen[number] = content.clone()
         return wrong
 
