@@ -170,7 +170,7 @@ def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str,
         "--micro-batch-tokens", str(arguments.micro_batch_tokens),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = {"batch": batch, **asdict(VARIANTS[number])}
+    told = {"batch": batch, "dtype": arguments.dtype, **asdict(VARIANTS[number])}
     if done.returncode:
         return {**told, **failure(done.stderr, done.returncode)}
     found = json.loads(done.stdout.strip().splitlines()[-1])
@@ -223,7 +223,7 @@ def main() -> None:
         **describe(["torch", "transformers", "deepspeed", "triton", "liger-kernel", "warpsmith-trainer"]),
         "rows": [],
     }
-    result |= {"shape": asdict(SHAPES[arguments.shape]), "dtype": arguments.dtype, "steps": arguments.steps}
+    result |= {"shape": asdict(SHAPES[arguments.shape]), "steps": arguments.steps}
     result["micro_batch_tokens"] = arguments.micro_batch_tokens
     for batch in (arguments.batch,) if arguments.batch else ("even", "mixed"):
         for number in range(len(VARIANTS)):
