@@ -401,7 +401,8 @@ def test_a_problem_that_is_known_to_be_large_is_not_tried_apart(judge, monkeypat
 def test_other_shapes_make_no_problem_a_large_one(judge, monkeypatch):
     """What a session made last may be of other shapes than the sample's, of which alone the size says something."""
     with judge.references.lent(DOUBLE.key, DOUBLE.source) as session:
-        session.make_inputs(1)
+        for seed in range(2):
+            session.make_inputs(seed)
         sampled = session.inputs.size
         session.make_inputs(2, {name: 2 * value for name, value in session.sizes.items()})
         assert session.inputs.size > 2 * sampled
@@ -410,6 +411,19 @@ def test_other_shapes_make_no_problem_a_large_one(judge, monkeypatch):
         monkeypatch.setattr(apart, "MOST_BYTES", sampled - 1)
         with pytest.raises(NeedsDeviceError, match="large"):
             apart.check_problem(session)
+
+
+def test_of_inputs_that_vary_in_form_nothing_is_known(judge, monkeypatch):
+    """Which set came last is no fact of the problem, and two evaluations with one seed are to go the same way."""
+    varying = problem(inputs="torch.randn(30 + int(torch.randint(8, ())), 19)")
+    with judge.references.lent(varying.key, varying.source) as session:
+        assert session.steady_bytes == 0
+        for seed in range(40):
+            session.make_inputs(seed)
+        assert session.steady_bytes == 0
+        monkeypatch.setattr(apart, "MOST_BYTES", 2000)
+        assert session.inputs.size > 2000
+        apart.check_problem(session)
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):

@@ -282,6 +282,19 @@ def test_a_right_answer_is_kept_where_there_is_room_for_one(session, ring, witne
     assert (witness.wrong, witness.compare.compared) == ("", compared)
 
 
+def test_an_answer_is_made_anew_in_the_room_of_the_one_that_was_kept(session, ring, witness, monkeypatch):
+    ring.most_kept = ring.placed.size
+    ring.expected = [None] * len(ring.inputs)
+    kept, original = [], witness._answer
+    monkeypatch.setattr(witness, "_answer", lambda number: kept.append(dict(witness._seen)) or original(number))
+    for factor in (1.0, 1 + 1e-6):
+        answer_rightly(ring, session, 0).mul_(factor)
+        look(witness, [0])
+    assert kept == [{}, {}]
+    assert list(witness._seen) == [0]
+    assert not witness.wrong
+
+
 def test_beside_an_expected_answer_no_more_is_kept_than_there_is_room_for(session, ring, witness):
     ring.most_kept = ring.placed.size - 1
     for _ in range(2):

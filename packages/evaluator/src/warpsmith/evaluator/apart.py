@@ -59,7 +59,7 @@ def check_problem(session: ReferenceSession) -> None:
     """Raise NeedsDeviceError for a problem of which, as far as is known, no candidate can be judged apart."""
     if [*wire.slots(wire.Fields(session.state.tree).value("init"))] or session.state.size > MOST_BYTES:
         raise NeedsDeviceError("the constructor is given tensors, or the module is large")
-    if session.sampled_bytes > MOST_BYTES:
+    if session.steady_bytes > MOST_BYTES:
         raise NeedsDeviceError("its tensors are large")
 
 

@@ -38,7 +38,10 @@ PART: Final = 1 << 26
 
 
 def prepare(device: torch.device) -> None:
-    """Load on a GPU what comparisons take, once for a process: torch loads each kernel when it is first called."""
+    """Load on a GPU what comparisons of the commonest dtypes take, once for a process.
+
+    Torch loads each of its kernels when that is first called, which took the first evaluation some tenths of a second.
+    """
     nearness.prepare(device)
     for name, count in itertools.product(("float32", "float16", "bfloat16"), (4, LARGE + 1)):
         value = torch.linspace(1.0, 2.0, count, dtype=arenas.TORCH_DTYPES[name], device=device)

@@ -112,7 +112,8 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
-        sampled_bytes: what the last inputs took that `get_inputs()` made as it is written; 0 before the first.
+        steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
+            second set of them, and for good where one has another form than the first.
 
     Raises (from every method):
         ReferenceFailedError: the problem's code raised.
@@ -139,7 +140,9 @@ class ReferenceSession:
         self.source = source
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
-        self.sampled_bytes = 0
+        self.steady_bytes = 0
+        self._sample: Placed | None = None
+        self._is_steady = True
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
         self._inputs_buffer: Shared | None = None
@@ -217,7 +220,7 @@ class ReferenceSession:
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
         if not sizes:
-            self.sampled_bytes = placed.size
+            self._note_sample(placed)
         same = _is_same(placed.tree, self.inputs.tree)
         self.inputs, held = placed, self._inputs_buffer
         if answer.fields.flag("filled"):
@@ -229,6 +232,13 @@ class ReferenceSession:
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
+
+    def _note_sample(self, placed: Placed) -> None:
+        if self._sample is None:
+            self._sample = placed
+            return
+        self._is_steady = self._is_steady and placed == self._sample
+        self.steady_bytes = placed.size if self._is_steady else 0
 
     @property
     def inputs_buffer(self) -> "Shared | Part":

@@ -61,7 +61,7 @@ class Ring:
         return [buffer.fileno() for buffer in self.shared]
 
     def most_seen(self, number: int) -> float:
-        """Return bytes up to which a set's right answer is kept; there is twice the room where none is expected."""
+        """Return bytes up to which a right answer of a set is kept; twice as many where the expected one is not."""
         return self.most_kept if self.expected[number] is not None else 2 * self.most_kept
 
 
@@ -173,6 +173,9 @@ class Witness:
         known = self._seen.get(number)
         if known is not None and torch.equal(known, content):
             return ""
+        if self.ring.expected[number] is None:
+            # What is kept has the room of the answer that is made now.
+            known = self._seen.pop(number, None)
         answer = self.ring.expected[number] or self._answer(number)
         wrong = self.compare(answer, self.ring.placed, delivered)
         if not wrong and content.numel() <= self.ring.most_seen(number):

@@ -31,7 +31,8 @@ PROBE_MS: Final = 4.0
 PROBES: Final = 2
 """How often they are made: what holds the host up once is not to pass for a replay's duration."""
 WITH_RESETS: Final = 5.0
-"""How many times its calls a replay of long ones may take: their output is poisoned before and copied out after."""
+"""A replay of long calls is taken to last at most so many times what the calls do. The rest poisons and copies their
+output; whatever is beyond held the host up."""
 GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
@@ -369,10 +370,12 @@ def _judged(side: Side, look: Look | None) -> float | None:
     side.capture()
     if not side.graphs:
         return None
-    least = max(2, math.ceil(WORTH_MS / _replay_ms(side)))
+    # By the calls that were counted: few came before them, and a kernel may be slow in those.
+    events_ms = median(side.times)
+    is_long = events_ms >= LONG_MS
+    least = max(2, math.ceil(WORTH_MS / _replay_ms(side, events_ms)))
     # Nobody can foresee which replay is the last, whose answers are looked at.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
-    events_ms = median(side.times)
     for repetition in range(1, MOST_REPEATS + 1):
         for mode, replays in itertools.product(("empty_graph", "graph"), (few, many)):
             side.graph(mode, replays, side.walks)
@@ -380,25 +383,25 @@ def _judged(side: Side, look: Look | None) -> float | None:
             look(range(side.sets))
         judged = side.judged(few, many)
         # What held the host up in a shorter round makes a long call seem to take nothing.
-        odd = disagree(events_ms, judged) or (side.estimate_ms >= LONG_MS and (judged or 0.0) < events_ms / 2)
-        if repetition >= (REPEATS if side.estimate_ms < LONG_MS else 1) and not odd:
+        odd = disagree(events_ms, judged) or (is_long and (judged or 0.0) < events_ms / 2)
+        if repetition >= (1 if is_long else REPEATS) and not odd:
             break
     return judged
 
 
-def _replay_ms(side: Side) -> float:
-    """Return about how long one replay takes, without what the message takes.
+def _replay_ms(side: Side, events_ms: float) -> float:
+    """Return about how long one replay takes where a call takes `events_ms`, without what the message takes.
 
     The first replay may be slowed by whatever rested before, and then says too much of the message: more replays are
-    not taken for shorter than half of their share. Of long calls one replay says enough, since two more of them are.
+    not taken for shorter than half of their share. Of long calls one replay says enough: the clock needs few of them.
     """
     few, many = PROBED
-    expected_ms = side.estimate_ms * side.per_graph
-    most_ms = (2.0 if side.estimate_ms < LONG_MS else WITH_RESETS) * expected_ms
+    is_long = events_ms >= LONG_MS
+    most_ms = (WITH_RESETS if is_long else 2.0) * events_ms * side.per_graph
     for _ in range(PROBES):
         side.graph("graph", few, side.walks)
         first_ms = min(side.walls["graph", few])
-        if first_ms >= PROBE_MS and (first_ms <= most_ms or side.estimate_ms >= LONG_MS):
+        if first_ms >= PROBE_MS and (first_ms <= most_ms or is_long):
             first_ms = min(first_ms, most_ms)
             break  # a long one indeed
         side.graph("graph", many, side.walks)
