@@ -69,6 +69,8 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
         (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
         (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
+        (SMALL + "[algorithm]\nsamples_per_prompt = 1", ["samples_per_prompt = 1", "2 or more", 'preset = "ppo"']),
+        (SMALL + "[algorithm]\npreset = 'ppo'\nestimator = 'turn'", ['estimator = "turn" has none', '"gae"']),
         (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
         (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
         (SMALL + "dtype = 'float16'", ["loss scaling"]),
@@ -101,6 +103,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:
+    bounds = "old_logprobs = 'recompute'\ncorrection_high = 0.4\ncorrection ="
+    assert load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'truncated'")).algorithm.correction_high == 0.4
+    with pytest.raises(ConfigError, match="correction_low"):
+        load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'masked'"))
 
 
 def test_a_body_is_transformers_own_unless_the_file_says_otherwise(tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ FIGURES = {
     "reward_mean": 0.5, "turn_1/reward_mean": 0.4, "turn_2/reward_mean": 0.75, "turn_10/reward_mean": 0.9,
     "compiled_rate": 0.9, "correct_rate": 0.5, "solved_rate": 0.6, "speedup_p10": 0.9, "speedup_p50": 1.25,
     "speedup_p90": 2.0, "turns": 12.0, "invalid_turns": 1.0, "sampled_groups": 4.0, "no_spread_rate": 0.25,
-    "completion_length_mean": 100.0, "completion_length_max": 220.0, "truncated_rate": 0.1, "staleness_mean": 0.0,
+    "completion_length_mean": 100.0, "completion_length_max": 220.0, "truncated_rate": 0.1, "staleness_mean": 0.5,
+    "staleness_max": 2.0, "kl_old": 0.0004,
     "rounds": 1.0, "loss": -0.01, "grad_norm": 0.5, "entropy": 1.5, "kl_reference": 0.002, "clip_fraction": 0.03,
     "learning_rate": 1e-6, "sampler_gap": 1e-6, "sampler_kl": 1e-9, "sampler_ess": 1.0, "sampler_rejected": 0.0,
     "collect_s": 2.0, "collect_tokens_per_s": 600.0, "train_s": 3.0, "train_tokens_per_s": 400.0, "sync_s": 0.5,
@@ -134,7 +135,8 @@ def test_the_console_tells_what_the_table_holds() -> None:
         "[Step 7] reward 0.500 (by turn 0.400 0.750 0.900), compiled 0.90, correct 0.50, solved 0.60"
     )
     for part in ("speedup p10 0.90 p50 1.25 p90 2.00", "invalid 1", "without spread 0.25", "length 100 (most 220)",
-                 "truncated 0.10", "staleness 0.0", "gradient norm 0.5", "entropy 1.500", "kl 2.0e-03",
+                 "truncated 0.10", "staleness 0.5 (most 2)",
+                 "kl of the update 4.0e-04", "gradient norm 0.5", "entropy 1.500", "kl 2.0e-03",
                  "clipped 0.030", "sampler gap 1.0e-06", "collect 2.0s (600 tokens/s)", "train 3.0s (400"):  # fmt: skip
         assert part in said
     assert "rounds" not in said
@@ -144,17 +146,18 @@ def test_the_console_tells_what_the_table_holds() -> None:
 
 
 def test_a_step_that_trained_nothing_says_so() -> None:
-    update = ("loss", "learning_rate", "train_tokens_per_s", "grad_norm", "entropy", "kl_reference", "clip_fraction",
-              "sampler_gap", "speedup_p50", "speedup_p10")  # fmt: skip
+    update = ("loss", "learning_rate", "train_tokens_per_s", "grad_norm", "entropy", "kl_reference", "kl_old",
+              "clip_fraction", "sampler_gap", "speedup_p50", "speedup_p10")  # fmt: skip
     figures = {name: value for name, value in FIGURES.items() if name not in update}
     said = stepnote.lines(1, figures)
     assert "no update: no turn has a gradient" in said
     assert "sampler gap" not in said
     assert "train 3.0s, sync 0.5s" in said
+    assert "collect 2.0s, train" in stepnote.lines(1, {k: v for k, v in FIGURES.items() if k != "collect_tokens_per_s"})
     assert "no update" in stepnote.short(figures)
     assert "loss -0.0100" in stepnote.short(FIGURES)
 
 
 def test_a_run_without_a_reference_policy_tells_of_no_divergence() -> None:
     said = stepnote.lines(1, {name: value for name, value in FIGURES.items() if name != "kl_reference"})
-    assert "entropy 1.500, clipped 0.030" in said
+    assert "entropy 1.500, kl of the update 4.0e-04, clipped 0.030" in said

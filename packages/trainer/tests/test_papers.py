@@ -61,6 +61,7 @@ def made_rows(seed: int, *, groups: int = 3, samples: int = 4, wide: float = 0.3
                     "frozen": new.tolist(), "sampler": (old + 0.2 * rng.standard_normal(size)).tolist(),
                     "reference": (old + 0.3 * rng.standard_normal(size)).tolist(),
                     "old_value": float(rng.normal()), "value": float(rng.normal()),
+                    "entropy": (2 * rng.random(size)).tolist(),
                 }
             )  # fmt: skip
     # A turn whose group has one member would make the others' mean undefined for RLOO.
@@ -104,7 +105,7 @@ def loss_of(rows: list[Row], algorithm: AlgorithmSection) -> tuple[float, np.nda
         values = ValueBatch(value, column(credit.value), column(credit.target), torch.full_like(value, 1 / len(rows)))
     loss = policy_loss(
         MicroBatch(
-            logprobs_BT=new, entropy_BT=torch.zeros_like(new), old_BT=padded(rows, "old"),
+            logprobs_BT=new, entropy_BT=padded(rows, "entropy"), old_BT=padded(rows, "old"),
             sampler_BT=padded(rows, "sampler"), reference_BT=padded(rows, "reference"), mask_BT=mask,
             advantage_B1=column(credit.advantage), weight_B1=column(weights), critic=values,
         ),
@@ -169,6 +170,38 @@ def test_the_divergence_in_the_loss_is_the_papers(kind: str) -> None:
     assert gradient == pytest.approx(slopes(rows, paper), abs=1e-7)
     in_reward = AlgorithmSection(preset="grpo", kl=kind, kl_coefficient=0.3, kl_in="reward")
     assert loss_of(rows, in_reward)[0] == pytest.approx(plain.grpo(rows))
+
+
+def test_the_entropy_of_each_token_is_a_bonus() -> None:
+    rows = made_rows(6)
+    found = loss_of(rows, AlgorithmSection(preset="grpo", entropy_coefficient=0.25))[0]
+    assert found == pytest.approx(plain.grpo(rows) - 0.25 * plain.mean([plain.mean(row["entropy"]) for row in rows]))
+
+
+def test_the_dual_clip_bounds_the_loss_of_tokens_of_negative_advantage() -> None:
+    rows = made_rows(7, wide=1.5)
+    advantages = plain.grouped_advantages(rows, divide=True)
+    expected = -plain.mean(
+        [
+            plain.mean([plain.dual_clipped(ratio, advantage, 0.2, 0.2, 1.5) for ratio in plain.ratios(row)])
+            for row, advantage in zip(rows, advantages, strict=True)
+        ]
+    )
+    assert abs(expected - plain.grpo(rows)) > 0.01
+    assert loss_of(rows, AlgorithmSection(preset="grpo", clip_dual=1.5))[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_value_clip_bounds_how_far_a_value_may_move() -> None:
+    """1707.06347's code: the greater square, of the value and of the value moved by so much at most."""
+    rows, limit = made_rows(8), 0.1
+    _, targets = plain.ppo_credit(rows)
+    more = 0.0
+    for row, target in zip(rows, targets, strict=True):
+        moved = row["old_value"] + plain.clamp(row["value"] - row["old_value"], -limit, limit)
+        more += 0.5 * (max((row["value"] - target) ** 2, (moved - target) ** 2) - (row["value"] - target) ** 2)
+    assert more > 0.01
+    found = loss_of(rows, AlgorithmSection(preset="ppo", value_clip=limit))[0]
+    assert found == pytest.approx(plain.ppo(rows, 0.1) + 0.1 * more / len(rows), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["truncated", "masked"])

@@ -16,6 +16,7 @@ from warpsmith.policy import kernels
 from warpsmith.policy.errors import CheckpointError, KernelsError, QuantizationError, TemplateError, TokenizerError
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.reader import NoRecordsError
+from warpsmith.rollout.errors import UnknownTaskError
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import CheckpointError as RunError
@@ -146,6 +147,12 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
     with pytest.raises(ServerError, match="cannot be reached") as caught:
         preflight(grpo("rollout.evaluation.where=server", servers), False)
     assert caught.value.exit_code == 2
+
+
+def test_a_task_that_is_not_there_is_refused_before_engines_start(grpo: Grpo) -> None:
+    with pytest.raises(UnknownTaskError, match="no task `kernelbench_multi`") as caught:
+        check_files(grpo("rollout.task_type=kernelbench_multi"), False)
+    assert "kernelbench_multiturn" in caught.value.remedy
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:

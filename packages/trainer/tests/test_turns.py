@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from warpsmith.trainer.config import load_grpo
+from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.credit import Credit, Normalisation, assign
+from warpsmith.trainer.crediting import Crediting
 from warpsmith.trainer.errors import CollectionError, DataError
+from warpsmith.trainer.grpo import _Grpo
 from warpsmith.trainer.session import refuse_lost
 from warpsmith.trainer.stepfigures import batch_figures, columns, credit_figures, staleness, trained_tokens
 from warpsmith.trainer.turns import credit_columns, training_turns
@@ -50,6 +53,63 @@ def test_truncated_completions_can_be_left_out(turns_table) -> None:
     table = turns_table([{}, {"finish_reason": "length"}, {"finish_reason": None}])
     assert training_turns(table, flat_credit(3), mask_truncated=True).counted.tolist() == [True, False, True]
     assert training_turns(table, flat_credit(3)).counted.all()
+
+
+def crediting(reference: object = None, **algorithm: object) -> Crediting:
+    """What judges turns, with no policy: only a value head and a reference policy would need one."""
+    config = TrainerConfig(
+        run=GrpoRunSection(dir=Path("unused")),
+        policy={"path": "unused"},
+        algorithm=AlgorithmSection(scale="none", **algorithm),
+        rollout={"gamma": 0.5},
+    )
+    return Crediting(config, engine=None, reference=reference, ranks=None)
+
+
+def two_trajectories(turns_table):
+    """One group: the second turn of the first trajectory ran up to its limit, and each turn has a score of its own."""
+    rows = [("0", 0, 0.2, 2), ("0", 1, 1.0, 8), ("1", 0, 0.3, 2), ("1", 1, 0.1, 2)]
+    return turns_table(
+        [
+            {
+                "group": "g", "trajectory": f"g/{trajectory}", "turn": turn, "num_turns": 2,
+                "reward": score, "return": score,
+                "completion_ids": [7] * length, "logprobs": [-1.0] * length, "weight_versions": [1] * length,
+                "sampling": {"temperature": 1.0, "max_tokens": 8},
+            }
+            for trajectory, turn, score, length in rows
+        ]
+    )  # fmt: skip
+
+
+def test_an_answer_up_to_its_limit_loses_score_and_so_advantage(turns_table) -> None:
+    table = two_trajectories(turns_table)
+    credit, figures = crediting(overlong_share=0.5, overlong_penalty=0.6, estimator="turn").credit(table)
+    returns = np.array([0.2 + 0.5 * (1.0 - 0.6), 1.0 - 0.6, 0.3 + 0.5 * 0.1, 0.1])
+    centres = np.array([returns[[0, 2]].mean(), returns[[1, 3]].mean()] * 2)
+    assert credit.advantage == pytest.approx(returns - centres)
+    assert figures == {"overlong_penalty_mean": pytest.approx(0.6 / 4)}
+
+
+def test_what_diverges_from_the_reference_policy_loses_score_and_so_advantage(turns_table, monkeypatch) -> None:
+    table, divergence = two_trajectories(turns_table), np.array([0.0, 2.0, 1.0, 0.0])
+    monkeypatch.setattr("warpsmith.trainer.crediting.reference_divergence", lambda *_, **__: divergence)
+    credit, figures = crediting(object(), kl_in="reward", kl_coefficient=0.1, estimator="turn").credit(table)
+    returns = np.array([0.2 + 0.5 * (1.0 - 0.2), 1.0 - 0.2, 0.3 - 0.1 + 0.5 * 0.1, 0.1])
+    centres = np.array([returns[[0, 2]].mean(), returns[[1, 3]].mean()] * 2)
+    assert credit.advantage == pytest.approx(returns - centres)
+    assert figures == {"kl_penalty_mean": pytest.approx(0.3 / 4), "kl_reference": pytest.approx(3 / 14)}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_run_leaves_truncated_completions_out_where_it_is_told_to(turns_table, masked) -> None:
+    table, given = turns_table([{}, {"finish_reason": "length"}]), []
+    config = TrainerConfig(
+        run=GrpoRunSection(dir=Path("unused")), policy={"path": "unused"}, algorithm={"mask_truncated": masked}
+    )
+    update = SimpleNamespace(run=lambda turns, step: given.append(turns) or SimpleNamespace(made=0))
+    _Grpo._train(SimpleNamespace(config=config, update=update), table, flat_credit(2), SimpleNamespace(step=0))
+    assert given[0].counted.tolist() == [True, not masked]
 
 
 def test_updates_are_cut_along_whole_groups(turns_table) -> None:

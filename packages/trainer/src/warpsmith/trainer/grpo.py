@@ -133,9 +133,11 @@ class _Grpo:
         synced_at = time.monotonic()
         ahead = self._published(step, version, synced=bool(trained.made))
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
+        batch_figures = self._batch_figures(table)
         figures = {
-            **self._batch_figures(table), **staleness(table, progress.weight_version),
+            **batch_figures, **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
+            **_collect_speed(sampled, batch_figures["tokens"]),
             **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
@@ -315,7 +317,6 @@ class _Grpo:
         if self.session is None or self.log is None:
             return
         figures = {**figures, **self.session.cache_figures(), **columns(figures)}
-        figures["collect_tokens_per_s"] = figures["tokens"] / figures["sample_s"]
         seconds = (datetime.now(UTC) - started_at).total_seconds()
         finding = self.watch.look(figures)
         figures |= finding.flags
@@ -325,6 +326,11 @@ class _Grpo:
         for name, text in finding.said:
             self.bar.say(f"Warning at step {step}, {name}: {text}")
             self.log.warn(name, f"Step {step}: {text}")
+
+
+def _collect_speed(sampled: Sampled, tokens: float) -> dict[str, float]:
+    """Return how fast a batch was sampled; nothing of one that an earlier start recorded."""
+    return {} if sampled.recorded else {"collect_tokens_per_s": tokens / sampled.seconds}
 
 
 _HELD_OUT_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")

@@ -15,6 +15,7 @@ from warpsmith.policy.loading import (
     token_ids,
 )
 from warpsmith.policy.quantization import check_quantization
+from warpsmith.rollout.tasks.registry import task_for
 from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -60,7 +61,10 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
         AdapterError: peft is not installed.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
+        rollout's UnknownTaskError: `rollout.task_type` names no task.
     """
+    if isinstance(config, TrainerConfig):
+        task_for(config.rollout)
     if resume:
         newest = checkpoint.latest(config.run.dir)
         state = checkpoint.read_state(newest)

@@ -35,12 +35,14 @@ class Sampled:
         problems: how many problems were handed out.
         rounds: in how many rounds; more than 1 only with dynamic sampling.
         seconds: wall time that it took.
+        recorded: whether a round of it is of an earlier start, so that `seconds` says nothing of its sampling.
     """
 
     stream: bytes
     problems: int
     rounds: int
     seconds: float
+    recorded: bool = False
 
     def table(self) -> pa.Table:
         """Return the turns."""
@@ -69,6 +71,7 @@ class BatchSource:
     ) -> None:
         self._config, self._problems, self._sample = config, problems, collect
         self._recorded, self._say = recorded, say
+        self._took_recorded = False
 
     def collect(self, step: int, progress: Progress) -> Sampled:
         """Return the turns of step `step`, from 1.
@@ -84,6 +87,7 @@ class BatchSource:
             SyncError, CollectionError: see `RolloutSession.collect`.
         """
         began, algorithm = time.monotonic(), self._config.algorithm
+        self._took_recorded = False
         tables = [self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)]
         problems = algorithm.prompts_per_step
         for number in range(1, algorithm.refill_rounds + 1 if algorithm.dynamic_sampling else 1):
@@ -100,7 +104,7 @@ class BatchSource:
             finally:
                 problems += missing
         stream = as_stream(pa.concat_tables(tables))
-        return Sampled(stream, problems, len(tables), time.monotonic() - began)
+        return Sampled(stream, problems, len(tables), time.monotonic() - began, self._took_recorded)
 
     def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> pa.Table:
         """Return TRAINING_COLUMNS of the problems that come `after` those that the step was given before."""
@@ -110,6 +114,7 @@ class BatchSource:
         kept = self._kept(label, progress.weight_version, problems)
         if kept is not None:
             self._say(f"{label} trains the {kept.num_rows} turns that were recorded before the run stopped.")
+            self._took_recorded = True
             return kept.select(TRAINING_COLUMNS)
         table = self._sample(
             problems,

@@ -45,7 +45,7 @@ def _sampled(figures: Figures) -> str:
         *([f"without spread {figures['no_spread_rate']:.2f}"] if "no_spread_rate" in figures else []),
         f"length {figures.get('completion_length_mean', 0):.0f} (most {figures['completion_length_max']:.0f})",
         f"truncated {figures.get('truncated_rate', 0):.2f}",
-        f"staleness {figures.get('staleness_mean', 0):.1f}",
+        f"staleness {figures.get('staleness_mean', 0):.1f} (most {figures.get('staleness_max', 0):.0f})",
     ]
     if figures["rounds"] > 1:
         parts.append(f"rounds {figures['rounds']:.0f}")
@@ -59,6 +59,7 @@ def _trained(figures: Figures) -> str:
     parts = [
         "loss {loss:.4f}, gradient norm {grad_norm:.3g}, entropy {entropy:.3f}",
         *(["kl {kl_reference:.1e}"] if "kl_reference" in figures else []),
+        *(["kl of the update {kl_old:.1e}"] if "kl_old" in figures else []),
         "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",
     ]
     if "value_loss" in figures:
@@ -76,8 +77,8 @@ def _agreement(figures: Figures) -> str:
 
 
 def _time(figures: Figures) -> str:
-    speed = " ({train_tokens_per_s:.0f} tokens/s)" if "train_tokens_per_s" in figures else ""
-    return (
-        "collect {collect_s:.1f}s ({collect_tokens_per_s:.0f} tokens/s), train {train_s:.1f}s"
-        f"{speed}, sync {{sync_s:.1f}}s"
-    ).format_map(figures)
+    parts = []
+    for phase in ("collect", "train", "sync"):
+        speed = figures.get(f"{phase}_tokens_per_s")
+        parts.append(f"{phase} {figures[f'{phase}_s']:.1f}s" + ("" if speed is None else f" ({speed:.0f} tokens/s)"))
+    return ", ".join(parts)

@@ -156,7 +156,7 @@ class AlgorithmSection(Section):
             )
         if self.correction_veto and self.correction == "none":
             raise ValueError('correction_veto needs correction = "truncated" or "masked", and is not read without it')
-        if self.correction != "none" and self.correction_low > self.correction_high:
+        if self.correction == "masked" and self.correction_low > self.correction_high:
             raise ValueError(
                 f"correction_low ({self.correction_low}) is above correction_high ({self.correction_high})"
             )
@@ -164,6 +164,16 @@ class AlgorithmSection(Section):
             raise ValueError(
                 'dynamic_sampling leaves out groups without spread, and estimator = "gae" learns from them as from '
                 "any others; set dynamic_sampling = false"
+            )
+        if self.samples_per_prompt == 1 and not self.has_value_head:
+            raise ValueError(
+                "samples_per_prompt = 1 leaves nobody in a group to be compared with, so that every advantage is 0; "
+                'take 2 or more, or preset = "ppo", whose value head compares'
+            )
+        if self.preset == "ppo" and not self.has_value_head:
+            raise ValueError(
+                f'preset = "ppo" learns by a value head, and estimator = "{self.estimator}" has none; leave estimator '
+                'out or set it to "gae", or take another preset'
             )
         if self.updates_per_step > self.prompts_per_step:
             raise ValueError(
