@@ -133,11 +133,11 @@ class _Grpo:
         synced_at = time.monotonic()
         ahead = self._published(step, version, synced=bool(trained.made))
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
-        batch_figures = self._batch_figures(table)
+        of_batch = self._batch_figures(table)
         figures = {
-            **batch_figures, **staleness(table, progress.weight_version),
+            **of_batch, **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
-            **_collect_speed(sampled, batch_figures["tokens"]),
+            **_collect_speed(sampled, of_batch["tokens"]),
             **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)

@@ -71,7 +71,6 @@ class BatchSource:
     ) -> None:
         self._config, self._problems, self._sample = config, problems, collect
         self._recorded, self._say = recorded, say
-        self._took_recorded = False
 
     def collect(self, step: int, progress: Progress) -> Sampled:
         """Return the turns of step `step`, from 1.
@@ -87,8 +86,8 @@ class BatchSource:
             SyncError, CollectionError: see `RolloutSession.collect`.
         """
         began, algorithm = time.monotonic(), self._config.algorithm
-        self._took_recorded = False
-        tables = [self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)]
+        first, recorded = self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)
+        tables = [first]
         problems = algorithm.prompts_per_step
         for number in range(1, algorithm.refill_rounds + 1 if algorithm.dynamic_sampling else 1):
             missing = algorithm.prompts_per_step - len(
@@ -97,25 +96,29 @@ class BatchSource:
             if not missing:
                 break
             try:
-                tables.append(self._round(f"step-{step}/refill-{number}", step, progress, problems, missing))
+                more, kept = self._round(f"step-{step}/refill-{number}", step, progress, problems, missing)
+                tables.append(more)
+                recorded |= kept
             except CollectionError as error:
                 self._say(f"Step {step} makes up for no more groups: {error.message}")
                 break
             finally:
                 problems += missing
         stream = as_stream(pa.concat_tables(tables))
-        return Sampled(stream, problems, len(tables), time.monotonic() - began, self._took_recorded)
+        return Sampled(stream, problems, len(tables), time.monotonic() - began, recorded)
 
-    def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> pa.Table:
-        """Return TRAINING_COLUMNS of the problems that come `after` those that the step was given before."""
+    def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> tuple[pa.Table, bool]:
+        """Return TRAINING_COLUMNS of the problems that come `after` those that the step was given before.
+
+        The second is whether they are of an earlier start's records.
+        """
         run = self._config.run
         picked = taken(progress.cursor + after, count, len(self._problems), run.seed)
         problems = [self._problems[i] for i in picked]
         kept = self._kept(label, progress.weight_version, problems)
         if kept is not None:
             self._say(f"{label} trains the {kept.num_rows} turns that were recorded before the run stopped.")
-            self._took_recorded = True
-            return kept.select(TRAINING_COLUMNS)
+            return kept.select(TRAINING_COLUMNS), True
         table = self._sample(
             problems,
             self._config.algorithm.samples_per_prompt,
@@ -126,7 +129,7 @@ class BatchSource:
             weight_version=progress.weight_version,
             staleness=self._config.algorithm.max_staleness,
         )
-        return table.select(TRAINING_COLUMNS)
+        return table.select(TRAINING_COLUMNS), False
 
     def _kept(self, label: str, weight_version: int, problems: list[ProblemRow]) -> pa.Table | None:
         if self._recorded is None:
