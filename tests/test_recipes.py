@@ -9,6 +9,7 @@ import pytest
 from warpsmith.trainer.config import TrainerConfig, load_any
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import plan
+from warpsmith.trainer.planning.command import suggested
 from warpsmith.trainer.planning.shapes import shape_of
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
@@ -31,6 +32,25 @@ def test_a_recipe_fits_the_machine_that_it_names(path: Path) -> None:
     processes = 2 if path.stem.startswith("demo") else None
     found = plan(config, shape_of(config.policy.path), machines.named(named[1]), processes)
     assert found.fits, found.misfits
+
+
+def with_fewer_gpus() -> list[tuple[Path, int]]:
+    placed = [(path, tomllib.loads(path.read_text()).get("placement", {})) for path in CONFIGS]
+    named = [(path, {gpu for gpus in placement.values() for gpu in gpus}) for path, placement in placed]
+    return [(path, gpus) for path, numbers in named for gpus in range(1, len(numbers))]
+
+
+@pytest.mark.parametrize(("path", "gpus"), with_fewer_gpus(), ids=lambda value: getattr(value, "stem", str(value)))
+def test_a_recipe_can_be_changed_to_fewer_gpus(path: Path, gpus: int) -> None:
+    config, machine = load_any(path), machines.named(f"{gpus}xh200")
+    found = plan(config, shape_of(config.policy.path), machine)
+    assert not found.fits
+    change = suggested(path, [], config, found, None)
+    assert change is not None
+    assert plan(load_any(path, change), found.shape, machine).fits
+    # Only one GPU is too few to sample, train and judge the same.
+    assert ("evaluator.timing = false" in change) == (gpus == 1), change
+    assert ("policy.lora.rank = 16" in change) == (gpus == 1), change
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -110,6 +110,23 @@ def test_what_a_step_computes_with_may_not(table: str, key: str, value: object) 
         checkpoint.refuse_changes(Path("c"), CONFIG, changed(table, key, value))
 
 
+@pytest.mark.parametrize(("clip", "goes_on"), [("cispo", True), ("ppo", False)])
+def test_a_key_that_nothing_reads_may_be_taken_out(clip: str, goes_on: bool) -> None:
+    """It is refused in a file, so a run that was begun with it could not be resumed at all."""
+    old, now = (changed("algorithm", "clip", clip) for _ in range(2))
+    old["algorithm"]["clip_dual"] = 3.0
+    now["algorithm"]["clip_dual"] = None
+    with nullcontext() if goes_on else pytest.raises(CheckpointError, match=r"clip_dual was 3\.0 and is None"):
+        checkpoint.refuse_changes(Path("c"), old, now)
+
+
+def test_the_choice_that_keeps_a_key_unread_may_not_change() -> None:
+    old, now = changed("algorithm", "clip", "ppo"), changed("algorithm", "clip", "none")
+    now["algorithm"]["clip_low"] = 0.0
+    with pytest.raises(CheckpointError, match=r"algorithm\.clip was 'ppo' and is 'none'"):
+        checkpoint.refuse_changes(Path("c"), old, now)
+
+
 @pytest.mark.parametrize(("kernels", "goes_on"), [("torch", True), ("liger", False)])
 def test_a_checkpoint_older_than_a_key_was_trained_as_without_it(kernels: str, goes_on: bool) -> None:
     now = changed("policy", "kernels", kernels)

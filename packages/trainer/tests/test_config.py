@@ -158,12 +158,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_a_preset_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
-    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.preset={name}", "algorithm.clip_high=0.5"])
+    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.preset={name}", "algorithm.scale=batch"])
     preset = PRESETS[name]
     assert config.algorithm.objective.clip == preset.clip
-    assert config.algorithm.objective.clip_high == 0.5
+    assert config.algorithm.objective.clip_high == preset.clip_high
     assert config.algorithm.objective.clip_low == preset.clip_low
-    assert config.algorithm.normalisation.scale == preset.scale
+    assert config.algorithm.normalisation.scale == "batch"
+    assert config.algorithm.normalisation.baseline == preset.baseline
     assert config.algorithm.aggregation == preset.aggregation
 
 

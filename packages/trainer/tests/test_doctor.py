@@ -69,6 +69,12 @@ def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
     assert "does not exist" in wrong.seen
 
 
+def test_a_task_that_is_not_there_is_an_error_with_its_remedy(load: Load) -> None:
+    (wrong,) = found("start of the run", lambda: inputs.start(load("rollout.task_type=kernelbench_multi"), False))
+    assert (wrong.state, wrong.remedy) == ("error", "Did you mean `kernelbench_multiturn`?")
+    assert wrong.seen == "There is no task `kernelbench_multi`; the tasks are kernelbench, kernelbench_multiturn."
+
+
 def test_problems_are_counted_by_level(load: Load) -> None:
     problems, held_out = inputs.data(load())
     assert problems.seen == "8 of generated: level 1: 8"

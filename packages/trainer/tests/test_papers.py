@@ -139,7 +139,8 @@ def slopes(rows: list[Row], paper: Callable[[list[Row]], float], name: str = "ne
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_preset_is_its_papers_loss_and_gradient(preset: str, seed: int) -> None:
     rows = made_rows(seed)
-    algorithm = AlgorithmSection(preset=preset, constant_length=LENGTH)
+    length = {"constant_length": LENGTH} if PRESETS[preset].aggregation == "constant" else {}
+    algorithm = AlgorithmSection(preset=preset, **length)
     loss, gradient, by_value = loss_of(rows, algorithm)
     paper = PAPERS[preset]
     assert loss == pytest.approx(paper(rows), rel=1e-9, abs=1e-12)
@@ -210,9 +211,10 @@ def test_the_value_clip_bounds_how_far_a_value_may_move() -> None:
 def test_the_correction_weighs_each_token(kind: str, level: str, veto: float) -> None:
     rows = made_rows(5)
     bounds = {"low": 0.9, "high": 1.2, "veto": veto}
+    least = {"correction_low": 0.9} if kind == "masked" else {}
     algorithm = AlgorithmSection(
         preset="rloo", constant_length=LENGTH, old_logprobs="recompute", correction=kind, correction_level=level,
-        correction_low=0.9, correction_high=1.2, correction_veto=veto,
+        correction_high=1.2, correction_veto=veto, **least,
     )  # fmt: skip
     advantages = plain.rloo_advantages(rows)
     expected, kept = 0.0, []

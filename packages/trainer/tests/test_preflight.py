@@ -128,7 +128,7 @@ def test_a_reference_policy_is_looked_at_as_the_policy_is(grpo: Grpo, tiny: Path
         preflight(grpo(named, "algorithm.kl_coefficient=0.1"), False)
     assert caught.value.remedy
     assert caught.value.exit_code == 2
-    preflight(grpo(named), False)
+    preflight(grpo(), False)
 
 
 def test_the_command_refuses_a_reference_policy_that_is_nowhere(grpo: Grpo, tmp_path: Path) -> None:

@@ -29,10 +29,11 @@ class Trained:
     """A tiny policy in training under one `[algorithm]`, and a batch of two groups with good and bad answers."""
 
     def __init__(self, tiny: Path, ranks: Ranks, table_of: Table, *, stage: int = 1, **algorithm: Any) -> None:
+        length = {"constant_length": 8} if PRESETS[algorithm.get("preset", "grpo")].aggregation == "constant" else {}
         self.config = TrainerConfig(
             run=GrpoRunSection(dir=Path("unused"), steps=8),
             policy={"path": tiny, "dtype": "float32"},
-            algorithm=AlgorithmSection(**({"constant_length": 8, "prompts_per_step": 2} | algorithm)),
+            algorithm=AlgorithmSection(**({"prompts_per_step": 2} | length | algorithm)),
             optimizer=OptimizerSection(lr=2e-3),
             zero=ZeroSection(stage=stage, micro_batch_tokens=256),
         )

@@ -72,7 +72,7 @@ def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> t
         ({"preset": "grpo", "kl_coefficient": 0.3, "kl": "k3"}, {"beta": 0.3}),
         ({"preset": "grpo", "clip_dual": 1.5}, {"args": {"delta": 1.5}}),
         ({"preset": "grpo", "aggregation": "token_mean"}, {"loss_type": "bnpo"}),
-        ({"preset": "dr_grpo"}, {"loss_type": "dr_grpo"}),
+        ({"preset": "dr_grpo", "constant_length": LENGTH}, {"loss_type": "dr_grpo"}),
         ({"preset": "dapo"}, {"loss_type": "dapo", "epsilon_high": 0.28}),
         (
             {"preset": "gspo"},
@@ -86,7 +86,7 @@ def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> t
 @pytest.mark.parametrize("wide", [0.3, 1.0])
 def test_the_loss_and_its_gradient_are_trls(ours: dict[str, Any], theirs: dict[str, Any], wide: float) -> None:
     rows = papers.made_rows(11, wide=wide)
-    algorithm = AlgorithmSection(constant_length=LENGTH, **ours)
+    algorithm = AlgorithmSection(**ours)
     loss, gradient, _ = papers.loss_of(rows, algorithm)
     expected, slope = trl_loss(rows, algorithm, **theirs)
     assert loss == pytest.approx(expected, rel=1e-9)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.config.unread import unread_in
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 from warpsmith.trainer.lostpeer import is_lost_peer
 
@@ -303,7 +304,9 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
     before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
     # Elsewhere the learning rate hangs on how many updates there are in all.
     steady = before.get("optimizer.schedule") == "constant" and not before.get("optimizer.warmup_ratio")
-    free = _FREE if steady else [key for key in _FREE if key not in ("run.steps", "run.epochs")]
+    free = [key for key in _FREE if steady or key not in ("run.steps", "run.epochs")]
+    # A key that nothing reads had no part in the old steps either: the choice that keeps it unread is compared too.
+    free += unread_in(new)
     changed = [
         f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())

@@ -27,12 +27,12 @@ def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
 def _line(name: str, field: FieldInfo) -> str:
     # A default that hangs on other fields is shown as it is where none of them is given.
     default = field.get_default(call_default_factory=True, validated_data={})
-    value = "required" if field.is_required() else _toml(default)
+    value = "required" if field.is_required() else as_toml(default)
     return f"{name} = {value}".ljust(44) + f" # {field.description or ''}".rstrip(" #")
 
 
-def _toml(value: object) -> str:
-    """Return a default as it would stand in a file; None, which TOML lacks, as `unset`."""
+def as_toml(value: object) -> str:
+    """Return a value as it would stand in a file; None, which TOML lacks, as `unset`."""
     if value is None:
         return "unset"
     if isinstance(value, bool):
@@ -40,5 +40,5 @@ def _toml(value: object) -> str:
     if isinstance(value, str | Path):
         return f'"{value}"'
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(as_toml(item) for item in value)}]"
     return "{}" if value == {} else str(value)

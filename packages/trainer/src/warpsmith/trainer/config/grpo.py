@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
@@ -19,6 +19,7 @@ from warpsmith.trainer.config.sections import (
     ZeroSection,
 )
 from warpsmith.trainer.config.tables import trainable
+from warpsmith.trainer.config.unread import refuse_unread, refuse_unread_keys
 from warpsmith.trainer.credit.normalise import Baseline, Deviation, Normalisation, Scale
 from warpsmith.trainer.objective.presets import PRESETS
 from warpsmith.trainer.objective.presets.preset import (
@@ -139,13 +140,17 @@ class AlgorithmSection(Section):
         "the ranks train.",
     )
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _fill_from_preset(cls, values: Any) -> Any:
-        """Put the preset's choices under what the file says."""
-        if not isinstance(values, dict) or values.get("preset", "grpo") not in PRESETS:
-            return values
-        return {**vars(PRESETS[values.get("preset", "grpo")]), **values}
+    def _fill_from_preset(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Put the preset's choices under what the file says, and refuse what it says for nothing."""
+        preset = values.get("preset", "grpo") if isinstance(values, dict) else None
+        if not isinstance(preset, str) or preset not in PRESETS:
+            return handler(values)
+        filled = handler({**vars(PRESETS[preset]), **values})
+        # What the preset brought along was not given.
+        filled.model_fields_set.intersection_update(values)
+        return refuse_unread_keys(filled, "algorithm")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -154,8 +159,6 @@ class AlgorithmSection(Section):
                 'correction needs old_logprobs = "recompute": against the sampler\'s own log-probabilities '
                 "the ratio already holds the gap"
             )
-        if self.correction_veto and self.correction == "none":
-            raise ValueError('correction_veto needs correction = "truncated" or "masked", and is not read without it')
         if self.correction == "masked" and self.correction_low > self.correction_high:
             raise ValueError(
                 f"correction_low ({self.correction_low}) is above correction_high ({self.correction_high})"
@@ -291,6 +294,7 @@ class TrainerConfig(Section):
     wandb: WandbSection = WandbSection()
 
     _trainable = model_validator(mode="after")(trainable)
+    _unread = model_validator(mode="after")(refuse_unread)
 
     @property
     def sends_adapter(self) -> bool:

@@ -18,6 +18,7 @@ from warpsmith.trainer.config.sections import (
     ZeroSection,
 )
 from warpsmith.trainer.config.tables import trainable
+from warpsmith.trainer.config.unread import refuse_unread
 
 SourceName = Literal["chats", "kernelbook", "records", "generated"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
@@ -217,3 +218,4 @@ class SftConfig(Section):
     wandb: WandbSection = WandbSection()
 
     _trainable = model_validator(mode="after")(trainable)
+    _unread = model_validator(mode="after")(refuse_unread)

@@ -84,14 +84,16 @@ def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]
     ]
     grpo = [
         *settings.grpo_overrides,
-        *(f"run.dir={settings.out / 'grpo'}", f"run.seed={settings.seed}", f"problems.seed={settings.seed}"),
+        *(f"run.dir={settings.out / 'grpo'}", f"run.seed={settings.seed}"),
         f"policy.path={settings.out / 'sft' / 'final_model'}",
     ]
     if load_sft(settings.sft, sft).data.source != "generated":
         raise ConfigError(f"{settings.sft}: the demo warms on generated problems.", 'Set data.source = "generated".')
-    if not load_grpo(settings.grpo, grpo).held_out.problems:
+    checked = load_grpo(settings.grpo, grpo)
+    if not checked.held_out.problems:
         raise ConfigError(f"{settings.grpo}: the demo compares held-out problems.", "Set held_out.problems.")
-    return sft, grpo
+    # Problems that are read from files have no seed.
+    return sft, grpo + ([f"problems.seed={settings.seed}"] if checked.problems.source == "generated" else [])
 
 
 def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:

@@ -68,7 +68,7 @@ def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding
         remedy = (
             f"Set {'; '.join(change)}."
             if change
-            else "Name GPUs that are there in [placement], or take a larger machine or a smaller model."
+            else "No change that is known here makes it fit: take a larger machine, a smaller model or fewer ranks."
         )
         yield Finding("memory", "error", misfit, remedy)
     if plan.fits:

@@ -9,6 +9,7 @@ from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.planning import sampler
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.parts import Device, Part
+from warpsmith.trainer.planning.places import Places, misplaced, places_of
 from warpsmith.trainer.planning.shapes import ModelShape
 from warpsmith.trainer.planning.sizes import GIB, gib
 from warpsmith.trainer.planning.training import Training, host_parts, rank_parts, software_parts
@@ -48,15 +49,6 @@ class MemoryPlan:
         return not self.misfits
 
 
-@dataclass(frozen=True)
-class Places:
-    """GPUs by what they do."""
-
-    train: tuple[int, ...]
-    rollout: tuple[int, ...]
-    evaluation: tuple[int, ...]
-
-
 def plan(
     config: TrainerConfig | SftConfig, shape: ModelShape, machine: Machine, processes: int | None = None
 ) -> MemoryPlan:
@@ -70,11 +62,8 @@ def plan(
     """
     gpus = [Device(f"GPU {number}", machine.gpu_bytes) for number in range(machine.gpus)]
     made = MemoryPlan(machine, shape, gpus, Device("host", machine.host_bytes))
-    if isinstance(config, SftConfig):
-        places = Places(tuple(range(processes or machine.gpus)) if machine.gpus else (), (), ())
-    else:
-        places = _places(config, machine, processes)
-    made.misfits += _absent(places, machine)
+    places = places_of(config, machine.gpus, processes)
+    made.misfits += misplaced(config, places, machine.gpus, machine.name)
     ranks = len(places.train) or processes or 1
     _place_training(made, _training(config, shape, ranks, on_gpu=bool(places.train)), places)
     if isinstance(config, TrainerConfig):
@@ -83,30 +72,6 @@ def plan(
         made.facts |= _batch_facts(config)
     made.misfits += dict.fromkeys(_too_full(device) for device in (*gpus, made.host) if not device.fits)
     return made
-
-
-def _places(config: TrainerConfig, machine: Machine, processes: int | None) -> Places:
-    """Return where each part stands; what the file leaves open is where the commands would put it."""
-    given, rollout = config.placement, config.rollout
-    train = given.train or (tuple(range(processes or machine.gpus)) if machine.gpus else ())
-    wanted = rollout.engines * rollout.engine.tensor_parallel_size
-    sampling = given.rollout or (train or tuple(range(wanted)))[:wanted]
-    judging = given.evaluation or ((config.evaluator.gpu,) if rollout.evaluation.where == "process" else ())
-    return Places(
-        train,
-        sampling if rollout.engine.device == "cuda" else (),
-        judging if config.evaluator.device == "cuda" else (),
-    )
-
-
-def _absent(places: Places, machine: Machine) -> list[str]:
-    there = f"{machine.name} has {machine.gpus or 'none'}" + (f", 0 to {machine.gpus - 1}" if machine.gpus else "")
-    named = {"train": places.train, "rollout": places.rollout, "evaluation": places.evaluation}
-    return [
-        f"GPU {max(gpus)} is to {what} and is not there: {there}."
-        for what, gpus in zip(("train", "sample", "judge"), named.values(), strict=True)
-        if gpus and max(gpus) >= machine.gpus
-    ]
 
 
 def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, *, on_gpu: bool) -> Training:
@@ -207,18 +172,6 @@ def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -
             Part("evaluator: contexts", contexts * GIB // 2, assumed=True),
             Part("evaluator: inputs and outputs, at most", 2 * evaluator.max_tensor_bytes),
         ]
-    made.misfits += _disturbed(config, places)
-
-
-def _disturbed(config: TrainerConfig, places: Places) -> list[str]:
-    """Say where times would hold other work: `check_placement` knows only the GPUs that a file names."""
-    shared = sorted(set(places.evaluation) & {*places.train, *places.rollout})
-    if not shared or not config.evaluator.timing:
-        return []
-    return [
-        f"GPU {shared[0]} times candidates and trains or samples too: the times would hold that work. Give "
-        "placement.evaluation a GPU of its own, or set evaluator.timing = false."
-    ]
 
 
 def _batch_facts(config: TrainerConfig) -> dict[str, float]:

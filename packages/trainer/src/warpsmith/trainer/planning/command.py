@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
-from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
+from warpsmith.rollout.settings import override
+from warpsmith.rollout.tasks.registry import task_for
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any, read_toml
+from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import MemoryPlan, plan
-from warpsmith.trainer.planning.search import Change, nearest
+from warpsmith.trainer.planning.layouts import Change
+from warpsmith.trainer.planning.search import nearest
 from warpsmith.trainer.planning.shapes import shape_of
 from warpsmith.trainer.planning.show import as_json, show
 from warpsmith.trainer.planning.sizes import parse_size
@@ -49,6 +55,9 @@ def plan_command(
     )
     overrides = set_ or []
     checked = load_any(config, overrides)
+    if isinstance(checked, TrainerConfig):
+        # What a run refuses by its name alone.
+        task_for(checked.rollout)
     shape = shape_of(checked.policy.path, model)
     made = plan(checked, shape, target, num_processes)
     change = None if made.fits else suggested(config, overrides, checked, made, num_processes)
@@ -65,9 +74,21 @@ def suggested(
     processes: int | None,
 ) -> Change | None:
     """Return the nearest change of `config`, read from `path`, under which the plan fits."""
+    values = _with(read_toml(path), overrides)
 
     def fits(keys: Sequence[str]) -> bool:
-        changed = load_any(path, [*overrides, *keys])
+        # The file is read once: the search asks this thousands of times where nothing fits.
+        try:
+            changed = type(config).model_validate(_with(values, keys))
+        except ValidationError:
+            return False
         return plan(changed, made.shape, made.machine, processes).fits
 
-    return nearest(config, made.machine.gpus, fits)
+    return nearest(config, made.machine.gpus, fits, processes)
+
+
+def _with(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    changed = deepcopy(values)
+    for given in overrides:
+        override(changed, given, ConfigError)
+    return changed

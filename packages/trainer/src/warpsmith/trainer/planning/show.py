@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpsmith.trainer.planning.build import MemoryPlan
+from warpsmith.trainer.planning.layouts import Change
 from warpsmith.trainer.planning.parts import Device
-from warpsmith.trainer.planning.search import Change
 from warpsmith.trainer.planning.sizes import gib
 
 _WHEN = {
@@ -38,8 +38,8 @@ def show(plan: MemoryPlan, change: Change | None) -> None:
             console.print(f"  {escape(line)}", highlight=False)
     else:
         console.print(
-            "[bold]No change of up to three keys fits[/]: name GPUs that are there in \\[placement], or take a larger "
-            "machine (--machine) or a smaller model.",
+            "[bold]No change that is known here makes it fit[/], nor do three at once: take a larger machine "
+            "(--machine), a smaller model, or fewer ranks where --num-processes gives their number.",
             highlight=False,
         )
 

@@ -1,0 +1,211 @@
+"""Other ways to place a run on the GPUs that a machine has, with what each costs."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.planning.places import Places, places_of
+
+Change = tuple[str, ...]
+"""Keys to set together, each as `table.key = value`."""
+
+TRAINS_SOMETHING_ELSE = 100
+"""What a change costs at least that costs more than time."""
+
+_MOST_OF_A_KIND = 12
+"""Layouts of one kind that are offered: the search tries each with every two of the other changes."""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many GPUs each part has.
+
+    Attributes:
+        train: ranks.
+        engines: engines on GPUs of this machine.
+        each: GPUs of one engine.
+        judges: evaluators with a GPU.
+        together: whether engines stand on GPUs that train.
+        timed: whether candidates are timed, on GPUs that do nothing else.
+    """
+
+    train: int
+    engines: int
+    each: int
+    judges: int
+    together: bool
+    timed: bool
+
+
+def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tuple[float, Change]]:
+    """Return the least costly other layouts, each one change of several keys, the cheapest first.
+
+    Fewer engines and evaluators cost least, then other numbers of GPUs that train, then GPUs that train and sample,
+    then engines of fewer GPUs each. What is not timed any more is rewarded otherwise: that costs most.
+
+    Args:
+        config: the run's.
+        gpus: of the machine.
+        processes: ranks that the command was told to start; a layout then leaves their number alone.
+    """
+    if not gpus:
+        return list(_on_the_host(config))
+    given = _on_this_machine(config, places_of(config, gpus, processes))
+    now = _now(config, given)
+    kinds: dict[tuple[bool, int, bool], dict[Change, float]] = {}
+    for cost, sizes in sorted(((_cost(now, sizes), sizes) for sizes in _sizes(now, gpus, processes)), key=_first):
+        found = kinds.setdefault((sizes.together, sizes.each, sizes.timed), {})
+        new = _numbers(sizes, given, gpus, in_ray=config.rollout.evaluation.where == "ray")
+        keys = () if new is None else _keys(config, sizes, given, new)
+        if keys and len(found) < _MOST_OF_A_KIND:
+            found.setdefault(keys, cost)
+    return sorted(((cost, keys) for found in kinds.values() for keys, cost in found.items()), key=_first)
+
+
+def _first(costed: tuple[float, object]) -> float:
+    return costed[0]
+
+
+def _on_this_machine(config: TrainerConfig, places: Places) -> Places:
+    """Return the places without those of engines that a cluster places."""
+    return places if config.run.ray_address is None else replace(places, rollout=())
+
+
+def _now(config: TrainerConfig, given: Places) -> _Sizes:
+    rollout, on_gpus = config.rollout, bool(given.rollout)
+    return _Sizes(
+        train=len(given.train),
+        engines=rollout.engines if on_gpus else 0,
+        each=rollout.engine.tensor_parallel_size if on_gpus else 1,
+        judges=len(given.evaluation),
+        together=bool(set(given.train) & set(given.rollout)),
+        timed=bool(given.evaluation) and config.evaluator.timing,
+    )
+
+
+def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
+    """Yield sizes for which there are GPUs enough; see `layouts` for `processes`."""
+    for timed, together in itertools.product({now.timed, False}, (False, True) if now.engines else (False,)):
+        for each in _halvings(now.each):
+            found = [
+                _Sizes(train, engines, each, judges, together, timed)
+                for train in _ranks(now.train, gpus, fixed=processes is not None)
+                for engines, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed))
+            ]
+            yield from found
+            # On fewer GPUs an engine takes more of each: that helps only where there are too few.
+            if found:
+                break
+
+
+def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
+    """Return how many engines and evaluators there may be beside the rest: what loses least, and the fewest.
+
+    Fewer than there is room for spare the host, as fewer ranks do.
+    """
+    pairs = []
+    for judges in range(min(now.judges, 1), min(now.judges, gpus) + 1):
+        room = gpus - (judges if rest.timed else 0)
+        engines = min(now.engines, (room if rest.together else room - rest.train) // rest.each)
+        if rest.train <= room and (engines > 0 or not now.engines):
+            pairs.append((engines, judges))
+    best = sorted(pairs, key=lambda pair: _lost(now, *pair))[:1]
+    fewest = (min(now.engines, 1), min(now.judges, 1))
+    return list(dict.fromkeys([*best, fewest])) if pairs and rest.train in (1, now.train) else best
+
+
+def _lost(now: _Sizes, engines: int, judges: int) -> float:
+    """Return what the loss of engines and evaluators weighs: a share of both less than twice as much of one."""
+    return sum((1 - left / have) ** 2 for have, left in ((now.engines, engines), (now.judges, judges)) if have)
+
+
+def _ranks(now: int, most: int, *, fixed: bool) -> list[int]:
+    """Return how many GPUs may train: any number up to twice as many as now, or 8, and doublings of that."""
+    wanted = {now} if fixed else {*range(1, max(2 * now, 8) + 1), *(now << times for times in range(2, 8))}
+    return sorted(count for count in wanted if count <= most)
+
+
+def _halvings(count: int) -> list[int]:
+    """Return the count, half of it, and so on down to 1."""
+    return [count >> times for times in range(count.bit_length())]
+
+
+def _cost(now: _Sizes, new: _Sizes) -> float:
+    cost = 2 + 0.4 * _lost(now, new.engines, new.judges)
+    if new.train < now.train:
+        cost += 1 + (now.train - new.train) / now.train
+    elif new.train > now.train:
+        cost += 1 + (new.train - now.train) / 10
+    if new.together != now.together:
+        cost += 3.5 if new.together else 0.2
+    cost += 4 * (now.each / new.each - 1)
+    return cost + (TRAINS_SOMETHING_ELSE + 9 if new.timed != now.timed else 0)
+
+
+def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places | None:
+    """Return GPUs for these sizes, those that the file names first; None where there are too few.
+
+    A GPU that Ray gives to an evaluator it gives to no engine.
+    """
+    others = {*given.rollout, *given.evaluation} - {*given.train}
+    train = _choose(range(gpus), sizes.train, given.train, lambda gpu: gpu in others)
+    from_the_last = range(gpus - 1, -1, -1)
+    judges = _choose(from_the_last, sizes.judges, given.evaluation, lambda gpu: (gpu in train, gpu in given.rollout))
+    apart = judges if sizes.timed or in_ray else ()
+    wanted = sizes.engines * sizes.each
+    rollout = _choose(
+        [gpu for gpu in range(gpus) if gpu not in apart], wanted, given.rollout,
+        lambda gpu: ((gpu in train) != sizes.together, gpu in judges),
+    )  # fmt: skip
+    if (len(train), len(judges), len(rollout)) != (sizes.train, sizes.judges, wanted):
+        return None
+    return Places(train, rollout, judges)
+
+
+def _choose(gpus: Iterable[int], count: int, named: tuple[int, ...], against: Callable[[int], Any]) -> tuple[int, ...]:
+    """Return so many of `gpus`: those with the least against them, of these the named ones, then the first."""
+    return tuple(sorted(sorted(gpus, key=lambda gpu: (against(gpu), gpu not in named))[:count]))
+
+
+def _keys(config: TrainerConfig, sizes: _Sizes, given: Places, new: Places) -> Change:
+    """Return the keys to set for a layout: those whose values it changes."""
+    placement, rollout = config.placement, config.rollout
+    keys = [f"placement.train = {list(new.train)}"] if set(new.train) != set(given.train) else []
+    # Engines whose GPUs nobody names take the first ones that train.
+    sampling = placement.rollout or new.train[: len(new.rollout)]
+    if set(new.rollout) != set(sampling) and sizes.engines:
+        keys.append(f"placement.rollout = {list(new.rollout)}")
+    if set(new.evaluation) != set(given.evaluation):
+        # A file says it in one of two ways, and not in both.
+        own = "gpu" in config.evaluator.model_fields_set
+        keys.append(f"evaluator.gpu = {new.evaluation[0]}" if own else f"placement.evaluation = {list(new.evaluation)}")
+    if sizes.engines not in (0, rollout.engines):
+        keys.append(f"rollout.engines = {sizes.engines}")
+    if sizes.engines and sizes.each != rollout.engine.tensor_parallel_size:
+        keys.append(f"rollout.engine.tensor_parallel_size = {sizes.each}")
+    if sizes.judges != len(given.evaluation):
+        keys.append(f"rollout.evaluation.actors = {sizes.judges}")
+    if given.evaluation and sizes.timed != config.evaluator.timing:
+        keys.append("evaluator.timing = false")
+    return tuple(keys)
+
+
+def _on_the_host(config: TrainerConfig) -> Iterator[tuple[float, Change]]:
+    """Yield what takes every part to the processors, on a machine without GPUs; nothing where a part needs one."""
+    policy, placement, rollout = config.policy, config.placement, config.rollout
+    quantized = policy.lora is not None and policy.lora.bits is not None
+    if quantized or policy.kernels != "torch" or policy.attention not in ("sdpa", "eager"):
+        return
+    keys = ["placement.train = []"] if placement.train else []
+    if rollout.engine.device == "cuda":
+        keys.append('rollout.engine.device = "cpu"')
+        keys += ["placement.rollout = []"] if placement.rollout else []
+        keys += ["rollout.engine.tensor_parallel_size = 1"] if rollout.engine.tensor_parallel_size > 1 else []
+    judged = config.evaluator.device == "cuda" and rollout.evaluation.where != "server"
+    if judged:
+        keys.append('evaluator.device = "cpu"')
+        keys += ["placement.evaluation = []"] if placement.evaluation else []
+    if keys:
+        yield 5 + (TRAINS_SOMETHING_ELSE if judged and config.evaluator.timing else 0), tuple(keys)
