@@ -225,6 +225,24 @@ def test_exports_of_a_run_and_of_its_checkpoint_open_and_are_the_same(
             adapters.merge_adapter(merged, directory, tmp_path / "twice")
 
 
+@pytest.mark.parametrize(
+    ("stage", "dtype"), [*((stage, "float32") for stage in STAGES), *((stage, "bfloat16") for stage in STAGES[1:])]
+)
+def test_exports_of_whole_weights_give_the_logprobs_of_what_was_trained(
+    tiny: Path, alone: Ranks, tmp_path: Path, stage: int, dtype: DTypeName
+) -> None:
+    training = Training(tiny, alone, stage, lora=None, dtype=dtype).train()
+    expected = training.logprobs()
+    assert (expected - plain_logprobs(load_policy(tiny, dtype=dtype))).abs().max() > 1e-2
+    path = training.save(tmp_path / "run")
+    final = export(training.policy, training.engine, training.ranks, tmp_path / "run/final_model", 1 << 20)
+    kept = consolidate(path, tmp_path / "kept")
+    one, two = (load_file(directory / "model.safetensors") for directory in (final, kept))
+    assert one.keys() == two.keys() == load_file(tiny / "model.safetensors").keys()
+    for directory in (final, kept):
+        torch.testing.assert_close(plain_logprobs(load_policy(directory, dtype=dtype)), expected, atol=1e-5, rtol=1e-4)
+
+
 def test_the_best_checkpoint_is_exported_where_it_is_asked_for(tiny: Path, alone: Ranks, tmp_path: Path) -> None:
     training = Training(tiny, alone, 2)
     for step, score in ((2, 0.5), (4, 0.9), (6, 0.1)):
@@ -301,18 +319,20 @@ def test_weights_that_do_not_fit_their_model_are_not_exported(
 @pytest.mark.timeout(600)
 def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone: Ranks, tmp_path: Path) -> None:
     """In another process: vLLM and a process group do not live in one."""
-    training = Training(tiny, alone, 3).train()
-    path = training.save(tmp_path / "run")
+    adapted, whole = Training(tiny, alone, 3).train(), Training(tiny, alone, 2, lora=None).train()
+    path = adapted.save(tmp_path / "run")
     merged, adapter = consolidate(path, tmp_path / "merged"), consolidate(path, tmp_path / "adapter", form="adapter")
-    expected = plain_logprobs(load_policy(merged))
-    torch.testing.assert_close(expected, training.logprobs(), atol=1e-5, rtol=1e-4)
+    kept = consolidate(whole.save(tmp_path / "whole"), tmp_path / "kept")
+    expected = {str(merged): adapted.logprobs(), f"{tiny}:{adapter}": adapted.logprobs(), str(kept): whole.logprobs()}
+    for directory in (merged, kept):
+        found = plain_logprobs(load_policy(directory))
+        torch.testing.assert_close(found, expected[str(directory)], atol=1e-5, rtol=1e-4)
     worker = Path(__file__).with_name("vllm_worker.py")
     ended = subprocess.run(
-        [sys.executable, str(worker), json.dumps(IDS), str(merged), f"{tiny}:{adapter}"],
+        [sys.executable, str(worker), json.dumps(IDS), *expected],
         capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-3000:]
     told = [line for line in ended.stdout.splitlines() if line.startswith("[")]
-    assert len(told) == 2
-    for found in map(torch.tensor, map(json.loads, told)):
-        torch.testing.assert_close(found[1:], expected[1:], atol=1e-4, rtol=0)
+    for line, logprobs in zip(told, expected.values(), strict=True):
+        torch.testing.assert_close(torch.tensor(json.loads(line))[1:], logprobs[1:], atol=1e-4, rtol=0)
