@@ -123,9 +123,12 @@ FIGURES = {
     "speedup_p90": 2.0, "turns": 12.0, "invalid_turns": 1.0, "sampled_groups": 4.0, "no_spread_rate": 0.25,
     "completion_length_mean": 100.0, "completion_length_max": 220.0, "truncated_rate": 0.1, "staleness_mean": 0.5,
     "staleness_max": 2.0, "kl_old": 0.0004,
-    "rounds": 1.0, "loss": -0.01, "grad_norm": 0.5, "entropy": 1.5, "kl_reference": 0.002, "clip_fraction": 0.03,
+    "rounds": 1.0, "loss": -0.01, "grad_norm": 0.5, "grad_norm_max": 0.8,
+    "entropy": 1.5, "kl_reference": 0.002, "clip_fraction": 0.03,
     "learning_rate": 1e-6, "sampler_gap": 1e-6, "sampler_kl": 1e-9, "sampler_ess": 1.0, "sampler_rejected": 0.0,
     "collect_s": 2.0, "collect_tokens_per_s": 600.0, "train_s": 3.0, "train_tokens_per_s": 400.0, "sync_s": 0.5,
+    "turn_generate_s_mean": 1.5, "turn_generate_s_p90": 1.8, "turn_compile_s_mean": 0.25, "turn_compile_s_p90": 0.5,
+    "turn_wait_s_mean": 0.0, "turn_wait_s_p90": 0.01, "turn_evaluate_s_mean": 0.75, "turn_evaluate_s_p90": 1.25,
 }  # fmt: skip
 
 
@@ -136,8 +139,10 @@ def test_the_console_tells_what_the_table_holds() -> None:
     )
     for part in ("speedup p10 0.90 p50 1.25 p90 2.00", "invalid 1", "without spread 0.25", "length 100 (most 220)",
                  "truncated 0.10", "staleness 0.5 (most 2)",
-                 "kl of the update 4.0e-04", "gradient norm 0.5", "entropy 1.500", "kl 2.0e-03",
-                 "clipped 0.030", "sampler gap 1.0e-06", "collect 2.0s (600 tokens/s)", "train 3.0s (400"):  # fmt: skip
+                 "kl of the update 4.0e-04", "gradient norm 0.5 (most 0.8), entropy 1.500", "kl 2.0e-03",
+                 "clipped 0.030", "sampler gap 1.0e-06", "collect 2.0s (600 tokens/s)", "train 3.0s (400",
+                 "a turn: generate 1.50s (p90 1.80s), compile 0.25s (p90 0.50s), wait 0.00s (p90 0.01s), "
+                 "evaluate 0.75s (p90 1.25s)"):  # fmt: skip
         assert part in said
     assert "rounds" not in said
     assert "spread" not in stepnote.lines(7, {k: v for k, v in FIGURES.items() if k != "no_spread_rate"})
@@ -146,11 +151,15 @@ def test_the_console_tells_what_the_table_holds() -> None:
 
 
 def test_a_step_that_trained_nothing_says_so() -> None:
-    update = ("loss", "learning_rate", "train_tokens_per_s", "grad_norm", "entropy", "kl_reference", "kl_old",
-              "clip_fraction", "sampler_gap", "speedup_p50", "speedup_p10")  # fmt: skip
+    update = ("loss", "learning_rate", "train_tokens_per_s", "grad_norm", "grad_norm_max", "entropy", "kl_reference",
+              "kl_old", "clip_fraction", "sampler_gap", "speedup_p50", "speedup_p10")  # fmt: skip
     figures = {name: value for name, value in FIGURES.items() if name not in update}
     said = stepnote.lines(1, figures)
-    assert "no update: no turn has a gradient" in said
+    assert "no update: no turn has a gradient\n" in said
+    taken_off = stepnote.lines(1, {**figures, "kl_reference": 0.002})
+    assert "no update: no turn has a gradient, kl 2.0e-03\n" in taken_off, "of a KL in the reward"
+    judged_alone = {name: value for name, value in figures.items() if not name.startswith(("turn_gen", "turn_c"))}
+    assert "\n         a turn: wait 0.00s" in stepnote.lines(1, judged_alone)
     assert "sampler gap" not in said
     assert "train 3.0s, sync 0.5s" in said
     assert "collect 2.0s, train" in stepnote.lines(1, {k: v for k, v in FIGURES.items() if k != "collect_tokens_per_s"})

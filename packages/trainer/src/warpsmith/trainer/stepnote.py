@@ -15,7 +15,9 @@ def short(figures: Figures) -> str:
 
 def lines(step: int, figures: Figures) -> str:
     """Return a step's lines: what was earned, what was trained, how sampler and trainer agree, where the time went."""
-    parts = (_earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures))
+    parts = (
+        _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures), _turns(figures)
+    )  # fmt: skip
     return f"[Step {step}] " + "\n         ".join(part for part in parts if part)
 
 
@@ -54,11 +56,14 @@ def _sampled(figures: Figures) -> str:
 
 def _trained(figures: Figures) -> str:
     """Return what the update came to; of a step that trained no turn, that."""
+    # A KL that is taken off the reward is known of a step without an update too.
+    reference = ["kl {kl_reference:.1e}"] if "kl_reference" in figures else []
     if "entropy" not in figures:
-        return "no update: no turn has a gradient"
+        return ", ".join(["no update: no turn has a gradient", *reference]).format_map(figures)
+    most = " (most {grad_norm_max:.3g})" if "grad_norm_max" in figures else ""
     parts = [
-        "loss {loss:.4f}, gradient norm {grad_norm:.3g}, entropy {entropy:.3f}",
-        *(["kl {kl_reference:.1e}"] if "kl_reference" in figures else []),
+        "loss {loss:.4f}, gradient norm {grad_norm:.3g}" + most + ", entropy {entropy:.3f}",
+        *reference,
         *(["kl of the update {kl_old:.1e}"] if "kl_old" in figures else []),
         "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",
     ]
@@ -82,3 +87,12 @@ def _time(figures: Figures) -> str:
         speed = figures.get(f"{phase}_tokens_per_s")
         parts.append(f"{phase} {figures[f'{phase}_s']:.1f}s" + ("" if speed is None else f" ({speed:.0f} tokens/s)"))
     return ", ".join(parts)
+
+
+def _turns(figures: Figures) -> str:
+    """Return how long one turn took in each phase of collecting, mean and 90th percentile."""
+    known = [name for name in ("generate", "compile", "wait", "evaluate") if f"turn_{name}_s_mean" in figures]
+    told = (
+        f"{name} {figures[f'turn_{name}_s_mean']:.2f}s (p90 {figures[f'turn_{name}_s_p90']:.2f}s)" for name in known
+    )
+    return f"a turn: {', '.join(told)}" if known else ""
