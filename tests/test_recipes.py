@@ -72,8 +72,15 @@ def test_the_published_hyper_parameters() -> None:
         assert isinstance(config, TrainerConfig)
         algorithm = config.algorithm
         assert (config.optimizer.lr, algorithm.kl_coefficient, algorithm.entropy_coefficient) == (1e-6, 0.01, 0.001)
-        if "debug" not in path.stem:
-            assert (algorithm.prompts_per_step, algorithm.samples_per_prompt) == (4, 4)
+        small = "debug" in path.stem
+        assert (algorithm.prompts_per_step, algorithm.samples_per_prompt) == ((2, 4) if small else (4, 4))
+        # One update of the whole batch: 16 trajectories, 8 in the small form, which says so.
+        assert (algorithm.updates_per_step, algorithm.epochs_per_step) == (1, 1)
+        assert config.run.steps == (500 if small else 1000)
         if "singleturn" not in path.stem:
             assert (config.rollout.max_turns, config.rollout.gamma) == (3, 0.4)
+            assert config.rollout.task_type == "kernelbench_multiturn"
+        else:
+            assert config.rollout.task_type == "kernelbench"
+        assert config.zero.micro_batch_tokens >= config.rollout.engine.max_model_len
         assert config.checkpoint.every == 50
