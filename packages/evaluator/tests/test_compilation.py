@@ -1,10 +1,11 @@
 """The compile service on real workers: one compilation at a time for a candidate, given up as soon as nobody waits."""
 
+import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator import compilation, wire
 from warpsmith.evaluator.compilation import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
@@ -161,6 +162,32 @@ def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
     # What all came to carries no code: each launch's own does.
     assert run.result().binaries == ()
     run.close()
+
+
+def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service, monkeypatch):
+    service._binaries = True
+
+    def found(times: int):
+        job = service.start(SEVERAL, [launch(times)])
+        told, deadline = job.future.result(timeout=60), time.monotonic() + 60
+        # Whoever waits is told before the answer is kept.
+        while not (told.cached or job.kept_bytes) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return told
+
+    one = len(found(1).binaries[0]["cubin"])
+    monkeypatch.setattr(compilation, "CACHE_BYTES", 2 * one + one // 2)
+    found(2)
+    assert found(1).cached, "two have room"
+    found(3)
+    assert not found(2).cached, "what was unused for longest made room"
+    assert found(3).cached
+    assert not found(1).cached
+    assert 0 < service._kept_bytes <= compilation.CACHE_BYTES
+    monkeypatch.setattr(compilation, "CACHE_BYTES", one // 2)
+    assert found(4).ok, "what is never kept is answered"
+    with service._lock:
+        assert (service._kept_bytes, len(service._known)) == (0, 0)
 
 
 def test_all_launches_together_are_one_answer(by_launch):

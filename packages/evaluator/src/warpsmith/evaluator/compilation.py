@@ -17,6 +17,8 @@ from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTim
 from warpsmith.evaluator.protocol import Kind
 
 CACHE_ENTRIES: Final = 20_000
+CACHE_BYTES: Final = 256 << 20
+"""Machine code that is kept: 6 KiB of an elementwise kernel, and hundreds of a large one that a candidate chooses."""
 ATTEMPTS: Final = 2
 SIGKILL: Final = 9
 
@@ -46,10 +48,14 @@ class Job:
     future: Future[Compilation] = field(default_factory=Future)
     waiting: int = 1
     worker: Worker | None = None
+    kept_bytes: int = 0
 
 
 class CompileService:
-    """Compiles in the background. Answers are kept by source, launches, chip and Triton version."""
+    """Compiles in the background. Answers are kept by source, launches, chip and Triton version.
+
+    The last CACHE_ENTRIES of them, and of CACHE_BYTES at most: the one unused for longest goes first.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -58,6 +64,7 @@ class CompileService:
         self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, Job] = OrderedDict()
+        self._kept_bytes = 0
         self._threads = ThreadPoolExecutor(machine.config.slots, "compile")
 
     def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
@@ -69,9 +76,8 @@ class CompileService:
                 return _joined(self._known[key])
             job = self._known[key] = Job(key)
             job.future = self._threads.submit(self._compile, job, source, launches)
-            while len(self._known) > CACHE_ENTRIES:
-                self._known.popitem(last=False)
-        job.future.add_done_callback(lambda done: self._forget_failure(job, done))
+            self._make_room()
+        job.future.add_done_callback(lambda done: self._keep(job, done))
         return job
 
     def wait(self, job: Job) -> Compilation:
@@ -98,15 +104,26 @@ class CompileService:
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.digest()
 
-    def _forget_failure(self, job: Job, done: Future[Compilation]) -> None:
-        """Keep no failure of ours in the cache, nor a deadline that a busy machine may have caused."""
-        if done.cancelled() or done.exception() is not None or done.result().category == "timeout":
-            with self._lock:
+    def _keep(self, job: Job, done: Future[Compilation]) -> None:
+        """Keep an answer, but no failure of ours, nor a deadline that a busy machine may have caused."""
+        failed = done.cancelled() or done.exception() is not None or done.result().category == "timeout"
+        with self._lock:
+            if failed:
                 self._forget(job)
+            elif self._known.get(job.key) is job:
+                job.kept_bytes = sum(len(binary.get("cubin", b"")) for binary in done.result().binaries)
+                self._kept_bytes += job.kept_bytes
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget what was unused for longest; whoever waits for one of these has it in hand."""
+        while self._known and (len(self._known) > CACHE_ENTRIES or self._kept_bytes > CACHE_BYTES):
+            self._forget(next(iter(self._known.values())))
 
     def _forget(self, job: Job) -> None:
         if self._known.get(job.key) is job:
             del self._known[job.key]
+            self._kept_bytes -= job.kept_bytes
 
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
         started = time.monotonic()
