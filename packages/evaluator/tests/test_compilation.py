@@ -183,7 +183,8 @@ def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service,
     assert not found(2).cached, "what was unused for longest made room"
     assert found(3).cached
     assert not found(1).cached
-    assert 0 < service._kept_bytes <= compilation.CACHE_BYTES
+    with service._lock:
+        assert 0 < service._kept_bytes <= compilation.CACHE_BYTES
     monkeypatch.setattr(compilation, "CACHE_BYTES", one // 2)
     assert found(4).ok, "what is never kept is answered"
     with service._lock:

@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
+from warpsmith.trainer import stepnote
 from warpsmith.trainer.credit import Normalisation, assign
 from warpsmith.trainer.sampling import as_stream
 from warpsmith.trainer.turns import credit_columns, training_turns
@@ -250,6 +251,8 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     assert metrics["probe_gap"] < 1e-3
     assert metrics["staleness_max"] == 0
     assert {version for row in train for version in row["weight_versions"]} == {0, 1, 2, 3}
+    for row in steps:
+        assert stepnote.lines(row["step"], dict(row["metrics"])) in said, "the console tells what the table holds"
     assert "[Turn 1]" in said
     assert "=== Final Trajectory Summary" in said
     summary = json.loads((run / "summary.json").read_text())["held_out"]

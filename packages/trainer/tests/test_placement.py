@@ -36,12 +36,30 @@ def test_evaluators_in_ray_are_among_its_gpus(tmp_path: Path) -> None:
 
 
 def test_nothing_named_changes_nothing(tmp_path: Path) -> None:
-    config = load(tmp_path, "evaluator.gpu=3", 'rollout.evaluation.where="ray"')
+    config = load(tmp_path, "evaluator.gpu=3")
     assert config.placement.of_ray(config.rollout) == ()
     assert config.placement.evaluator(config.evaluator).gpu == 3
 
 
+def test_evaluators_in_ray_have_theirs_where_engines_have_none(tmp_path: Path) -> None:
+    config = load(tmp_path, 'rollout.engine.device="cpu"', "placement.evaluation=[5]", 'rollout.evaluation.where="ray"')
+    assert config.placement.of_ray(config.rollout) == (5,)
+
+
+def test_a_cluster_knows_its_own_gpus(tmp_path: Path) -> None:
+    config = load(tmp_path, 'run.ray_address="auto"', 'rollout.evaluation.where="ray"')
+    assert config.placement.of_ray(config.rollout) == ()
+
+
+IN_RAY = 'rollout.evaluation.where="ray"'
 REFUSED = {
+    "judges_unnamed": ([IN_RAY, "placement.rollout=[1]"], "give placement.evaluation (1 of evaluators)"),
+    "engines_unnamed": ([IN_RAY, "placement.evaluation=[1]"], "give placement.rollout (1 of engines)"),
+    "both_unnamed": ([IN_RAY, "evaluator.gpu=3"], "(1 of evaluators) and placement.rollout (1 of engines)"),
+    "one_gpu_for_two": (
+        [IN_RAY, "placement.rollout=[1]", "placement.evaluation=[1]", "evaluator.timing=false"],
+        "Ray gives a GPU to one alone",
+    ),
     "twice": (["placement.train=[0,0]"], "name each once"),
     "negative": (["placement.train=[-1]"], "from 0 up"),
     "too_few": (["placement.rollout=[1]", "rollout.engine.tensor_parallel_size=2"], "1 engines of 2 GPUs each take 2"),

@@ -269,6 +269,16 @@ def test_the_command_says_what_it_found(file: Path, command: Command, capsys: py
     assert "no machine called `toaster`" in capsys.readouterr().err
 
 
+def test_ranks_that_the_run_would_refuse_are_refused(
+    file: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placed = ("plan", str(file), "--machine", "4xh200", "--set", "placement.train=[0,1]", "--num-processes")
+    assert command(*placed, "3") == 2
+    assert "--num-processes asks for 3" in capsys.readouterr().err
+    assert command(*placed, "2") in (0, 2)
+    assert "--num-processes" not in capsys.readouterr().err
+
+
 def test_this_machine_is_planned_for(tiny: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "sft.toml"
     path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\ndtype = "float32"\n[data]\nproblems = 10\n')

@@ -142,18 +142,45 @@ def test_0_is_not_off_where_it_is_a_value_as_any_other(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("switch", "keys"),
+    ("recipe", "turned", "unread"),
     [
-        ("algorithm.kl_coefficient=0", ["algorithm.kl=k1", "algorithm.kl_in=reward", "algorithm.reference=models/x"]),
-        ("algorithm.dynamic_sampling=false", ["algorithm.refill_rounds=2"]),
-        ("algorithm.overlong_share=0", ["algorithm.overlong_penalty=0.5"]),
-        ("held_out.problems=0", ["held_out.samples=4", "held_out.seed=1"]),
+        ("qwen3-8b", "algorithm.correction=none", "algorithm.correction_high=3"),
+        ("qwen3-8b", "algorithm.kl_coefficient=0", "algorithm.kl=k1"),
+        ("qwen3-8b", "rollout.task_type=kernelbench", "rollout.gamma=0.5"),
+        ("demo-sft", "optimizer.schedule=constant", "optimizer.min_lr_ratio=0.2"),
+        ("demo", "algorithm.aggregation=token_mean", "algorithm.constant_length=7"),
+        ("demo", "problems.source=data/x.jsonl", "problems.count=7"),
+        ("demo", "held_out.problems=0", "held_out.samples=7"),
     ],
 )
-def test_a_switch_that_is_turned_off_leaves_its_keys_standing(file: Path, switch: str, keys: list[str]) -> None:
-    load_grpo(file, [*keys, switch])
-    with pytest.raises(ConfigError, match="not read with"):
-        load_grpo(file, keys)
+def test_a_recipes_keys_may_stand_under_what_set_turns_over(recipe: str, turned: str, unread: str) -> None:
+    path = next(path for path in CONFIGS if path.stem == recipe)
+    load_any(path, [turned])
+    with pytest.raises(ConfigError, match=unread.partition("=")[0].rpartition(".")[2] + " is not read with"):
+        load_any(path, [turned, unread])
+
+
+@pytest.mark.parametrize("turned", ["algorithm.preset=rloo", "algorithm.clip=none"])
+def test_what_a_preset_of_set_turns_over_may_stand_too(file: Path, turned: str) -> None:
+    file.write_text(file.read_text() + "[algorithm]\nclip_low = 0.1\nkl = 'k1'\n")
+    with pytest.raises(ConfigError, match="kl is not read with") as caught:
+        load_grpo(file, [turned])
+    assert "clip_low" not in caught.value.message, "a mistake of the file stays one, and no other is made of it"
+    file.write_text(file.read_text().replace("kl = 'k1'", ""))
+    load_grpo(file, [turned])
+    # What the file itself chooses is no turn of `--set`, whatever else that sets.
+    file.write_text(file.read_text() + "clip = 'none'\n")
+    with pytest.raises(ConfigError, match="clip_low is not read with"):
+        load_grpo(file, ["algorithm.preset=rloo", "run.steps=2"])
+    with pytest.raises(ConfigError, match="clip_low is not read with"):
+        load_grpo(file, ['algorithm={preset = "rloo", clip_low = 0.1}'])
+
+
+def test_a_clip_without_room_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigError, match="clip_low and clip_high of 0") as caught:
+        load_grpo(file, ["algorithm.preset=rloo", "algorithm.clip=ppo"])
+    assert "give both" in caught.value.message
+    load_grpo(file, ["algorithm.preset=rloo", "algorithm.clip=ppo", "algorithm.clip_high=0.2"])
 
 
 def test_the_keys_of_a_task_that_is_not_known_here_are_its_own(file: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, ValidationInfo, field_validator, model_validator
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
@@ -142,7 +142,7 @@ class AlgorithmSection(Section):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _fill_from_preset(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _fill_from_preset(cls, values: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         """Put the preset's choices under what the file says, and refuse what it says for nothing."""
         preset = values.get("preset", "grpo") if isinstance(values, dict) else None
         if not isinstance(preset, str) or preset not in PRESETS:
@@ -150,7 +150,7 @@ class AlgorithmSection(Section):
         filled = handler({**vars(PRESETS[preset]), **values})
         # What the preset brought along was not given.
         filled.model_fields_set.intersection_update(values)
-        return refuse_unread_keys(filled, "algorithm")
+        return refuse_unread_keys(filled, "algorithm", info)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -158,6 +158,11 @@ class AlgorithmSection(Section):
             raise ValueError(
                 'correction needs old_logprobs = "recompute": against the sampler\'s own log-probabilities '
                 "the ratio already holds the gap"
+            )
+        if self.clip != "none" and not self.clip_low and not self.clip_high:
+            raise ValueError(
+                f'clip = "{self.clip}" with clip_low and clip_high of 0 (preset = "rloo" has them so, since it clips '
+                "nothing) takes the gradient of every ratio that has moved; give both, 0.2 is usual"
             )
         if self.correction == "masked" and self.correction_low > self.correction_high:
             raise ValueError(

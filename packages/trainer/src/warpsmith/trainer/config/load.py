@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from warpsmith.rollout.settings import explained, override
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.config.unread import SET
 from warpsmith.trainer.errors import ConfigError
 
 C = TypeVar("C", bound=BaseModel)
@@ -40,15 +41,26 @@ def load_any(path: str | Path, overrides: Sequence[str] = ()) -> TrainerConfig |
 
 def _load(kind: type[C], path: str | Path, overrides: Sequence[str]) -> C:
     values = read_toml(path)
-    for given in overrides:
-        override(values, given, ConfigError)
     try:
-        return kind.model_validate(values)
+        return with_overrides(kind, values, overrides)
     except ValidationError as error:
         raise ConfigError(
             f"{path} cannot be used: {explained(kind, error)}",
             "`warpsmith-trainer schema` lists every key and its meaning.",
         ) from None
+
+
+def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[str]) -> C:
+    """Return a checked configuration of these tables and of overrides, which are put into them.
+
+    Raises:
+        ConfigError: an override is of no known form.
+        ValidationError: tables and overrides together cannot be used.
+    """
+    for given in overrides:
+        override(values, given, ConfigError)
+    by_set = frozenset(".".join(map(str.strip, given.partition("=")[0].split("."))) for given in overrides)
+    return kind.model_validate(values, context={SET: by_set})
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

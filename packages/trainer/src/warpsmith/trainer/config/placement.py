@@ -34,9 +34,9 @@ class PlacementSection(Section):
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
         """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
 
-        Empty where `rollout` names none: Ray then gives away what rank 0 sees.
+        Empty where engines take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
         """
-        if not self.rollout:
+        if not self.rollout and rollout.engine.device == "cuda":
             return ()
         ours = self.rollout + (self.evaluation if rollout.evaluation.where == "ray" else ())
         return tuple(sorted(set(ours)))
@@ -58,6 +58,8 @@ def check_placement(
         _check_rollout(placement, rollout, ray_address)
     if placement.evaluation:
         _check_evaluation(placement, rollout, evaluator)
+    if rollout.evaluation.where == "ray" and evaluator.device == "cuda" and ray_address is None:
+        _check_ray_judges(placement, rollout)
     _check_timing(placement, rollout, evaluator)
 
 
@@ -87,6 +89,25 @@ def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", eva
         raise ValueError(
             f"placement.evaluation names {named} GPUs; evaluators take {wanted}"
             + ("" if where == "ray" else ', or several with rollout.evaluation.where = "ray" and `actors`')
+        )
+
+
+def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig") -> None:
+    """Refuse what has a local Ray give evaluators GPUs that train, or wait for one that never gets free."""
+    unnamed = [] if placement.evaluation else [f"placement.evaluation ({rollout.evaluation.actors} of evaluators)"]
+    if rollout.engine.device == "cuda" and not placement.rollout:
+        wanted = rollout.engines * rollout.engine.tensor_parallel_size
+        unnamed.append(f"placement.rollout ({wanted} of engines)")
+    if unnamed:
+        raise ValueError(
+            'rollout.evaluation.where = "ray" gives each evaluator a GPU of its own, and a local Ray knows which are '
+            f"free by their names alone: give {' and '.join(unnamed)}"
+        )
+    shared = sorted(set(placement.rollout) & set(placement.evaluation))
+    if shared:
+        raise ValueError(
+            f"GPU {shared[0]} stands in placement.rollout and in placement.evaluation, and Ray gives a GPU to one "
+            'alone: name another, or set rollout.evaluation.where = "process"'
         )
 
 

@@ -6,19 +6,24 @@ brings along are not asked for, and a value that switches its own part off says 
 
 What was given is taken from `model_fields_set` and not from the file, so that who builds these tables in Python is told
 as well. A configuration that was written by a run and is read back gives every key, and is not refused; see `is_whole`.
+Nor is a key of the file under a choice of `--set`: that turns something off or over for one run, and can take no key
+out of the file. What was set so is in the validation's context under SET.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationInfo
 
 from warpsmith.trainer.config.describe import as_toml
 from warpsmith.trainer.objective.presets import PRESETS
 
 S = TypeVar("S", bound=BaseModel)
+
+SET: Final = "set"
+"""Key of the validation's context: the names, each as `table.key`, that `--set` gave."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,12 @@ class Reading:
         choice: another key of the table.
         values: values of `choice` under which they are read; without any, every value above 0.
         unless: where `choice` may have values that are not known here, the only ones under which they are not read.
-        silent_if_given: a `choice` that was given leaves them alone: it is a switch, and `--set`, which turns it off
-            for one run of a sweep, can take no key out of the file.
     """
 
     keys: tuple[str, ...]
     choice: str
     values: tuple[object, ...] = ()
     unless: tuple[object, ...] = ()
-    silent_if_given: bool = False
 
     def holds(self, table: Mapping[str, Any]) -> bool:
         """Tell whether the keys are read under the other values of their table."""
@@ -55,7 +57,7 @@ READ: Final[Mapping[str, tuple[Reading, ...]]] = MappingProxyType(
         "algorithm": (
             Reading(("clip_low", "clip_high"), "clip", ("ppo", "cispo")),
             Reading(("clip_dual",), "clip", ("ppo",)),
-            Reading(("kl", "kl_in", "reference"), "kl_coefficient", silent_if_given=True),
+            Reading(("kl", "kl_in", "reference"), "kl_coefficient"),
             Reading(("correction_level", "correction_high", "correction_veto"), "correction", _CORRECTIONS),
             Reading(("correction_low",), "correction", ("masked",)),
             Reading(
@@ -63,8 +65,8 @@ READ: Final[Mapping[str, tuple[Reading, ...]]] = MappingProxyType(
             ),
             Reading(("deviation",), "scale", ("group", "batch")),
             Reading(("constant_length",), "aggregation", ("constant",)),
-            Reading(("refill_rounds",), "dynamic_sampling", (True,), silent_if_given=True),
-            Reading(("overlong_penalty",), "overlong_share", silent_if_given=True),
+            Reading(("refill_rounds",), "dynamic_sampling", (True,)),
+            Reading(("overlong_penalty",), "overlong_share"),
         ),
         "problems": (Reading(("count", "seed"), "source", ("generated",)),),
         "rollout": (
@@ -78,7 +80,7 @@ READ: Final[Mapping[str, tuple[Reading, ...]]] = MappingProxyType(
             Reading(("token_env",), "where", ("server",)),
             Reading(("deadline_s", "retries"), "where", ("ray", "server")),
         ),
-        "held_out": (Reading(("samples", "seed", "before", "after"), "problems", silent_if_given=True),),
+        "held_out": (Reading(("samples", "seed", "before", "after"), "problems"),),
         "optimizer": (
             Reading(("min_lr_ratio",), "schedule", ("cosine", "linear", "wsd")),
             Reading(("decay_ratio",), "schedule", ("wsd",)),
@@ -96,26 +98,37 @@ _OFF_AT_0: Final = frozenset(
 """Keys whose 0 or false switches their own part off, which then is what happens."""
 
 
-def refuse_unread_keys(section: S, table: str) -> S:
+def refuse_unread_keys(section: S, table: str, info: ValidationInfo) -> S:
     """Refuse keys of one table that were given and that nothing reads.
 
     Args:
         section: the table.
         table: its name in READ.
+        info: of its validation.
 
     Raises:
         ValueError: naming all of them, what keeps each from being read, and how that is mended.
     """
-    _refuse([] if is_whole(section) else _refusals(section, table, ""))
+    _refuse([] if is_whole(section) else _refusals(section, table, "", _set(info)))
     return section
 
 
-def refuse_unread(config: S) -> S:
+def refuse_unread(config: S, info: ValidationInfo) -> S:
     """Do the same for the tables of a file; `[algorithm]` has looked at its own keys before, as it is made."""
     if not is_whole(config):
         tables = {name: _table(config, name) for name in READ if name != "algorithm"}
-        _refuse(text for name, section in tables.items() if section for text in _refusals(section, name, f"{name}."))
+        _refuse(
+            text
+            for name, section in tables.items()
+            if section
+            for text in _refusals(section, name, f"{name}.", _set(info))
+        )
     return config
+
+
+def _set(info: ValidationInfo) -> Collection[str]:
+    by_set: Collection[str] = (info.context or {}).get(SET, ())
+    return by_set
 
 
 def _refuse(texts: Iterable[str]) -> None:
@@ -131,9 +144,11 @@ def _table(config: BaseModel, name: str) -> BaseModel | None:
     return found
 
 
-def _refusals(section: BaseModel, table: str, prefix: str) -> Iterator[str]:
+def _refusals(section: BaseModel, table: str, prefix: str, by_set: Collection[str]) -> Iterator[str]:
     for reading in READ[table]:
         keys = [] if reading.holds(vars(section)) else _expecting(section, reading)
+        if keys and _turned(section, table, reading.choice, by_set):
+            keys = [key for key in keys if _is_in(f"{table}.{key}", by_set)]
         if keys:
             yield _refusal(section, reading, keys, prefix)
 
@@ -141,9 +156,24 @@ def _refusals(section: BaseModel, table: str, prefix: str) -> Iterator[str]:
 def _expecting(section: BaseModel, reading: Reading) -> list[str]:
     """Return the keys that were given with a value other than off."""
     given = section.model_fields_set
-    if reading.silent_if_given and reading.choice in given:
-        return []
     return [key for key in reading.keys if key in given and not _is_off(key, getattr(section, key))]
+
+
+def _turned(section: BaseModel, table: str, choice: str, by_set: Collection[str]) -> bool:
+    """Whether `--set` made this choice, or named the preset that it comes from."""
+    source = "preset" if _is_of_preset(section, choice) else choice
+    return _is_in(f"{table}.{source}", by_set)
+
+
+def _is_of_preset(section: BaseModel, choice: str) -> bool:
+    """Whether a choice was not given and comes from the preset."""
+    name = getattr(section, "preset", "")
+    return name in PRESETS and choice not in section.model_fields_set and choice in vars(PRESETS[name])
+
+
+def _is_in(name: str, by_set: Collection[str]) -> bool:
+    """Whether `--set` gave a key, by itself or with its whole table."""
+    return any(f"{name}.".startswith(f"{given}.") for given in by_set)
 
 
 def _is_off(key: str, value: object) -> bool:
@@ -168,10 +198,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _origin(section: BaseModel, choice: str) -> str:
     """Say where a choice comes from that was not given."""
-    name = getattr(section, "preset", "")
-    if name not in PRESETS or choice in section.model_fields_set or choice not in vars(PRESETS[name]):
-        return ""
-    return f" (of preset = {as_toml(name)})"
+    return f" (of preset = {as_toml(vars(section)['preset'])})" if _is_of_preset(section, choice) else ""
 
 
 def is_whole(section: BaseModel) -> bool:

@@ -4,15 +4,15 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
-from warpsmith.rollout.settings import override
 from warpsmith.rollout.tasks.registry import task_for
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any, read_toml
-from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.config.load import with_overrides
+from warpsmith.trainer.launch.launcher import ranks_of
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.layouts import Change
@@ -56,8 +56,10 @@ def plan_command(
     overrides = set_ or []
     checked = load_any(config, overrides)
     if isinstance(checked, TrainerConfig):
-        # What a run refuses by its name alone.
+        # What a run refuses before it starts anything.
         task_for(checked.rollout)
+        if num_processes is not None:
+            ranks_of(checked.placement.train, num_processes)
     shape = shape_of(checked.policy.path, model)
     made = plan(checked, shape, target, num_processes)
     change = None if made.fits else suggested(config, overrides, checked, made, num_processes)
@@ -74,21 +76,14 @@ def suggested(
     processes: int | None,
 ) -> Change | None:
     """Return the nearest change of `config`, read from `path`, under which the plan fits."""
-    values = _with(read_toml(path), overrides)
+    values = read_toml(path)
 
     def fits(keys: Sequence[str]) -> bool:
         # The file is read once: the search asks this thousands of times where nothing fits.
         try:
-            changed = type(config).model_validate(_with(values, keys))
+            changed = with_overrides(type(config), deepcopy(values), [*overrides, *keys])
         except ValidationError:
             return False
         return plan(changed, made.shape, made.machine, processes).fits
 
     return nearest(config, made.machine.gpus, fits, processes)
-
-
-def _with(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    changed = deepcopy(values)
-    for given in overrides:
-        override(changed, given, ConfigError)
-    return changed
