@@ -82,9 +82,8 @@ SLEEP_S: Final = 300
 WARM_UP: Final = 100
 MOST_P99_MS: Final = 50
 MOST_GROWTH_KIB: Final = 4096
-KEPT_KIB: Final = {"cpu": 4, "cuda": 12}
-"""Private memory that a process may gain over a soak, and for each source: the judge keeps 20,000 compilations, on a
-GPU with their machine code (6 KiB of these kernels), and 256 MiB of that at most."""
+KEPT_KIB: Final = 4
+"""Private memory that a process may gain over a soak, and for each source: the judge keeps 20,000 compilations."""
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
@@ -260,7 +259,6 @@ def soak(wanted: dict[str, str], count: int, slots: int, device: str) -> dict[st
         left = sorted(names(Path(folder)) | (names(Path("/dev/shm")) - shared))
     growth = {str(pid): kib - before.private_kib.get(pid, 0) for pid, kib in after.private_kib.items()}
     return {
-        "device": device,
         "kernels": count,
         "answers": dict(answers),
         "as_wanted": answers == dict.fromkeys(wanted, count // len(sources)),
@@ -291,7 +289,7 @@ def not_held(soak: dict[str, Any]) -> list[str]:
         "every answer has its status and category": soak["as_wanted"],
         "healthy after": soak["health_after"]["status"] == "healthy" and soak["honest_kernel_after"] == "correct",
         "memory is flat, but for what is kept": max(soak["private_kib_gained"].values())
-        <= MOST_GROWTH_KIB + KEPT_KIB[soak.get("device", "cpu")] * soak["kernels"],
+        <= MOST_GROWTH_KIB + KEPT_KIB * soak["kernels"],
         "the same processes": soak["same_processes"] and soak["workers"][0] == soak["workers"][1],
         "the same descriptors": soak["descriptors_same"],
         "nothing left behind": not soak["left_behind"] and soak["exit_code"] == 0,

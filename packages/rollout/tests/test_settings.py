@@ -23,7 +23,7 @@ def told(**values) -> str:
 )
 def test_a_value_is_read_as_toml_or_else_as_text(text, value):
     values = {}
-    override(values, f"a.b={text}")
+    assert override(values, f" a . b ={text}") == "a.b"
     assert values == {"a": {"b": value}}
 
 

@@ -11,13 +11,16 @@ from pydantic import BaseModel, ValidationError
 from warpsmith.records.errors import UsageError
 
 
-def override(values: dict[str, Any], given: str, error: type[UsageError] = UsageError) -> None:
+def override(values: dict[str, Any], given: str, error: type[UsageError] = UsageError) -> str:
     """Set one `a.b=c` in nested tables, making tables on the way.
 
     Args:
         values: the tables, changed in place.
         given: `table.key=value`, the value in TOML syntax; what is no TOML is taken as a string.
         error: what is raised.
+
+    Returns:
+        The name that was set, `table.key` without spaces.
 
     Raises:
         UsageError: as `error`; `given` is not of that form, or one of its tables is a value.
@@ -32,6 +35,7 @@ def override(values: dict[str, Any], given: str, error: type[UsageError] = Usage
         if not isinstance(table, dict):
             raise error(f"--set {given}: `{key}` is a value, not a table.", "Name a key of a table.")
     table[keys[-1]] = _value(text.strip())
+    return ".".join(keys)
 
 
 def _value(text: str) -> Any:

@@ -57,9 +57,7 @@ def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[st
         ConfigError: an override is of no known form.
         ValidationError: tables and overrides together cannot be used.
     """
-    for given in overrides:
-        override(values, given, ConfigError)
-    by_set = frozenset(".".join(map(str.strip, given.partition("=")[0].split("."))) for given in overrides)
+    by_set = frozenset(override(values, given, ConfigError) for given in overrides)
     return kind.model_validate(values, context={SET: by_set})
 
 

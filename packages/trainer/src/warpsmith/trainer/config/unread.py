@@ -148,7 +148,7 @@ def _refusals(section: BaseModel, table: str, prefix: str, by_set: Collection[st
     for reading in READ[table]:
         keys = [] if reading.holds(vars(section)) else _expecting(section, reading)
         if keys and _turned(section, table, reading.choice, by_set):
-            keys = [key for key in keys if _is_in(f"{table}.{key}", by_set)]
+            keys = [key for key in keys if f"{table}.{key}" in by_set]
         if keys:
             yield _refusal(section, reading, keys, prefix)
 
@@ -162,18 +162,13 @@ def _expecting(section: BaseModel, reading: Reading) -> list[str]:
 def _turned(section: BaseModel, table: str, choice: str, by_set: Collection[str]) -> bool:
     """Whether `--set` made this choice, or named the preset that it comes from."""
     source = "preset" if _is_of_preset(section, choice) else choice
-    return _is_in(f"{table}.{source}", by_set)
+    return f"{table}.{source}" in by_set
 
 
 def _is_of_preset(section: BaseModel, choice: str) -> bool:
     """Whether a choice was not given and comes from the preset."""
     name = getattr(section, "preset", "")
     return name in PRESETS and choice not in section.model_fields_set and choice in vars(PRESETS[name])
-
-
-def _is_in(name: str, by_set: Collection[str]) -> bool:
-    """Whether `--set` gave a key, by itself or with its whole table."""
-    return any(f"{name}.".startswith(f"{given}.") for given in by_set)
 
 
 def _is_off(key: str, value: object) -> bool:
