@@ -11,6 +11,7 @@ from warpsmith.evaluator.compare import (
     MAX_RELATIVE,
     RELATIVE,
     Expected,
+    agrees,
     compare,
     floor,
     form_mismatch,
@@ -409,3 +410,17 @@ def test_one_wait_tells_it_of_honest_and_of_lossy_outputs(name, known, factor):
     got = rewrite(x) * factor
     whole, largest = compare(got, wanted, 256), largest_error_if_right(got, wanted, 256)
     assert (None if largest is None else largest) == (whole.max_abs_error if whole.ok else None)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (2049, 2049)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_one_number_for_all_elements_agrees_as_if_it_were_written_out(shape, dtype):
+    ones = torch.ones(shape, dtype=dtype)
+    other = ones.clone()
+    other[-1, -1] = 0
+    for number in (0, 1):
+        one = torch.tensor(number, dtype=dtype).expand(shape)
+        for value in (ones, other):
+            expected = Expected(value, None)
+            found = agrees(one, expected, 1.0)
+            assert found == agrees(one.contiguous(), expected, 1.0) == torch.equal(one, value)

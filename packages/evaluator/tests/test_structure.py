@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator import arenas
+from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.reference import ReferenceSession
 from warpsmith.evaluator.structure import NONE, Structure
 from warpsmith.evaluator.trials import Trial, learn, prepare, prepare_unseen
@@ -117,3 +118,55 @@ def test_what_is_unseen_keeps_its_structure(session):
     assert all(torch.equal(mirror, mirror.T) for mirror in after[1:])
     assert not torch.equal(before[2], after[2])
     assert not torch.equal(before[3], after[3])
+
+
+MASKED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, scale):
+        return x * scale
+
+
+def get_init_inputs():
+    return []
+
+
+N = 64
+
+
+def get_inputs():
+    x = torch.rand(N, 32)
+    return [x * (torch.rand(N, 32) > 0.5), torch.ones(32)]
+"""
+
+
+def test_what_an_audit_has_seen_is_learned_without_another_input_set_and_is_the_same(machine, monkeypatch):
+    asked = []
+    make_inputs = ReferenceSession.make_inputs
+
+    def counted(self, seed, sizes=None):
+        asked.append(dict(sizes or {}))
+        make_inputs(self, seed, sizes)
+
+    monkeypatch.setattr(ReferenceSession, "make_inputs", counted)
+    found = []
+    for audited in (False, True):
+        session = ReferenceSession(machine, MASKED, init_seed=7)
+        try:
+            if audited:
+                assert audit(session) == ""
+            asked.clear()
+            found.append(learn(session, hidden_shapes=True))
+        finally:
+            session.close()
+        assert asked.count({}) == (0 if audited else 3)
+        assert any(asked)
+    one, other = found
+    assert one.constant_inputs == other.constant_inputs == (1,)
+    assert one.resizing == other.resizing is not None
+    zeros = [learned.structure(0).zeros for learned in found]
+    assert 300 < int(zeros[0].sum()) < 700
+    assert torch.equal(*zeros)

@@ -21,7 +21,7 @@ Accepts = Callable[[torch.Tensor, Expected], bool]
 
 
 def _zeros(_first: Expected, second: Expected) -> torch.Tensor:
-    return torch.zeros_like(second.value)
+    return second.value.new_zeros(()).expand(second.value.shape)
 
 
 def _constant(first: Expected, second: Expected) -> torch.Tensor:
@@ -84,13 +84,16 @@ def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
         BadProblemError: the problem answers the same input differently each time, or returns no tensor.
     """
     rng = random.Random(secrets.randbits(64))
-    session.make_inputs(rng.getrandbits(48))
-    before = arenas.content(session.inputs_buffer).clone()
+    one, other = trials.two_seeds(session)
+    session.make_inputs(one)
+    placed, before = session.inputs, arenas.content(session.inputs_buffer).clone()
     first = session.answer(rng.getrandbits(48))
     if not first.expected:
         raise BadProblemError("The reference returns no tensor.", "Return at least one tensor from Model.forward.")
     _check_deterministic(session, first, rng)
-    return first, _answer_to_others(session, before, rng)
+    session.make_inputs(other)
+    session.seen = trials.seen_of(session, placed, before, first)
+    return first, _answer_to_others(session, session.seen, rng)
 
 
 def as_judged(session: ReferenceSession, answer: Answer) -> Accepts:
@@ -114,17 +117,16 @@ def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.R
     again = session.answer(rng.getrandbits(48))
     reduction = session.reduction(first)
     for one, two in zip(first.expected, again.expected, strict=True):
-        if not compare(two.value, one, reduction).ok:
+        if not torch.equal(two.value, one.value) and not compare(two.value, one, reduction).ok:
             raise BadProblemError(
                 "The reference gives another output for the same input: it uses randomness in forward.",
                 "Remove dropout and random numbers from Model.forward, or make them an input.",
             )
 
 
-def _answer_to_others(session: ReferenceSession, before: torch.Tensor, rng: random.Random) -> Answer:
-    """Return the answer to other inputs; where get_inputs() always returns the same, to changed ones."""
-    session.make_inputs(rng.getrandbits(48))
-    if not torch.equal(arenas.content(session.inputs_buffer), before):
+def _answer_to_others(session: ReferenceSession, seen: trials.Seen, rng: random.Random) -> Answer:
+    """Return the answer to the inputs in the arena; where get_inputs() always returns the same, to changed ones."""
+    if not seen.alike:
         return session.answer(rng.getrandbits(48))
     learned = trials.Learned((), has_state=False, resizing=None)
     return trials.prepare(session, learned, trials.Trial("shifted"), None, rng)[1]

@@ -20,7 +20,7 @@ SHORT_SHARE: Final = 0.75
 SCARCE_SHARE: Final = 0.5
 LITTLE_SHARE: Final = 1 / 256
 """Of a device's memory, what is not worth giving back."""
-MOST_SPARE: Final = 2
+MOST_SPARE: Final = 16
 SMALL_BYTES: Final = 32 << 20
 """What a buffer may be larger than its content, at most so many times or so many bytes."""
 ORDINAL: Final = 0

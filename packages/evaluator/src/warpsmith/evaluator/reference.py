@@ -22,7 +22,7 @@ from warpsmith.evaluator.sizes import MOST, is_size
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
     from warpsmith.evaluator.timing import Kept
-    from warpsmith.evaluator.trials import Learned
+    from warpsmith.evaluator.trials import Learned, Seen
 
 
 MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
@@ -143,6 +143,7 @@ class ReferenceSession:
         self.steady_bytes = 0
         self._sample: Placed | None = None
         self._is_steady = True
+        self.seen: Seen | None = None
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
         self._inputs_buffer: Shared | None = None
@@ -363,8 +364,11 @@ class ReferenceStore:
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:
-            session.end()
+            session.worker.kill()
+        # While they go, which takes tens of milliseconds.
         self._machine.memory.release()
+        for _, session in idle:
+            session.end()
 
     def finding(self, key: str, session: ReferenceSession) -> str:
         """Return what makes the problem degenerate, or an empty string; audited once for each problem."""

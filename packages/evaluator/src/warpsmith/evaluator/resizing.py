@@ -132,16 +132,18 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
     return moved
 
 
-def learn(session: ReferenceSession, rng: random.Random) -> Resizing | None:
+def learn(session: ReferenceSession, rng: random.Random, sample: Form | None = None) -> Resizing | None:
     """Find the sizes that a problem lets change, by trying: all at once, or one after the other; None if there is none.
 
-    Costs a few runs of the reference, once for each session.
+    Costs a few runs of the reference, once for each session; one less where the form of a sample is known.
     """
     if not session.sizes:
         return None
-    session.make_inputs(rng.getrandbits(48))
-    inputs = session.inputs
-    sample = Form.of(inputs, session.answer(rng.getrandbits(48)))
+    seeds = rng.getrandbits(48), rng.getrandbits(48)
+    if sample is None:
+        session.make_inputs(seeds[0])
+        inputs = session.inputs
+        sample = Form.of(inputs, session.answer(seeds[1]))
     return next(filter(None, _settings(session, sample, rng)), None)
 
 

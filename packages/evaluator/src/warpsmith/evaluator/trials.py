@@ -16,8 +16,8 @@ import torch
 from warpsmith.evaluator import arenas, resizing, structure, variation
 from warpsmith.evaluator.bearing import bearable_answer
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.reference import Answer, ReferenceSession
-from warpsmith.evaluator.resizing import Resizing
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.structure import Structure
 
 Content = Literal["fresh", "near", "shifted", "scaled", "redrawn"]
@@ -60,6 +60,25 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What was seen of two input sets that `get_inputs()` made under different seeds.
+
+    Attributes:
+        steady: whether both have the same form; nothing is said of their values where they have not.
+        same: the numbers of the input tensors that are the same in both, of those with elements.
+        alike: whether that is all of them.
+        structures: what the values of an input have in common, by its number, where that is anything.
+        form: theirs, and that of the reference's answer, where it has been asked for one.
+    """
+
+    steady: bool
+    same: tuple[int, ...] = ()
+    alike: bool = False
+    structures: Mapping[int, Structure] = field(default_factory=dict)
+    form: Form | None = None
+
+
+@dataclass(frozen=True)
 class Learned:
     """What the judge finds out about a problem before its first trial.
 
@@ -85,18 +104,48 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     Its random numbers are no secret: no candidate sees the inputs that are made here.
     """
     if session.learned is None:
-        rng = random.Random(session.init_seed)
-        session.make_inputs(rng.getrandbits(48))
-        placed, first = session.inputs, arenas.content(session.inputs_buffer).clone()
-        session.make_inputs(rng.getrandbits(48))
-        second = arenas.content(session.inputs_buffer).clone()
-        steady = session.inputs == placed
-        constant = _unchanged(placed.slots, first, second) if steady else ()
-        structures = dict(_structures(placed.slots, first, second)) if steady else {}
+        seen = session.seen or _look(session)
         has_state = bool(session.parameters or session.varied_buffers)
-        found = resizing.learn(session, rng) if steady and hidden_shapes else None
-        session.learned = Learned(constant, has_state, found, structures)
+        rng = random.Random(session.init_seed)
+        found = resizing.learn(session, rng, seen.form) if seen.steady and hidden_shapes else None
+        session.learned = Learned(seen.same[:MAX_REDRAWN], has_state, found, seen.structures)
     return session.learned
+
+
+def two_seeds(session: ReferenceSession) -> tuple[int, int]:
+    """Return the seeds of the two input sets from which a problem is learned: always the same for a problem.
+
+    A mask that is drawn anew each time has other zeros in common in other sets, and a verdict is to be repeatable.
+    """
+    rng = random.Random(f"samples {session.init_seed}")
+    return rng.getrandbits(48), rng.getrandbits(48)
+
+
+def _look(session: ReferenceSession) -> Seen:
+    """Make the two input sets, and return what is seen of them."""
+    one, other = two_seeds(session)
+    session.make_inputs(one)
+    placed, first = session.inputs, arenas.content(session.inputs_buffer).clone()
+    session.make_inputs(other)
+    return seen_of(session, placed, first, None)
+
+
+def seen_of(session: ReferenceSession, placed: Placed, first: torch.Tensor, answer: Answer | None) -> Seen:
+    """Return what is seen of two input sets, of which the second is in the session's arena.
+
+    Args:
+        session: made both.
+        placed: the form of the first.
+        first: its content.
+        answer: the reference's to the first, where there is one.
+    """
+    if session.inputs != placed:
+        return Seen(steady=False)
+    second = arenas.content(session.inputs_buffer)
+    same = _unchanged(placed.slots, first, second)
+    alike = len(same) == sum(1 for slot in placed.slots if slot.numel)
+    structures = dict(_structures(placed.slots, first, second))
+    return Seen(True, same, alike, structures, None if answer is None else Form.of(placed, answer))
 
 
 def _structures(slots: list[TensorSlot], *samples: torch.Tensor) -> Iterator[tuple[int, Structure]]:
@@ -109,7 +158,7 @@ def _structures(slots: list[TensorSlot], *samples: torch.Tensor) -> Iterator[tup
 
 def _unchanged(slots: list[TensorSlot], first: torch.Tensor, second: torch.Tensor) -> tuple[int, ...]:
     spans = ((number, slice(slot.offset, slot.offset + slot.nbytes)) for number, slot in enumerate(slots) if slot.numel)
-    return tuple(number for number, span in spans if torch.equal(first[span], second[span]))[:MAX_REDRAWN]
+    return tuple(number for number, span in spans if torch.equal(first[span], second[span]))
 
 
 def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
