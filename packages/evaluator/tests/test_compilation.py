@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from warpsmith.evaluator import compilation, wire
+from warpsmith.evaluator import packed, wire
 from warpsmith.evaluator.compilation import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
@@ -164,31 +164,34 @@ def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
     run.close()
 
 
-def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service, monkeypatch):
+def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service):
     service._binaries = True
 
     def found(times: int):
-        job = service.start(SEVERAL, [launch(times)])
-        told, deadline = job.future.result(timeout=60), time.monotonic() + 60
+        told = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)
         # Whoever waits is told before the answer is kept.
-        while not (told.cached or job.kept_bytes) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while service._under_way and time.monotonic() < deadline:
             time.sleep(0.001)
         return told
 
-    one = len(found(1).binaries[0]["cubin"])
-    monkeypatch.setattr(compilation, "CACHE_BYTES", 2 * one + one // 2)
+    cubin = found(1).binaries[0]["cubin"]
+    one = service._kept.bytes
+    assert 0 < one < len(cubin) // 2 + 2 * packed.ENTRY_BYTES, "code is kept compressed"
+    service._kept._size = 2 * one + one // 2
     found(2)
-    assert found(1).cached, "two have room"
+    again = found(1)
+    assert again.cached, "two have room"
+    assert again.binaries[0]["cubin"] == cubin
     found(3)
     assert not found(2).cached, "what was unused for longest made room"
     assert found(3).cached
     assert not found(1).cached
-    with service._lock:
-        assert 0 < service._kept_bytes <= compilation.CACHE_BYTES
-    monkeypatch.setattr(compilation, "CACHE_BYTES", one // 2)
+    assert 0 < service._kept.bytes <= service._kept._size
+    service._kept._size = one // 2
     assert found(4).ok, "what is never kept is answered"
-    with service._lock:
-        assert (service._kept_bytes, len(service._known)) == (0, 0)
+    assert not found(4).cached
+    assert service._under_way == {}
 
 
 def test_all_launches_together_are_one_answer(by_launch):

@@ -3,7 +3,6 @@
 import hashlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,12 +12,14 @@ from typing import Any, Final
 
 from warpsmith.evaluator import _native, wire
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.packed import PackedStore, pack, unpack
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
-"""Machine code that is kept: 6 KiB of an elementwise kernel, and hundreds of a large one that a candidate chooses."""
+"""What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
+MAX_MESSAGE: Final = 8000
 ATTEMPTS: Final = 2
 SIGKILL: Final = 9
 
@@ -48,7 +49,6 @@ class Job:
     future: Future[Compilation] = field(default_factory=Future)
     waiting: int = 1
     worker: Worker | None = None
-    kept_bytes: int = 0
 
 
 class CompileService:
@@ -63,20 +63,22 @@ class CompileService:
         self._binaries = machine.config.device != "cpu"
         self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, Job] = OrderedDict()
-        self._kept_bytes = 0
+        self._under_way: dict[bytes, Job] = {}
+        self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
         self._threads = ThreadPoolExecutor(machine.config.slots, "compile")
 
     def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
         """Return the compilation of these launches: a known one, one under way, or a new one."""
         key = self._key(source, launches)
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return _joined(self._known[key])
-            job = self._known[key] = Job(key)
-            job.future = self._threads.submit(self._compile, job, source, launches)
-            self._make_room()
+            if key in self._under_way:
+                return _joined(self._under_way[key])
+            kept = self._kept.get(key)
+            if kept is None:
+                job = self._under_way[key] = Job(key)
+                job.future = self._threads.submit(self._compile, job, source, launches)
+        if kept is not None:
+            return _answered(key, _compilation(wire.Fields(unpack(kept))))
         job.future.add_done_callback(lambda done: self._keep(job, done))
         return job
 
@@ -107,23 +109,17 @@ class CompileService:
     def _keep(self, job: Job, done: Future[Compilation]) -> None:
         """Keep an answer, but no failure of ours, nor a deadline that a busy machine may have caused."""
         failed = done.cancelled() or done.exception() is not None or done.result().category == "timeout"
+        packed = b"" if failed else pack(_fields(done.result()))
         with self._lock:
-            if failed:
-                self._forget(job)
-            elif self._known.get(job.key) is job:
-                job.kept_bytes = sum(len(binary.get("cubin", b"")) for binary in done.result().binaries)
-                self._kept_bytes += job.kept_bytes
-                self._make_room()
-
-    def _make_room(self) -> None:
-        """Forget what was unused for longest; whoever waits for one of these has it in hand."""
-        while self._known and (len(self._known) > CACHE_ENTRIES or self._kept_bytes > CACHE_BYTES):
-            self._forget(next(iter(self._known.values())))
+            if self._under_way.get(job.key) is not job:
+                return
+            self._forget(job)
+            if packed:
+                self._kept.put(job.key, packed)
 
     def _forget(self, job: Job) -> None:
-        if self._known.get(job.key) is job:
-            del self._known[job.key]
-            self._kept_bytes -= job.kept_bytes
+        if self._under_way.get(job.key) is job:
+            del self._under_way[job.key]
 
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
         started = time.monotonic()
@@ -171,14 +167,7 @@ class CompileService:
         message = worker.receive(deadline - time.monotonic())
         if message.kind is not Kind.COMPILED:
             raise WireError(f"The compile worker answered {message.kind.name}.")
-        fields = message.fields
-        return Compilation(
-            fields.flag("ok"),
-            fields.text("category", 60),
-            fields.text("message", 8000),
-            fields.flag("tf32"),
-            binaries=tuple(fields.sequence("binaries")),
-        )
+        return _compilation(message.fields)
 
     def close(self) -> None:
         """Start nothing more. What is under way ends with the machine's workers."""
@@ -283,9 +272,36 @@ def _joined(known: Job) -> Job:
     if not known.future.done() or known.future.exception() is not None:
         known.waiting += 1
         return known
-    marked = Job(known.key)
-    marked.future.set_result(replace(known.future.result(), seconds=0.0, cached=True))
+    return _answered(known.key, known.future.result())
+
+
+def _answered(key: bytes, found: Compilation) -> Job:
+    """Return a job that had been finished before it was asked for."""
+    marked = Job(key)
+    marked.future.set_result(replace(found, seconds=0.0, cached=True))
     return marked
+
+
+def _compilation(fields: wire.Fields) -> Compilation:
+    """Return the compilation that a worker told."""
+    return Compilation(
+        fields.flag("ok"),
+        fields.text("category", 60),
+        fields.text("message", MAX_MESSAGE),
+        fields.flag("tf32"),
+        binaries=tuple(fields.sequence("binaries")),
+    )
+
+
+def _fields(found: Compilation) -> dict[str, Any]:
+    """Return what `_compilation` reads."""
+    return {
+        "ok": found.ok,
+        "category": found.category,
+        "message": found.message[:MAX_MESSAGE],
+        "tf32": found.tf32,
+        "binaries": list(found.binaries),
+    }
 
 
 def _broken(message: str) -> Compilation:
