@@ -164,6 +164,41 @@ def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
     run.close()
 
 
+SIZED = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def sized(out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, at, mask=at < n)
+"""
+
+
+def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, monkeypatch):
+    service._binaries = True
+    asked = []
+    start = service.start
+    monkeypatch.setattr(service, "start", lambda *given: asked.append(given) or start(*given))
+    run = by_launch(SIZED)
+
+    def of(n, block=64):
+        arguments = {"out_ptr": POINTER, "n": ["value", n], "BLOCK": ["value", block]}
+        return run.of({"kernel": "sized", "arguments": arguments, "options": {}})
+
+    first = of(4096)
+    assert first.ok
+    assert of(2048) is first
+    assert len(asked) == 1
+    assert of(2047) is not first
+    assert of(999).binaries[0]["cubin"] == of(2047).binaries[0]["cubin"]
+    assert of(1).ok
+    assert of(2048, 128).ok
+    assert [given[1][0]["arguments"]["n"][1] for given in asked] == [4096, 2047, 1, 2048]
+    assert run.result().ok
+    assert run.result().seconds == sum(of(*given).seconds for given in ((4096,), (2047,), (1,), (2048, 128)))
+
+
 def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service):
     service._binaries = True
 

@@ -2,14 +2,19 @@
 
 import pytest
 import torch
-from hypothesis import given
+import triton
+import triton.language as tl
+from hypothesis import example, given
 from hypothesis import strategies as st
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import make_backend
+from triton.runtime.jit import create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native, arenas, descriptors
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.interpreting import describe_argument
-from warpsmith.evaluator.signature import launches_of
+from warpsmith.evaluator.signature import launches_of, same_code
 from warpsmith.evaluator.trace import Recorder
 from warpsmith.evaluator.worker import Memory
 
@@ -106,3 +111,80 @@ def test_an_event_of_another_kind_is_refused(event):
     # What plays a trace takes a tuple for a list; what reads it must not pass one over.
     with pytest.raises(WireError, match="is no event of a trace"):
         launches_of([["alloc", 0, 4], event])
+
+
+@triton.jit
+def numbers(x, n, scale, BLOCK: tl.constexpr, m: tl.int64 = 3):
+    tl.store(x, n * scale * BLOCK * m)
+
+
+BACKEND = make_backend(GPUTarget("cuda", 90, 32))
+BIND = create_function_from_signature(numbers.signature, numbers.params, BACKEND)
+EDGES = [0, 1, 15, 16, -16, 2**31 - 16, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, 2**64 - 16]
+NUMBERS = st.booleans() | st.sampled_from(EDGES) | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
+ARGUMENTS = st.fixed_dictionaries({"n": NUMBERS, "scale": NUMBERS, "BLOCK": NUMBERS, "m": NUMBERS})
+
+
+def specialised(values):
+    """Return what Triton takes of the arguments: the kinds, and all that the code hangs on."""
+    bound, found, rest = BIND(x=torch.zeros(1), **values)
+    _, kinds, constants, attributes = numbers._pack_args(BACKEND, rest, bound, found, {})
+    # By their text, since to Python 1 is True.
+    return kinds, repr((kinds, constants, attributes))
+
+
+def launch_with(values):
+    arguments = {"x": ["tensor", "float32", True]} | {name: ["value", value] for name, value in values.items()}
+    return {"kernel": "numbers", "arguments": arguments, "options": {"num_warps": 4}}
+
+
+@given(ARGUMENTS, st.fixed_dictionaries({}, optional={"n": NUMBERS, "scale": NUMBERS, "BLOCK": NUMBERS, "m": NUMBERS}))
+@example({"n": 4096, "scale": 0.5, "BLOCK": 64, "m": 3}, {"n": 2048})
+def test_what_is_said_to_have_the_same_code_is_the_same_to_triton(values, changed):
+    one, other = launch_with(values), launch_with(values | changed)
+    kinds, said = specialised(values)
+    if same_code(one, other, kinds):
+        assert specialised(values | changed)[1] == said
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({}, True),
+        ({"n": 2048}, True),
+        ({"n": 0}, True),
+        ({"scale": 0.25}, True),
+        ({"n": 4095}, False),
+        ({"n": 1}, False),
+        ({"n": True}, False),
+        ({"n": 2**31}, False),
+        ({"n": 4096.0}, False),
+        ({"scale": 1}, False),
+        ({"BLOCK": 128}, False),
+        ({"BLOCK": 64.0}, False),
+    ],
+)
+def test_a_size_that_is_no_constant_changes_the_code_by_its_kind_alone(changed, same):
+    values = {"n": 4096, "scale": 0.5, "BLOCK": 64, "m": 3}
+    kinds, _ = specialised(values)
+    assert same_code(launch_with(values), launch_with(values | changed), kinds) == same
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kernel": "others"},
+        {"options": {"num_warps": 8}},
+        {"options": {}},
+        {"arguments": {"x": ["tensor", "float32", False], "n": ["value", 4096]}},
+        {"arguments": {"n": ["value", 4096], "x": ["tensor", "float32", True]}},
+        {"arguments": {"x": ["tensor", "float32", True]}},
+        {"arguments": {"x": ["tensor", "float32", True], "n": ["tuple", [["value", 4096]]]}},
+    ],
+)
+def test_another_kernel_option_or_argument_is_other_code(changed):
+    known = {"x": ["tensor", "float32", True], "n": ["value", 4096]}
+    one = {"kernel": "numbers", "arguments": known, "options": {"num_warps": 4}}
+    kinds = {"x": "*fp32", "n": "i32"}
+    assert same_code(one, one, kinds)
+    assert not same_code(one, one | changed, kinds)

@@ -15,6 +15,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.packed import PackedStore, pack, unpack
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.signature import same_code
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
@@ -210,12 +211,17 @@ class CompileRun:
 
 
 class LaunchByLaunch:
-    """The compilation of one candidate on a device: each launch by itself, when it is first asked for."""
+    """The compilation of one candidate on a device: each launch by itself, when it is first asked for.
+
+    A launch that differs from a compiled one by nothing that Triton looks at has the code of that one.
+    """
 
     def __init__(self, service: CompileService, source: str) -> None:
         self._service = service
         self._source = source
         self._jobs: dict[bytes, Job] = {}
+        self._launches: dict[bytes, dict[str, Any]] = {}
+        self._same: dict[bytes, bytes] = {}
         self._counted: set[bytes] = set()
 
     def of(self, launch: dict[str, Any], *, counted: bool = True) -> Compilation:
@@ -225,12 +231,29 @@ class LaunchByLaunch:
             launch: `kernel`, `arguments` and `options`.
             counted: whether it is a launch on the problem's own shapes, for which alone a candidate must compile.
         """
-        key = wire.encode([launch])
+        key = self._begun(launch)
         if counted:
             self._counted.add(key)
-        if key not in self._jobs:
-            self._jobs[key] = self._service.start(self._source, [launch])
         return self._service.wait(self._jobs[key])
+
+    def _begun(self, launch: dict[str, Any]) -> bytes:
+        """Return the key of the job that compiles a launch: a known one, that of one of the same code, or a new one."""
+        key = wire.encode([launch])
+        if key not in self._jobs and key not in self._same:
+            like = next((known for known, job in self._jobs.items() if self._does_for(known, job, launch)), None)
+            if like is not None:
+                self._same[key] = like
+            else:
+                self._jobs[key] = self._service.start(self._source, [launch])
+                self._launches[key] = launch
+        return self._same.get(key, key)
+
+    def _does_for(self, key: bytes, job: Job, launch: dict[str, Any]) -> bool:
+        """Whether what a job has compiled is the code of another launch, too."""
+        if not job.future.done() or job.future.exception() is not None:
+            return False
+        binaries = job.future.result().binaries
+        return bool(binaries) and same_code(self._launches[key], launch, dict(binaries[0]["parameters"]))
 
     def start(self, launches: list[dict[str, Any]]) -> None:
         """Begin nothing: what is launched has been asked for."""
@@ -238,9 +261,7 @@ class LaunchByLaunch:
     def begin(self, launches: list[dict[str, Any]]) -> None:
         """Begin all of these at once: each is going to be asked for."""
         for launch in launches:
-            key = wire.encode([launch])
-            if key not in self._jobs:
-                self._jobs[key] = self._service.start(self._source, [launch])
+            self._begun(launch)
 
     def settle(self, launches: list[dict[str, Any]]) -> None:
         """Compile what was reported and never asked for."""
@@ -264,7 +285,7 @@ class LaunchByLaunch:
         """Give up what nobody is going to wait for."""
         for job in self._jobs.values():
             self._service.give_up(job)
-        self._jobs = {}
+        self._jobs, self._launches, self._same = {}, {}, {}
 
 
 def _joined(known: Job) -> Job:

@@ -1,11 +1,15 @@
 """The signatures of the launches in a trace: what is replayed is compiled, whatever else was reported."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from warpsmith.evaluator import wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import ITEM_BYTES
 
 ALIGNMENT: Final = 16
+INTEGERS: Final = frozenset({"i32", "i64", "u64"})
+FLOATS: Final = ("fp", "bf")
 
 
 def launches_of(events: list[Any]) -> list[dict[str, Any]]:
@@ -44,3 +48,46 @@ def _argument(described: Any) -> list[Any]:
             return list(described)
         case _:
             raise WireError(f"{str(described)[:80]} is no argument of a traced launch.")
+
+
+def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
+    """Whether Triton compiles a launch to the very code of another one.
+
+    It looks at a number that is no constant of the kernel for its type, for whether it is 1, and for whether 16 divides
+    it: a size that a kernel is told is mostly another one where the code is not.
+
+    Args:
+        one: `kernel`, `arguments` and `options` of the launch that was compiled.
+        other: those of the launch that is to be.
+        kinds: what each argument of the first became in the code, `constexpr` where its value is part of that.
+    """
+    before, after = one["arguments"], other["arguments"]
+    if one["kernel"] != other["kernel"] or list(before) != list(after) or not _equal(one["options"], other["options"]):
+        return False
+    return all(
+        _equal(before[name], after[name]) or _no_difference(before[name], after[name], kinds.get(name))
+        for name in before
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two descriptions are the same to the bit: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
+    return wire.encode(one) == wire.encode(other)
+
+
+def _no_difference(one: Any, other: Any, kind: Any) -> bool:
+    match one, other:
+        case ["value", int(before)], ["value", int(after)] if kind in INTEGERS:
+            return _specialised(before) == _specialised(after) is not None
+        case ["value", float()], ["value", float()]:
+            return isinstance(kind, str) and kind.startswith(FLOATS)
+        case _:
+            return False
+
+
+def _specialised(value: int) -> tuple[str, bool] | None:
+    """Return what Triton takes of an integer; None for a flag, and for 1, which is a constant to it."""
+    if isinstance(value, bool) or value == 1:
+        return None
+    narrow, unsigned = -(2**31) <= value < 2**31, 2**63 <= value < 2**64
+    return "i32" if narrow else "u64" if unsigned else "i64", value % ALIGNMENT == 0
