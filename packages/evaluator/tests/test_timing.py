@@ -241,6 +241,24 @@ def test_what_holds_the_host_up_once_is_not_held_against_a_kernel(call_ms, place
     assert 0.4 * timing.WORTH_MS < (most - 1) * replay_ms < max(4 * timing.WORTH_MS, 8 * replay_ms)
 
 
+def test_what_takes_longer_after_each_look_is_not_held_against_a_kernel():
+    """Two milliseconds: in the first round of the clock's, by chance, and then in each that follows a look."""
+    worker = Timed(3.0, around_ms=2.0, message_ms=0.15, sets=1)
+    late = []
+
+    def ask(fields):
+        if late or (fields["mode"] == "empty_graph" and len(worker.of_mode("empty_graph")) == 1):
+            worker.now += 0.002
+            late.clear()
+        return worker.ask(fields)
+
+    side = Side(ask, 1, random.Random(1), worker.clock)
+    found = measure(side, Timed(1.0).side(), 40, late.append)
+    assert len(worker.of_mode("empty_graph")) > 3, "the first repetition made the clocks disagree"
+    assert found.candidate.judge_ms == pytest.approx(3.0)
+    assert not found.disagrees
+
+
 @pytest.mark.parametrize(("call_ms", "around_ms", "probes"), [(3.0, 7.0, [1]), (0.1, 1.0, [1, 8, 1, 8])])
 def test_of_long_calls_one_replay_says_how_many_are_made(call_ms, around_ms, probes):
     """What stands around calls that write gigabytes takes longer than they do, so a replay is no multiple of them."""

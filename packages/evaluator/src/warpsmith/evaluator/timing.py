@@ -376,9 +376,13 @@ def _judged(side: Side, look: Look | None) -> float | None:
     least = max(2, math.ceil(WORTH_MS / _replay_ms(side, events_ms)))
     # Nobody can foresee which replay is the last, whose answers are looked at.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
+    # The last leaves answers of calls to be looked at.
+    *others, last = itertools.product(("empty_graph", "graph"), (few, many))
     for repetition in range(1, MOST_REPEATS + 1):
-        for mode, replays in itertools.product(("empty_graph", "graph"), (few, many)):
+        for mode, replays in (*others, last):
             side.graph(mode, replays, side.walks)
+        # The first after a look may take longer: that is not to be the same one each time.
+        others = [*others[1:], others[0]]
         if look is not None:
             look(range(side.sets))
         judged = side.judged(few, many)
