@@ -74,6 +74,7 @@ def ours(evaluator: Evaluator, path: Path, candidate: str) -> dict[str, Any]:
         "reference_ms": verdict.reference_ms,
         "timing_tier": verdict.timing_tier,
         "host_code": verdict.host_code,
+        "flags": list(verdict.flags),
         "message": verdict.error_message,
     }
 
