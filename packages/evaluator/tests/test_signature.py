@@ -14,7 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from warpsmith.evaluator import _native, arenas, descriptors
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.interpreting import describe_argument
-from warpsmith.evaluator.signature import launches_of, same_code
+from warpsmith.evaluator.signature import kinds_of, launches_of, same_code
 from warpsmith.evaluator.trace import Recorder
 from warpsmith.evaluator.worker import Memory
 
@@ -188,3 +188,25 @@ def test_another_kernel_option_or_argument_is_other_code(changed):
     kinds = {"x": "*fp32", "n": "i32"}
     assert same_code(one, one, kinds)
     assert not same_code(one, one | changed, kinds)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.sampled_from(["n", "x", "i32", "fp32"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(PLAIN | st.fixed_dictionaries({"parameters": st.lists(st.lists(PLAIN, max_size=3) | PLAIN, max_size=4)}))
+@example({"parameters": [["n", ["i32", "i32"]], ["x"], [["n"], "i32"], "n", ["x", "*fp32"]]})
+def test_whatever_a_compile_worker_tells_of_its_code_is_borne(binary):
+    kinds = kinds_of(binary)
+    assert all(isinstance(name, str) for name in kinds)
+    values = {"n": 4096, "scale": 0.5, "BLOCK": 64, "m": 3}
+    assert same_code(launch_with(values), launch_with(values), kinds)
+    same_code(launch_with(values), launch_with(values | {"n": 2048, "scale": 1.5}), kinds)
+
+
+def test_the_kinds_are_those_of_the_code():
+    told = {"parameters": [["x", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"], ["t", ["i32", "*fp32"]]]}
+    assert kinds_of(told) == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr", "t": ["i32", "*fp32"]}

@@ -15,7 +15,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.packed import PackedStore, pack, unpack
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
-from warpsmith.evaluator.signature import same_code
+from warpsmith.evaluator.signature import kinds_of, same_code
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
@@ -253,7 +253,7 @@ class LaunchByLaunch:
         if not job.future.done() or job.future.exception() is not None:
             return False
         binaries = job.future.result().binaries
-        return bool(binaries) and same_code(self._launches[key], launch, dict(binaries[0]["parameters"]))
+        return bool(binaries) and same_code(self._launches[key], launch, kinds_of(binaries[0]))
 
     def start(self, launches: list[dict[str, Any]]) -> None:
         """Begin nothing: what is launched has been asked for."""

@@ -50,6 +50,19 @@ def _argument(described: Any) -> list[Any]:
             raise WireError(f"{str(described)[:80]} is no argument of a traced launch.")
 
 
+def kinds_of(binary: Any) -> dict[str, Any]:
+    """Return what each argument became in the code, of the fields of a `kernels.Binary`.
+
+    They are told by a worker that runs what a candidate chooses: what is no such list says nothing.
+    """
+    match binary:
+        case {"parameters": list(parameters)}:
+            pairs = (pair for pair in parameters if isinstance(pair, list) and len(pair) == 2)
+            return {name: kind for name, kind in pairs if isinstance(name, str)}
+        case _:
+            return {}
+
+
 def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     """Whether Triton compiles a launch to the very code of another one.
 
@@ -77,7 +90,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _no_difference(one: Any, other: Any, kind: Any) -> bool:
     match one, other:
-        case ["value", int(before)], ["value", int(after)] if kind in INTEGERS:
+        case ["value", int(before)], ["value", int(after)] if isinstance(kind, str) and kind in INTEGERS:
             return _specialised(before) == _specialised(after) is not None
         case ["value", float()], ["value", float()]:
             return isinstance(kind, str) and kind.startswith(FLOATS)
