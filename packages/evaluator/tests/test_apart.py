@@ -326,10 +326,12 @@ TUNED = KERNEL.replace(
         (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
         (candidate(launch="out.copy_(x)"), "launches nothing", "rejected"),
         (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
+        (candidate(after="for i in range(300): kernel[(1,)](x, out, 2 + i, BLOCK=64)"),
+         "more than is taken", "runtime_error"),
     ],
     ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
          "named host", "legacy", "operator", "random", "permutation", "form", "bfloat16", "raises", "exits",
-         "no kernel", "pad"],
+         "no kernel", "pad", "many"],
 )  # fmt: skip
 def test_what_needs_the_device_is_judged_there(judge, source, why, status):
     verdict = judged(judge, source)

@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from warpsmith.evaluator import packed, wire
+from warpsmith.evaluator import compilation, packed, wire
 from warpsmith.evaluator.compilation import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
@@ -197,6 +197,32 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, 
     assert [given[1][0]["arguments"]["n"][1] for given in asked] == [4096, 2047, 1, 2048]
     assert run.result().ok
     assert run.result().seconds == sum(of(*given).seconds for given in ((4096,), (2047,), (1,), (2048, 128)))
+
+
+def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
+    code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
+    held = []
+    same_code = compilation.same_code
+    monkeypatch.setattr(compilation, "same_code", lambda *given: held.append(given) or same_code(*given))
+
+    def start(source, launches):
+        job = compilation.Job(b"")
+        job.future.set_result(compilation.Compilation(True, binaries=(code,)))
+        return job
+
+    monkeypatch.setattr(service, "start", start)
+    run = by_launch(SIZED)
+
+    def of(n, block):
+        arguments = {"out_ptr": POINTER, "n": ["value", n], "BLOCK": ["value", block]}
+        return run.of({"kernel": "sized", "arguments": arguments, "options": {}})
+
+    for block in range(100):
+        of(4096, block)
+    assert len(held) < 100 * compilation.MOST_ALIKE
+    assert len(run._jobs) == 100
+    of(2048, 3)
+    assert len(run._jobs) == 100, "one of the first has the code"
 
 
 def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service):

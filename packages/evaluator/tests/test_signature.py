@@ -158,6 +158,7 @@ def test_what_is_said_to_have_the_same_code_is_the_same_to_triton(values, change
         ({"n": 1}, False),
         ({"n": True}, False),
         ({"n": 2**31}, False),
+        ({"n": 2**70}, False),
         ({"n": 4096.0}, False),
         ({"scale": 1}, False),
         ({"BLOCK": 128}, False),
@@ -188,6 +189,17 @@ def test_another_kernel_option_or_argument_is_other_code(changed):
     kinds = {"x": "*fp32", "n": "i32"}
     assert same_code(one, one, kinds)
     assert not same_code(one, one | changed, kinds)
+
+
+@pytest.mark.parametrize("refused", [2**64, 2**70, -(2**63) - 16])
+def test_what_triton_refuses_has_no_code(refused):
+    values = {"n": 2**40, "scale": 0.5, "BLOCK": 64, "m": 3}
+    kinds, _ = specialised(values)
+    assert same_code(launch_with(values), launch_with(values | {"n": 2**41}), kinds)
+    assert not same_code(launch_with(values), launch_with(values | {"n": refused}), kinds)
+    assert not same_code(launch_with(values | {"n": refused}), launch_with(values | {"n": 2 * refused}), kinds)
+    with pytest.raises(OverflowError):
+        specialised(values | {"n": refused})
 
 
 PLAIN = st.recursive(

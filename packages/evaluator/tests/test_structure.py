@@ -170,3 +170,20 @@ def test_what_an_audit_has_seen_is_learned_without_another_input_set_and_is_the_
     zeros = [learned.structure(0).zeros for learned in found]
     assert 300 < int(zeros[0].sum()) < 700
     assert torch.equal(*zeros)
+
+
+SCALED = MASKED.replace(
+    "return [x * (torch.rand(N, 32) > 0.5), torch.ones(32)]", "return [STEADY, float(torch.rand(())) / 1e5]"
+)
+SCALED = SCALED.replace("def get_inputs", "STEADY = torch.linspace(1, 2, N * 32).reshape(N, 32)\n\n\ndef get_inputs")
+SCALED = SCALED.replace("x * scale", "x + scale")
+
+
+def test_tensors_that_stay_while_a_number_changes_are_alike(machine):
+    """What such a problem's output hangs on is told by changed tensors, not by a number that hardly matters."""
+    session = ReferenceSession(machine, SCALED, init_seed=7)
+    try:
+        assert audit(session) == ""
+        assert (session.seen.steady, session.seen.alike) == (False, True)
+    finally:
+        session.close()

@@ -22,7 +22,7 @@ from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import LayoutError, WireError
-from warpsmith.evaluator.evaluation import FORM_ATTEMPTS, CandidateRun
+from warpsmith.evaluator.evaluation import FORM_ATTEMPTS, MAX_LAUNCH_BYTES, MAX_LAUNCHES, CandidateRun
 from warpsmith.evaluator.evidence import Evidence, claims
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.phases import in_phase
@@ -237,8 +237,11 @@ class ApartRun(CandidateRun):
 def _check(trace: wire.Fields) -> None:
     """Raise for a trace that launches nothing, or that brings a content along."""
     events = trace.sequence("events")
-    if not launches_of(events):
+    launches = {wire.encode(launch) for launch in launches_of(events)}
+    if not launches:
         raise NeedsDeviceError("forward launches nothing")
+    if len(launches) > MAX_LAUNCHES or sum(map(len, launches)) > MAX_LAUNCH_BYTES:
+        raise NeedsDeviceError("forward launches more than is taken")
     if any(event[:1] == ["const"] and event[2:] != [b""] for event in events):
         raise NeedsDeviceError("forward uses memory that was made before it")
 

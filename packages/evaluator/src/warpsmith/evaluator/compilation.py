@@ -21,6 +21,8 @@ CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
 """What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
 MAX_MESSAGE: Final = 8000
+MOST_ALIKE: Final = 16
+"""Launches of a kernel, with the same options, that another one is held against."""
 ATTEMPTS: Final = 2
 SIGKILL: Final = 9
 
@@ -220,8 +222,8 @@ class LaunchByLaunch:
         self._service = service
         self._source = source
         self._jobs: dict[bytes, Job] = {}
-        self._launches: dict[bytes, dict[str, Any]] = {}
         self._same: dict[bytes, bytes] = {}
+        self._compiled: dict[bytes, list[_Compiled]] = {}
         self._counted: set[bytes] = set()
 
     def of(self, launch: dict[str, Any], *, counted: bool = True) -> Compilation:
@@ -234,26 +236,28 @@ class LaunchByLaunch:
         key = self._begun(launch)
         if counted:
             self._counted.add(key)
-        return self._service.wait(self._jobs[key])
+        found = self._service.wait(self._jobs[key])
+        if found.ok and found.binaries:
+            self._note(key, launch, found.binaries[0])
+        return found
 
     def _begun(self, launch: dict[str, Any]) -> bytes:
         """Return the key of the job that compiles a launch: a known one, that of one of the same code, or a new one."""
         key = wire.encode([launch])
         if key not in self._jobs and key not in self._same:
-            like = next((known for known, job in self._jobs.items() if self._does_for(known, job, launch)), None)
+            compiled = self._compiled.get(_form(launch), [])
+            like = next((one.key for one in compiled if same_code(one.launch, launch, one.kinds)), None)
             if like is not None:
                 self._same[key] = like
             else:
                 self._jobs[key] = self._service.start(self._source, [launch])
-                self._launches[key] = launch
         return self._same.get(key, key)
 
-    def _does_for(self, key: bytes, job: Job, launch: dict[str, Any]) -> bool:
-        """Whether what a job has compiled is the code of another launch, too."""
-        if not job.future.done() or job.future.exception() is not None:
-            return False
-        binaries = job.future.result().binaries
-        return bool(binaries) and same_code(self._launches[key], launch, kinds_of(binaries[0]))
+    def _note(self, key: bytes, launch: dict[str, Any], binary: Any) -> None:
+        """Keep a launch that compiled for others like it to be held against: few, for a candidate says how many."""
+        alike = self._compiled.setdefault(_form(launch), [])
+        if len(alike) < MOST_ALIKE and all(one.key != key for one in alike):
+            alike.append(_Compiled(key, launch, kinds_of(binary)))
 
     def start(self, launches: list[dict[str, Any]]) -> None:
         """Begin nothing: what is launched has been asked for."""
@@ -285,7 +289,21 @@ class LaunchByLaunch:
         """Give up what nobody is going to wait for."""
         for job in self._jobs.values():
             self._service.give_up(job)
-        self._jobs, self._launches, self._same = {}, {}, {}
+        self._jobs, self._same, self._compiled = {}, {}, {}
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A launch that compiled: the key of its job, and what each argument became in the code."""
+
+    key: bytes
+    launch: dict[str, Any]
+    kinds: dict[str, Any]
+
+
+def _form(launch: dict[str, Any]) -> bytes:
+    """Return what launches of the same code have in common to the bit."""
+    return wire.encode([launch["kernel"], launch["options"], list(launch["arguments"])])
 
 
 def _joined(known: Job) -> Job:

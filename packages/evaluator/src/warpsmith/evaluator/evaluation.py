@@ -650,11 +650,10 @@ class CandidateRun:
         if key in self.launches and self.reports <= MAX_LAUNCHES:
             return
         too_many = max(self.reports, len(self.launches) + 1) > MAX_LAUNCHES
-        if not self.compiles and not too_many:
-            return
         if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or too_many:
             raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
-        self.launches[key] = launch
+        if self.compiles:
+            self.launches[key] = launch
 
 
 def _launch(fields: wire.Fields) -> dict[str, Any]:

@@ -99,8 +99,8 @@ def _no_difference(one: Any, other: Any, kind: Any) -> bool:
 
 
 def _specialised(value: int) -> tuple[str, bool] | None:
-    """Return what Triton takes of an integer; None for a flag, and for 1, which is a constant to it."""
-    if isinstance(value, bool) or value == 1:
+    """Return what Triton takes of an integer; None for a flag, for 1, a constant to it, and for what it refuses."""
+    if isinstance(value, bool) or value == 1 or not -(2**63) <= value < 2**64:
         return None
     narrow, unsigned = -(2**31) <= value < 2**31, 2**63 <= value < 2**64
     return "i32" if narrow else "u64" if unsigned else "i64", value % ALIGNMENT == 0

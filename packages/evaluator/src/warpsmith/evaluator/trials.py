@@ -66,7 +66,7 @@ class Seen:
     Attributes:
         steady: whether both have the same form; nothing is said of their values where they have not.
         same: the numbers of the input tensors that are the same in both, of those with elements.
-        alike: whether that is all of them.
+        alike: whether that is all of them, whatever is given beside tensors.
         structures: what the values of an input have in common, by its number, where that is anything.
         form: theirs, and that of the reference's answer, where it has been asked for one.
     """
@@ -139,9 +139,9 @@ def seen_of(session: ReferenceSession, placed: Placed, first: torch.Tensor, answ
         first: its content.
         answer: the reference's to the first, where there is one.
     """
-    if session.inputs != placed:
-        return Seen(steady=False)
     second = arenas.content(session.inputs_buffer)
+    if session.inputs != placed:
+        return Seen(steady=False, alike=torch.equal(second, first))
     same = _unchanged(placed.slots, first, second)
     alike = len(same) == sum(1 for slot in placed.slots if slot.numel)
     structures = dict(_structures(placed.slots, first, second))
