@@ -154,18 +154,7 @@ def _with_dtypes(tree: Any) -> Any:
 
 def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
     """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
-    fill(content(buffer), 0xFF)
+    content(buffer).fill_(0xFF)
     for slot in slots:
         if not (slot.dtype.startswith("float") or slot.dtype.startswith("complex") or slot.dtype == "bfloat16"):
-            fill(raw(buffer, slot), INTEGER_POISON)
-
-
-def fill(memory: torch.Tensor, byte: int) -> None:
-    """Fill a flat, dense uint8 tensor with a byte, by words where its start and its size allow it.
-
-    On an H200 torch fills 4.6 TB/s by words of four or eight bytes and 3.4 TB/s by single ones.
-    """
-    if memory.data_ptr() % 8 == 0 and memory.storage_offset() % 8 == 0 and memory.numel() % 8 == 0:
-        memory.view(torch.int64).fill_(int.from_bytes(bytes([byte]) * 8, "little", signed=True))
-    else:
-        memory.fill_(byte)
+            raw(buffer, slot).fill_(INTEGER_POISON)

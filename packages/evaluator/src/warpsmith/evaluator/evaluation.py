@@ -577,7 +577,7 @@ class CandidateRun:
 
     def _copy_inputs(self, inputs: "Shared") -> None:
         """Copy the inputs, and leave NaN between and behind them, where only a load without a mask goes."""
-        arenas.fill(arenas.content(inputs), 0xFF)
+        arenas.content(inputs).fill_(0xFF)
         for slot in self.session.inputs.slots:
             if slot.numel:
                 arenas.raw(inputs, slot).copy_(arenas.raw(self.session.inputs_buffer, slot))

@@ -412,7 +412,7 @@ class ReplayedCall(Call):
     def reset(self) -> None:
         # Guard zones included: nothing is to be kept in them, and one fill costs a graph less than two.
         for memory in self.fresh:
-            arenas.fill(memory, POISON)
+            memory.fill_(POISON)
         for memory, content in self.constants:
             memory.copy_(content)
 
