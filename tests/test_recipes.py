@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.trainer.config import TrainerConfig, load_any
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
+from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import plan
 from warpsmith.trainer.planning.command import suggested
@@ -84,3 +85,35 @@ def test_the_published_hyper_parameters() -> None:
             assert config.rollout.task_type == "kernelbench"
         assert config.zero.micro_batch_tokens >= config.rollout.engine.max_model_len
         assert config.checkpoint.every == 50
+
+
+@pytest.mark.parametrize(
+    ("recipe", "turned", "unread"),
+    [
+        ("qwen3-8b", "algorithm.correction=none", "algorithm.correction_high=3"),
+        ("qwen3-8b", "algorithm.kl_coefficient=0", "algorithm.kl=k1"),
+        ("qwen3-8b", "rollout.task_type=kernelbench", "rollout.gamma=0.5"),
+        ("demo-sft", "optimizer.schedule=constant", "optimizer.min_lr_ratio=0.2"),
+        ("demo", "algorithm.aggregation=token_mean", "algorithm.constant_length=7"),
+        ("demo", "problems.source=data/x.jsonl", "problems.count=7"),
+        ("demo", "held_out.problems=0", "held_out.samples=7"),
+    ],
+)
+def test_a_recipes_keys_may_stand_under_what_set_turns_over(recipe: str, turned: str, unread: str) -> None:
+    path = next(path for path in CONFIGS if path.stem == recipe)
+    load_any(path, [turned])
+    with pytest.raises(ConfigError, match=unread.partition("=")[0].rpartition(".")[2] + " is not read with"):
+        load_any(path, [turned, unread])
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_dump_of_a_recipe_loads_again(path: Path) -> None:
+    config = load_any(path)
+    given = type(config).model_validate(config.model_dump(mode="json", exclude_unset=True))
+    assert given == config
+    if isinstance(config, SftConfig):
+        # A whole dump names keys of other sources, which `[data]` refuses.
+        return
+    if not config.placement.evaluation:
+        # As `placement.evaluation` refuses an evaluator.gpu beside it.
+        assert TrainerConfig.model_validate(config.model_dump(mode="json")) == config

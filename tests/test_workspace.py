@@ -5,11 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +76,49 @@ def test_imports_go_one_way(package):
     for path in (ROOT / "packages" / package / "src").rglob("*.py"):
         for other in imported_packages(path) - {package}:
             assert RANK[other] < RANK[package], f"{path.relative_to(ROOT)} imports warpsmith.{other}"
+
+
+def brought_along(name: str, extras: frozenset[str], seen: set[tuple[str, str]]) -> set[str]:
+    """Return the distributions, by canonical name, that a requirement installs; what is absent here brings nothing."""
+    name = canonicalize_name(name)
+    found = {name}
+    for extra in {"", *extras}:
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            lines = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        for requirement in map(Requirement, lines):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                found |= brought_along(requirement.name, frozenset(requirement.extras), seen)
+    return found
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Return the top-level modules that a test file imports when it is collected."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_the_tests_of_a_package_need_what_it_brings(package):
+    tests = ROOT / "packages" / package / "tests"
+    extras = frozenset({"test", "cpu"} & set(metadata(package)["project"]["optional-dependencies"]))
+    there = brought_along(f"warpsmith-{package}", extras, set())
+    owners = packages_distributions()
+    own = {path.stem for path in tests.rglob("*.py")} | {"warpsmith"}
+    # Not the programs that a test starts once it has found what they need.
+    for path in [*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]:
+        for module in imported_at_once(path) - own - sys.stdlib_module_names:
+            names = {canonicalize_name(name) for name in owners.get(module, [module])}
+            assert names & there, f"{path.relative_to(ROOT)} imports {module}, which warpsmith-{package} does not bring"
 
 
 @pytest.mark.parametrize("package", RANK)

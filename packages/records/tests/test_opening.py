@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -48,8 +47,8 @@ def expected(run_dir) -> list[dict[str, Any]]:
 
 def plain(value: Any) -> Any:
     """A tool's value as Python's own: lists, dicts, None for every kind of null."""
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
+    if hasattr(value, "tolist"):  # of NumPy, which comes with the tools and not with the package
+        return plain(value.tolist())
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -60,7 +59,7 @@ def plain(value: Any) -> Any:
         return value.astimezone(dt.UTC).replace(tzinfo=dt.UTC)
     if isinstance(value, float) and math.isnan(value):
         return None
-    return value.item() if isinstance(value, np.generic) else value
+    return value
 
 
 def same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,9 @@ from warpsmith.trainer.sync import payload_of
 LORA = LoraSettings(rank=4, alpha=8.0)
 IDS = list(range(5, 45))
 STAGES = (0, 1, 2, 3)
+needs_qlora = pytest.mark.skipif(
+    find_spec("bitsandbytes") is None or find_spec("accelerate") is None, reason="needs the extra qlora of the policy"
+)
 
 
 def rows() -> PaddedRows:
@@ -182,6 +186,7 @@ def test_in_bfloat16_factors_are_kept_in_fp32_and_sent_and_exported_in_bfloat16(
     assert json.loads((exported / "config.json").read_text())["dtype"] == "bfloat16"
 
 
+@needs_qlora
 @pytest.mark.parametrize("stage", [1, 2])
 def test_adapters_on_four_bit_weights_are_kept_alone_and_a_resume_goes_on_bit_for_bit(
     tiny: Path, alone: Ranks, tmp_path: Path, stage: int, monkeypatch: pytest.MonkeyPatch

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from warpsmith.trainer.config import AlgorithmSection, SftConfig, TrainerConfig, load_any, load_grpo, load_sft
+from warpsmith.trainer.config import AlgorithmSection, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.config.unread import READ
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.objective.presets import PRESETS
-
-CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.toml"))
 
 CORRECTED = "algorithm.old_logprobs=recompute algorithm.correction="
 TO_CORRECT = 'set correction = "truncated" or "masked"'
@@ -141,25 +139,6 @@ def test_0_is_not_off_where_it_is_a_value_as_any_other(file: Path) -> None:
             load_grpo(file, [given])
 
 
-@pytest.mark.parametrize(
-    ("recipe", "turned", "unread"),
-    [
-        ("qwen3-8b", "algorithm.correction=none", "algorithm.correction_high=3"),
-        ("qwen3-8b", "algorithm.kl_coefficient=0", "algorithm.kl=k1"),
-        ("qwen3-8b", "rollout.task_type=kernelbench", "rollout.gamma=0.5"),
-        ("demo-sft", "optimizer.schedule=constant", "optimizer.min_lr_ratio=0.2"),
-        ("demo", "algorithm.aggregation=token_mean", "algorithm.constant_length=7"),
-        ("demo", "problems.source=data/x.jsonl", "problems.count=7"),
-        ("demo", "held_out.problems=0", "held_out.samples=7"),
-    ],
-)
-def test_a_recipes_keys_may_stand_under_what_set_turns_over(recipe: str, turned: str, unread: str) -> None:
-    path = next(path for path in CONFIGS if path.stem == recipe)
-    load_any(path, [turned])
-    with pytest.raises(ConfigError, match=unread.partition("=")[0].rpartition(".")[2] + " is not read with"):
-        load_any(path, [turned, unread])
-
-
 @pytest.mark.parametrize("turned", ["algorithm.preset=rloo", "algorithm.clip=none"])
 def test_what_a_preset_of_set_turns_over_may_stand_too(file: Path, turned: str) -> None:
     file.write_text(file.read_text() + "[algorithm]\nclip_low = 0.1\nkl = 'k1'\n")
@@ -209,19 +188,6 @@ def test_a_file_that_names_every_table_is_no_dump() -> None:
     assert TrainerConfig.model_validate(tables).optimizer.decay_ratio == 0.1
     with pytest.raises(ValueError, match=r"optimizer\.decay_ratio is not read"):
         TrainerConfig.model_validate(tables | {"optimizer": {"decay_ratio": 0.1}})
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_dump_of_a_recipe_loads_again(path: Path) -> None:
-    config = load_any(path)
-    given = type(config).model_validate(config.model_dump(mode="json", exclude_unset=True))
-    assert given == config
-    if isinstance(config, SftConfig):
-        # A whole dump names keys of other sources, which `[data]` refuses.
-        return
-    if not config.placement.evaluation:
-        # As `placement.evaluation` refuses an evaluator.gpu beside it.
-        assert TrainerConfig.model_validate(config.model_dump(mode="json")) == config
 
 
 def test_a_preset_that_is_no_name_is_refused(file: Path) -> None:
