@@ -1,8 +1,8 @@
 # problem: add
 # permitted: rejected
 # flags: not_from_kernels
-# permitted apart: incorrect
-# flags apart: none
+# permitted detached: incorrect
+# flags detached: none
 # Looks at its caller for the phase: computes out of sight in the trials, and shows a kernel where it is traced.
 import sys
 

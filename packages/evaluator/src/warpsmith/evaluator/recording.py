@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from warpsmith.evaluator import arenas, gpuhost, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, wire
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError
 from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import Compilation
@@ -45,8 +45,8 @@ DETACHED_S: Final = 5.0
 """What one step of host code may take detached before it is tried on the device."""
 MOST_KEPT_BYTES: Final = 64 << 20
 """Of inputs that host code saw: up to this size they are kept, to explain a recording that is right on these alone."""
-DETACHED_BYTES: Final = 64 << 20
-"""Of state, and of inputs and outputs together: host code that copies more on the host takes long."""
+DETACHED_STATE_BYTES: Final = 64 << 20
+"""Of parameters and buffers: a constructor that draws more on the host takes long."""
 
 
 Compile = Callable[[dict[str, Any]], Compilation | None]
@@ -275,8 +275,6 @@ class DetachedRecorder(Recorder):
 
     def record(self, answer: Answer, room: Placed) -> list[Recording]:
         """As of `Recorder`; constants are compared with those of a second process."""
-        if self.session.inputs.size + room.size > DETACHED_BYTES:
-            raise NeedsDeviceError("its tensors are large")
         found = super().record(answer, room)
         if found[0].has_constants:
             self._check_constants(found[0], answer, room)
@@ -298,7 +296,7 @@ class DetachedRecorder(Recorder):
             )
 
     def load(self) -> wire.Fields:
-        if self.session.state.size > DETACHED_BYTES:
+        if self.session.state.size > DETACHED_STATE_BYTES:
             raise NeedsDeviceError("the module is large")
         return super().load()
 
@@ -323,7 +321,13 @@ class DetachedRecorder(Recorder):
             target[span] = source[span].cpu()
 
     def _fill_inputs(self, arena: "Shared") -> None:
-        """Leave zeros there: host code has no content."""
+        """Leave zeros there: host code has no content, and what it does not touch takes no memory."""
+
+    def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
+        try:
+            return super()._arena(name, size)
+        except _native.NativeError as error:
+            raise NeedsDeviceError(f"the host has no room for its tensors: {error}") from error
 
     def _contents(self) -> None:
         return None
