@@ -31,7 +31,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"3"
+        assert table.metadata[b"warpsmith.schema_version"] == b"4"
 
 
 def test_keys_are_columns_that_have_no_nulls():
