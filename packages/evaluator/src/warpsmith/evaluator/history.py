@@ -78,8 +78,11 @@ class History:
         return events + call.events, tuple(past)
 
 
-def _made(events: list[Any]) -> list[int]:
-    return [event[1] for event in events if event[:1] in (["alloc"], ["const"]) and type(event[1]) is int]
+def _made(events: list[Any]) -> Iterator[int]:
+    for event in events:
+        match event:
+            case ["alloc" | "const", int(number), *_]:
+                yield number
 
 
 def _used(part: Any) -> Iterator[int]:
