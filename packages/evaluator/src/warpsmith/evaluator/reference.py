@@ -97,7 +97,8 @@ class Answer:
 
     @property
     def finite(self) -> bool:
-        return all(bool(torch.isfinite(item.value).all()) for item in self.expected if item.value.is_floating_point())
+        values = (arenas.computable(item.value) for item in self.expected if item.value.is_floating_point())
+        return all(bool(torch.isfinite(value).all()) for value in values)
 
 
 @dataclass(frozen=True)
