@@ -130,4 +130,4 @@ def _answer_to_others(session: ReferenceSession, seen: trials.Seen, rng: random.
     if not seen.alike:
         return session.answer(rng.getrandbits(48))
     learned = trials.Learned((), has_state=False, resizing=None)
-    return trials.prepare(session, learned, trials.Trial("shifted"), None, rng)[1]
+    return trials.prepare(session, learned, trials.Trial("shifted"), rng)[1]

@@ -1,12 +1,12 @@
-"""The candidate worker: runs `ModelNew`, interpreted on a CPU or for real on a GPU, on inputs that it only reads.
+"""The candidate worker: runs host code, and writes down what it does. Nothing that it computes is judged.
 
-Everything here runs in a process that belongs to the candidate. What it reports is a hint; the judge believes the
-content of the output buffer alone.
+Everything here runs in a process that belongs to the candidate, so what it reports is a hint: a recording can only move
+data and launch kernels of the source, and a player replays it on contents that this process never sees.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +21,8 @@ from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
+from warpsmith.evaluator.player import DevicePlayer, HostPlayer, Player
 from warpsmith.evaluator.protocol import Kind, Message
-from warpsmith.evaluator.replay import DeviceReplay, Replay
-from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.trace import Recorder
 from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
 
@@ -48,73 +47,71 @@ def prepare() -> None:
 
 
 class Candidate:
-    """One candidate: its module on the judge's parameters, and the watches around its forward."""
+    """One candidate: its module on the judge's parameters, and the watches around its forward.
+
+    Args:
+        channel: to the judge.
+        fields: of LOAD.
+        kind: the memory that its tensors lie in.
+        detached: whether there is no device here and no content: what is launched is written down and does not run.
+    """
 
     def __init__(
-        self, channel: _native.Channel, fields: wire.Fields, kind: HostMemory | DeviceMemory, *, apart: bool
+        self, channel: _native.Channel, fields: wire.Fields, kind: HostMemory | DeviceMemory, *, detached: bool
     ) -> None:
         self.kind = kind
         self.memory = Memory(kind)
-        self.apart = apart
-        # So it is too where host code is apart from no GPU at all: the judge tells no properties of one then.
-        self.interpreted = kind.device.type == "cpu" and not (apart and fields.mapping("properties"))
+        self.detached = detached
+        properties = fields.mapping("properties")
+        # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.
+        self.interpreted = kind.device.type == "cpu" and not properties
         kind.limit(DEVICE_SHARE)
-        self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.ApartMonitor
+        self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.DetachedMonitor
         self.tuning: tuning.Tuning | launching.DeviceTuning | launching.NoTuning
-        if apart:
-            self.monitor, self.tuning = _apart(fields.mapping("properties"))
+        if detached:
+            self.monitor, self.tuning = _detached(properties)
         elif isinstance(kind, DeviceMemory):
             self.monitor, self.tuning = _on_device(channel, kind)
         else:
             self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
-        extra_operators = fields.texts("extra_operators")
-        self.extra_operators = extra_operators
+        self.extra_operators = fields.texts("extra_operators")
         self.gpu_host: gpuhost.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
-        self.inputs: dict[TensorSlot, torch.Tensor] = {}
-        self.recorder: Recorder | None = None
+        self.recorder = Recorder(self.memory)
         self.host_memory = False
 
     def load(self, fields: wire.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
-        state = self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
-        with self._unread(), self._host():
-            self.model = self._construct(execute(fields.text("source"), path, MODULE_NAME), fields, state)
-            self.model = self.model.to(self.kind.device)
-        unmatched = self._bind(fields.slot_map("parameters"), state)
-        self.buffers = self._matching_buffers(fields.slot_map("buffers"))
+        self.loaded = fields
+        self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
+        with self._host():
+            self.namespace = execute(fields.text("source"), path, MODULE_NAME)
+        unmatched = self._construct(fields.integer("seed"))
         return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
 
     def _host(self) -> AbstractContextManager[Any]:
         """Where there is no GPU, let host code that is written for one run."""
         if self.kind.device.type != "cpu":
             return nullcontext()
-        self.gpu_host = gpuhost.GpuHost(disguised=self.apart)
+        self.gpu_host = gpuhost.GpuHost(disguised=self.detached)
         return self.gpu_host
 
-    @contextmanager
-    def _unread(self) -> Iterator[None]:
-        """Apart from the device, let no constructor read a tensor: its random numbers are others than on one."""
-        if not self.apart:
-            yield
-            return
-        watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, _refuse_reads)
-        watch.fills = False
-        with Watched(watch):
-            yield
-        if exported := [name for name in watch.refused if name.startswith("Tensor.")]:
-            raise launching.ApartError(f"the constructor calls {exported[0]}")
-
-    def _construct(self, namespace: dict[str, Any], fields: wire.Fields, state: "Shared") -> nn.Module:
-        if not isinstance(namespace.get("ModelNew"), type):
+    def _construct(self, seed: int) -> list[str]:
+        """Construct `ModelNew` on the judge's parameters and buffers; return the parameters' names that it lacks."""
+        if not isinstance(self.namespace.get("ModelNew"), type):
             raise CandidateError("the source defines no class ModelNew")
-        self.kind.seed(fields.integer("seed"))
-        init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
-        with self.kind.placing():
-            model = namespace["ModelNew"](*init)
+        state = self.memory.buffers["state"]
+        init = arenas.materialise(self.loaded.value("init"), lambda slot: arenas.view(state, slot).clone())
+        self.kind.seed(seed)
+        with self._host(), self.kind.placing():
+            model = self.namespace["ModelNew"](*init)
         if not isinstance(model, nn.Module):
             raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
-        return model
+        with self._host():
+            self.model = model.to(self.kind.device)
+        unmatched = self._bind(self.loaded.slot_map("parameters"), state)
+        self.buffers = self._matching_buffers(self.loaded.slot_map("buffers"))
+        return unmatched
 
     def _bind(self, slots: dict[str, TensorSlot], state: "Shared") -> list[str]:
         """Let parameters of the same name and shape live in the judge's memory; return the names that found none."""
@@ -130,53 +127,37 @@ class Candidate:
         return {name: slot for name, slot in slots.items() if name in own and arenas.slot_of(own[name]).same_kind(slot)}
 
     def call(self, fields: wire.Fields, fds: list[int]) -> dict[str, Any]:
-        """Run forward once and copy what it returns to the judge's buffer; return the fields of DONE."""
-        fresh = fields.texts("fresh")
-        inputs = self.memory.receive(
-            "inputs", fields.integer("inputs_bytes"), fds[:1] if "inputs" in fresh else [], writable=False
-        )
-        answers = self.memory.receive(
-            "answers", fields.integer("answers_bytes"), fds[-1:] if "answers" in fresh else [], writable=True
-        )
+        """Run forward once, on a module that has not been called before; return the fields of DONE."""
+        inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
+        if fields.flag("again"):
+            self._construct(fields.integer("seed"))
         self._restore_buffers()
-        if "inputs" in fresh:
-            self.inputs.clear()
-        arguments = arenas.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
+        arguments = arenas.materialise(fields.value("inputs"), lambda slot: arenas.view(inputs, slot))
         output, watch = self._forward(arguments, fields)
-        described, mismatch = self._deliver(output, fields.mapping("answer"), answers)
+        found: list[torch.Tensor] = []
+        described = arenas.describe(_checked(output, "cuda" if self.detached else self.kind.device.type), found)
         return {
             "launches": self.monitor.launches,
             "refused": dict(list(watch.refused.items())[:20]),
             "host_memory": self.host_memory,
             "timed": self.tuning.timed,
             "tuned": "; ".join(f"{name}({taken})" for name, taken in self.tuning.taken.items())[:200],
+            "variants": self.tuning.variants,
             "output": described,
-            "mismatch": mismatch,
-            "returns_input": any(self._is_read_only(tensor) for tensor in _tensors(output)),
-            "trace": self._trace(output, fields.mapping("answer")["buffers"]),
+            "returns_input": any(self._is_read_only(tensor) for tensor in found),
+            "trace": self._trace(found, fields.mapping("answer")["buffers"]),
         }
 
-    def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
-        """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
-
-        So what is remembered by the identity of a tensor, or in an attribute of it, meets other content.
-        """
-        made, kept = arenas.view(memory, slot), self.inputs.get(slot)
-        if kept is None or _layout(kept) != _layout(made):
-            self.inputs[slot] = kept = made
-        return kept
-
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
-        self.recorder = self._new_recorder() if fields.flag("trace") else None
-        on_done = self._note if self.apart else self.recorder.operator if self.recorder else None
+        self.recorder = self._new_recorder()
+        on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
-        watch.fills = not self.apart
+        watch.fills = not self.detached
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
         self.monitor.launches = 0
-        self.monitor.on_launch = self.recorder.launch if self.recorder else None
-        self.monitor.ghost = fields.flag("ghost")
+        self.monitor.on_launch = self.recorder.launch
         self.tuning.next_call(fields.integer("seed"))
         self.kind.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
@@ -189,10 +170,9 @@ class Candidate:
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Note what an operator did where there is no device; nothing there has the content that it has on one."""
         _refuse_reads(func, name, args, result)
-        if name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
-            raise launching.ApartError(f"{name} is called in a way that does not tell its device")
-        if self.recorder is not None:
-            self.recorder.operator(func, name, args, result)
+        if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
+            raise launching.DetachedError(f"{name} is called in a way that does not tell its device")
+        self.recorder.operator(func, name, args, result)
 
     def _check_dtype(self, tensor: torch.Tensor) -> None:
         if self.interpreted:
@@ -205,34 +185,16 @@ class Candidate:
             recorder.starts_as(own[name], slot)
         return recorder
 
-    def _trace(self, output: Any, buffers: dict[str, TensorSlot]) -> dict[str, Any]:
-        """Return the events, and where the output and then the buffers lie after them."""
-        if self.recorder is None:
-            return {}
+    def _trace(self, outputs: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
+        """Return the events, and where the outputs and then the buffers lie after them."""
         own = dict(self.model.named_buffers())
-        outputs = [self.recorder.tensor(tensor) for tensor in (*_tensors(output), *(own[name] for name in buffers))]
-        return {"events": self.recorder.events, "outputs": outputs}
+        described = [self.recorder.tensor(tensor) for tensor in (*outputs, *(own[name] for name in buffers))]
+        return {"events": self.recorder.events, "outputs": described}
 
     def _restore_buffers(self) -> None:
         own = dict(self.model.named_buffers())
         for name, slot in self.buffers.items():
             own[name].copy_(arenas.view(self.memory.buffers["state"], slot))
-
-    def _deliver(self, output: Any, answer: dict[str, Any], arena: "Shared") -> tuple[wire.Value, str]:
-        """Copy the output where it has the expected form; return its own form and, where that differs, how."""
-        found: list[torch.Tensor] = []
-        described = arenas.describe(_checked(output, "cuda" if self.apart else self.kind.device.type), found)
-        slots = list(wire.slots(answer["output"]))
-        same = [slot.same_kind(arenas.slot_of(tensor)) for slot, tensor in zip(slots, found, strict=False)]
-        if len(slots) != len(found) or not all(same):
-            return described, "form"
-        for slot, tensor in zip(slots, found, strict=True):
-            arenas.view(arena, slot).copy_(tensor)
-        own = dict(self.model.named_buffers())
-        for name, slot in answer["buffers"].items():
-            arenas.view(arena, slot).copy_(own[name])
-        self.kind.settle()
-        return described, ""
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
@@ -249,11 +211,13 @@ def _interpreted(
     return monitor, turns
 
 
-def _apart(properties: dict[str, Any]) -> tuple[launching.ApartMonitor, launching.NoTuning]:
-    monitor, tunes_nothing = launching.ApartMonitor(), launching.NoTuning()
-    launching.install(monitor, tunes_nothing)
+def _detached(properties: dict[str, Any]) -> tuple[launching.DetachedMonitor, tuning.Tuning | launching.NoTuning]:
+    """Write down launches; without a GPU, an autotuned kernel runs with any of its configurations in turn."""
+    monitor = launching.DetachedMonitor()
+    turns = launching.NoTuning() if properties else tuning.Tuning(lambda _: None)
+    launching.install(monitor, turns)
     gpuhost.install(gpuhost.properties_of(properties), disguised=True)
-    return monitor, tunes_nothing
+    return monitor, turns
 
 
 def _on_device(
@@ -276,7 +240,7 @@ def _on_device(
 
 def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
     if name in READS:
-        raise launching.ApartError(f"{name} reads a tensor's content")
+        raise launching.DetachedError(f"{name} reads a tensor's content")
 
 
 def _refuse_write(operator: str) -> None:
@@ -286,11 +250,6 @@ def _refuse_write(operator: str) -> None:
 def _refuse_bf16(tensor: torch.Tensor) -> None:
     if tensor.dtype == torch.bfloat16:
         raise interpreting.UnsupportedDtypeError(interpreting.BF16_MESSAGE)
-
-
-def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
-    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
 def _checked(tree: Any, device: str) -> Any:
@@ -310,18 +269,6 @@ def _checked(tree: Any, device: str) -> Any:
             return {key: _checked(item, device) for key, item in tree.items()}
         case _:
             return tree
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    match tree:
-        case torch.Tensor():
-            return [tree]
-        case list() | tuple():
-            return [tensor for item in tree for tensor in _tensors(item)]
-        case dict():
-            return [tensor for item in tree.values() for tensor in _tensors(item)]
-        case _:
-            return []
 
 
 _CATEGORIES: Final[dict[type[BaseException], str]] = {
@@ -362,64 +309,18 @@ def categorise(error: BaseException) -> str:
     return "unknown"
 
 
-class HostReplays:
-    """Runs traces with the interpreted kernels of a source and nothing else of it, one after the other.
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:
+    """Record one candidate, or play recordings, until the judge closes the channel.
 
-    Args:
-        folder: where extracted sources may be written.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._memory = Memory()
-        # Once: a monitor stays as long as its process does.
-        interpreting.install(interpreting.LaunchMonitor(lambda _: None, self._is_read_only))
-
-    def _is_read_only(self, tensor: torch.Tensor) -> bool:
-        return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
-
-    def play(self, fields: wire.Fields, fds: list[int]) -> None:
-        """Run a trace on the memory that comes with it; as `ghost` without the kernels too."""
-        self._memory = memory = Memory()
-        for name in ("inputs", "state", "answers"):
-            memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-        slots = {name: list(wire.slots(fields.value(f"{name}_slots"))) for name in ("inputs", "state")}
-        given = {name: memory.buffers[name] for name in slots}
-        player = Replay(fields.text("source"), self._folder, given, slots)
-        events = fields.sequence("events")
-        player.run([event for event in events if event[:1] != ["launch"]] if fields.flag("ghost") else events)
-        player.deliver(fields.sequence("outputs"), fields.value("answer"), memory.buffers["answers"])
-
-
-def replay_on_device(fields: wire.Fields, fds: list[int], kind: DeviceMemory) -> DeviceReplay:
-    """Run a trace with compiled kernels, as `DeviceReplay.play` does; return what can run it again."""
-    memory = Memory(kind)
-    for name in ("inputs", "state", "answers"):
-        memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-    binaries = [Binary.of(values) for values in fields.sequence("binaries")]
-    player = DeviceReplay(kind, memory.buffers["state"], fields.sequence("events"), binaries)
-    player.expect(fields.sequence("outputs"), fields.value("answer"))
-    player.set_up(memory.buffers["inputs"], memory.buffers["answers"])
-    _play(player, fields)
-    return player
-
-
-def _play(player: DeviceReplay, fields: wire.Fields) -> None:
-    player.play(ghost=fields.flag("ghost"), garbage=fields.flag("garbage"))
-
-
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, apart: bool = False) -> None:
-    """Load one candidate, or play one trace, until the judge closes the channel.
-
-    `apart` has a candidate's launches written down alone, in a process that has no device.
+    `detached` has a candidate's launches written down alone, in a process that has no device.
     """
     path = scratch / f"{MODULE_NAME}.py"
-    candidate: Candidate | DeviceReplay | HostReplays | Rounds | None = None
+    held: Candidate | Player | None = None
     with torch.no_grad():
         while True:
             message = protocol.receive_work(channel)
             try:
-                candidate = _step(channel, candidate, message, path, kind, apart=apart)
+                held = _step(channel, held, message, path, kind, detached=detached)
             except SystemExit as error:
                 protocol.send(channel, Kind.FAILED, _failure(message, error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
@@ -435,38 +336,30 @@ def _failure(message: Message, error: BaseException, path: Path) -> dict[str, An
 
 def _step(
     channel: _native.Channel,
-    held: Candidate | DeviceReplay | HostReplays | Rounds | None,
+    held: Candidate | Player | None,
     message: Message,
     path: Path,
     kind: HostMemory | DeviceMemory,
     *,
-    apart: bool,
-) -> Candidate | DeviceReplay | HostReplays | Rounds | None:
+    detached: bool,
+) -> Candidate | Player | None:
     """Answer one message; return what the next one is for."""
+    fields, fds = message.fields, message.fds
     match message.kind, held:
         case Kind.LOAD, None:
-            held = Candidate(channel, message.fields, kind, apart=apart)
-            protocol.send(channel, Kind.LOADED, held.load(message.fields, message.fds, path))
-        case Kind.REPLAY, DeviceReplay() if message.fields.flag("again"):
-            _play(held, message.fields)
-            protocol.send(channel, Kind.DONE, {})
-        case Kind.REPLAY, None | DeviceReplay() if isinstance(kind, DeviceMemory):
-            if held is not None:
-                # Two traces at once could want more memory than there is.
-                held.clear()
-            held = replay_on_device(message.fields, message.fds, kind)
-            protocol.send(channel, Kind.DONE, {})
-        case Kind.REPLAY, None | HostReplays():
-            held = held or HostReplays(path.parent)
-            held.play(message.fields, message.fds)
-            protocol.send(channel, Kind.DONE, {})
+            held = Candidate(channel, fields, kind, detached=detached)
+            protocol.send(channel, Kind.LOADED, held.load(fields, fds, path))
         case Kind.CALL, Candidate():
-            protocol.send(channel, Kind.DONE, held.call(message.fields, message.fds))
-        case Kind.RING, DeviceReplay() if isinstance(kind, DeviceMemory):
-            held = Rounds(kind, held.ring(message.fields, message.fds))
+            protocol.send(channel, Kind.DONE, held.call(fields, fds))
+        case Kind.REPLAY, None | HostPlayer() | DevicePlayer():
+            held = held or (DevicePlayer(kind) if isinstance(kind, DeviceMemory) else HostPlayer(path.parent))
+            held.play(fields, fds)
+            protocol.send(channel, Kind.DONE, {})
+        case Kind.RING, DevicePlayer():
+            held.ring(fields, fds)
             protocol.send(channel, Kind.RINGED, {})
-        case Kind.ROUND, Rounds():
-            protocol.send(channel, Kind.ROUNDED, held.round(message.fields))
+        case Kind.ROUND, DevicePlayer():
+            protocol.send(channel, Kind.ROUNDED, held.round(fields))
         case _:
             raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")
     return held

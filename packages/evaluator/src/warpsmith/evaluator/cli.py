@@ -15,7 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import HOST_APART_HELP, LAST_GPU, MOST_TIMED, configured, timing_of
+from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, RECORDING_HELP, RecordingWay, configured, timing_of
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -74,7 +74,7 @@ def check(
     hidden_shapes: Annotated[
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
-    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     allow_degenerate: Annotated[
         bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
     ] = False,
@@ -101,7 +101,7 @@ def check(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
-        host_apart=host_apart,
+        recording=recording,
         allow_degenerate=allow_degenerate,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
@@ -124,9 +124,9 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     console = Console()
     colour = {"correct": "green", "invalid": "magenta"}.get(verdict.status, "red")
     console.print(f"[bold {colour}]{verdict.status}[/]", end="")
-    host_code = f"  host_code={verdict.host_code}" if verdict.host_code else ""
+    recording = f"  recording={verdict.recording}" if verdict.recording else ""
     console.print(
-        f"  compiled={verdict.compiled}  trials={verdict.trials}  isolation={verdict.isolation_tier}{host_code}"
+        f"  compiled={verdict.compiled}  trials={verdict.trials}  isolation={verdict.isolation_tier}{recording}"
     )
     if verdict.flags:
         console.print(f"flags: {', '.join(verdict.flags)}")

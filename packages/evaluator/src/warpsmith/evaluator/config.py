@@ -8,8 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
-HOST_APART_HELP: Final = (
-    "Run host code where there is no GPU, and judge what it launches there; by default so with --device cuda."
+RecordingWay = Literal["detached", "on_device"]
+RECORDING_HELP: Final = (
+    "How host code is recorded: in a process without device and contents where that is possible (detached), or always "
+    "where kernels run (on_device)."
 )
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
@@ -100,10 +102,11 @@ class EvaluatorConfig(BaseModel):
         default=True,
         description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",
     )
-    host_apart: bool = Field(
-        default_factory=lambda fields: fields.get("device") == "cuda",
-        description="Let a candidate's host code run where there is no GPU at all, and judge the launches that it "
-        "makes there. What cannot be judged so is judged as without it. On a GPU it is so unless this says otherwise.",
+    recording: RecordingWay = Field(
+        default="detached",
+        description="How host code is recorded. `detached`: in a process without device and without contents; falls "
+        "back to `on_device` where host code reads a content, tunes on a GPU or asks for facts of a compiled kernel. "
+        "`on_device`: always where kernels run. Verdicts rest on replays either way.",
     )
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."

@@ -1,112 +1,102 @@
-"""One evaluation, as the judge conducts it: reference and candidate in separate workers, trial by trial."""
+"""One evaluation, as the judge conducts it: load, record, then replays.
+
+Host code only records (`recording.py`). Everything that is judged is a replay of a recording in a player, a worker that
+holds the kernels of the source and none of its host code: every trial, the run without kernels, the timed calls.
+"""
 
 import random
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
+from warpsmith.evaluator import _native, arenas, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import agrees, compare, form_mismatch
-from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
-from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
-from warpsmith.evaluator.evidence import Evidence, TransientError, claims, told_seeds
+from warpsmith.evaluator.compare import agrees, compare
+from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
+from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
+from warpsmith.evaluator.conversation import Conversation
+from warpsmith.evaluator.evidence import Evidence, TransientError, claims, seeds_for_candidates
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
 from warpsmith.evaluator.phases import in_phase
-from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
-from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.pool import Machine, Worker
+from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.recording import (
+    FORM_ATTEMPTS,
+    CandidateUnderTest,
+    DetachedRecorder,
+    NeedsDeviceError,
+    OnDeviceRecorder,
+    Recorder,
+    Recording,
+    claims_of_a_recording,
+)
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession, memory_ran_out
-from warpsmith.evaluator.signature import launches_of
 from warpsmith.evaluator.trials import Trial
-from warpsmith.evaluator.verdict import HostCode
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
-MAX_LAUNCHES: Final = 256
-MAX_LAUNCH_BYTES: Final = 128 << 10
-FORM_ATTEMPTS: Final = 8
-MAX_TUNED: Final = 300
-TIMED: Final = (
-    "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
-)
+POISONS: Final = (0x00, 0xFF)
+"""What memory holds before the two runs without kernels: no element that comes from it is right under both."""
+RESHAPINGS: Final = 3
+"""How often other shapes are drawn where Triton cannot form a block of the last ones."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a worker was given to replay: the trace, the form of its inputs, and the room for its answer."""
+    """What the player was given to replay: the recording, and the arenas of its inputs and of its answer."""
 
-    worker: Worker
-    trace: wire.Fields
-    inputs: Placed
+    recording: Recording
     answers: Placed
     buffers: "tuple[Shared, Shared]"
 
-    def is_of(self, worker: Worker, trace: wire.Fields, inputs: Placed, answers: Placed) -> bool:
-        """Whether this was the same trace, in the same worker, on inputs and for an answer of the same form."""
-        same = self.worker is worker and self.trace is trace
-        return same and (self.inputs, self.answers) == (inputs, answers)
 
-
-def _tuning_remark(done: wire.Fields) -> str:
-    """Return what a writer should know about the configurations that ran; nothing where no kernel is autotuned."""
-    tuned = done.text("tuned", MAX_TUNED)
-    timed = TIMED if done.flag("timed") else ""
-    return f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest{timed})" if tuned else ""
-
-
-class CandidateRun:
+class Evaluation:
     """One candidate against one reference session."""
 
-    host_code: ClassVar[HostCode] = "beside"
-
     def __init__(
-        self, session: ReferenceSession, machine: Machine, worker: Worker, source: str, config: EvaluatorConfig
+        self,
+        session: ReferenceSession,
+        machine: Machine,
+        source: str,
+        config: EvaluatorConfig,
+        compiling: CompileRun | LaunchByLaunch,
     ) -> None:
         self.session = session
         self.machine = machine
         self.memory = machine.memory
-        self.worker = worker
         self.source = source
         self.config = config
-        self.seconds_left = config.timeout_s
-        self.deadline = 0.0
-        self.trace = wire.Fields({})
-        self.traced_inputs: Placed | None = None
-        self.evidence = Evidence(tier=worker.tier, host_code=self.host_code)
-        self.launches: dict[bytes, dict[str, Any]] = {}
-        self.compiles = True
-        self.compiling: CompileRun | LaunchByLaunch | None = None
-        self.reports = 0
-        self.loaded = False
-        self.state = self.memory.create("candidate-state", session.state.size)
-        self.inputs: tuple[Placed, Shared] | None = None
-        self.answers: tuple[Placed, Shared] | None = None
-        self.buffer_names: set[str] = set()
-        self.told_seeds: Iterator[int] = iter(())
-        self.spare: Worker | None = None
-        self.played: Played | None = None
+        self.compiling = compiling
+        self.evidence = Evidence()
+        self.conversation = Conversation(machine, config, self.evidence)
+        self._state = self.memory.create("candidate-state", session.state.size)
+        self._recorder: Recorder | None = None
+        self._recordings: list[tuple[Placed, list[Recording]]] = []
+        self._launches: dict[bytes, dict[str, Any]] = {}
+        self._compiles = True
+        self._buffer_names: set[str] = set()
+        self._player: Worker | None = None
+        self._played: Played | None = None
+        self._turn = 0
 
-    def conduct(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> Evidence:
-        """Load the candidate, run `count` trials and the ghost replay; compile meanwhile.
+    def conduct(self, count: int, rng: random.Random) -> Evidence:
+        """Load the candidate, record it, and judge replays; compile meanwhile.
 
         Raises:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
         suspect: SuspectError | None = None
-        self.compiling = compiling
-        self.told_seeds = told_seeds(rng.getrandbits(256))
         try:
-            with self._with_spare_worker():
-                self._judge_all(count, rng, compiling)
+            with self._workers(rng):
+                self._judge_all(count, rng)
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except SuspectError as failed:
@@ -114,47 +104,32 @@ class CandidateRun:
         except (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError) as failed:
             suspect = self._memory_ran_out(failed)
             self.evidence.failure = suspect.failure
-        if self.launches:
-            compiling.settle(list(self.launches.values()))
-            self.evidence.compilation = compiling.result()
+        if self._launches:
+            self.compiling.settle(list(self._launches.values()))
+            self.evidence.compilation = self.compiling.result()
         if suspect is not None:
             raise TransientError(self.evidence, killed=suspect.killed)
         return self.evidence
 
-    @contextmanager
-    def _with_spare_worker(self) -> Iterator[None]:
-        """On a device, hold the replay's worker ready from now on.
-
-        The pool makes another in its place, and no timing can have that beside it: so it is made during the trials.
-        """
-        if isinstance(self.memory, DeviceMemory):
-            self.spare = self.machine.take("candidate", self.config.start_timeout_s)
-        try:
-            yield
-        finally:
-            if self.spare is not None:
-                self.machine.pools["candidate"].give_back(self.spare)
-
-    def _judge_all(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
+    def _judge_all(self, count: int, rng: random.Random) -> None:
         self._load()
-        self._run_trials(count, rng, compiling)
-        self._replay_without_kernels(rng)
-        if isinstance(self.memory, DeviceMemory):
-            # What it left running would be beside what is timed, the reference above all.
-            self.worker.end()
-        if compiling.result().ok:
-            self._replay_without_host_code(rng)
-
-    def _run_trials(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
-        previous: torch.Tensor | None = None
         learned = self._learned()
-        planned = trials.plan(count, rng, learned)
-        last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
-        for number, wanted in enumerate(planned):
+        if learned.unvaried:
+            self.evidence.flags.add("unvaried")
+        for trial in trials.plan(count, rng, learned):
             with self.machine.lease.shared():
-                previous = self._one_trial(wanted, learned, previous, rng, traced=number == last)
-            compiling.start(list(self.launches.values()))
-        compiling.settle(list(self.launches.values()))
+                self._trial(trial, learned, rng)
+            self.compiling.start(list(self._launches.values()))
+        self.compiling.settle(list(self._launches.values()))
+        self.evidence.replayed = True
+        with self.machine.lease.shared():
+            recordings, answer = self._recorded_inputs(rng)
+            self._run_without_kernels(recordings, answer)
+        if self._recorder is not None:
+            # What host code left running would be beside what is timed.
+            self._recorder.end()
+        if isinstance(self.memory, DeviceMemory) and self.config.timing and self.compiling.result().ok:
+            self._time(self.memory, recordings[0], answer, rng)
 
     def _memory_ran_out(self, error: Exception) -> SuspectError:
         """Suspect the candidate of what the judge or the reference could not have of the device's memory.
@@ -162,10 +137,122 @@ class CandidateRun:
         Raises:
             Exception: `error`, where it is about something else, or the candidate had nothing yet.
         """
-        if not (self.loaded and memory_ran_out(error)):
+        if not (self._recorder is not None and memory_ran_out(error)):
             raise error
         message = f"The device's memory ran out while the candidate held some of it: {error}"
         return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
+
+    # Workers -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _workers(self, rng: random.Random) -> Iterator[None]:
+        seeds = seeds_for_candidates(rng.getrandbits(256))
+        self._candidate = CandidateUnderTest(
+            self.source, self.machine, self.config, self.evidence, self.conversation, seeds
+        )
+        try:
+            yield
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+            if self._player is not None:
+                self._player.close()
+
+    def _the_player(self) -> Worker:
+        """Return the worker that plays every replay of this evaluation."""
+        if self._player is None:
+            self._player = self.machine.take("candidate", self.config.start_timeout_s)
+            self._note_tier(self._player)
+        return self._player
+
+    def _note_tier(self, worker: Worker) -> None:
+        known = self.evidence.tier
+        self.evidence.tier = worker.tier if known is None else min(known, worker.tier, key=TIER_STRENGTH.__getitem__)
+
+    # Recording -----------------------------------------------------------------------------------------------------
+
+    @in_phase("correctness")
+    def _load(self) -> None:
+        """Let host code construct the module, detached where the configuration does not say otherwise."""
+        if self.config.recording == "detached":
+            try:
+                self._load_in(DetachedRecorder)
+            except NeedsDeviceError:
+                self._load_in(self._on_device)
+        else:
+            self._load_in(self._on_device)
+
+    def _load_in(self, way: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+        recorder: Recorder = way(self.session, self._candidate)
+        self._recorder, self.evidence.recording = recorder, recorder.way
+        self._note_tier(recorder.worker)
+        with claims_of_a_recording():
+            loaded = recorder.load()
+            unmatched, buffers = loaded.texts("unmatched"), loaded.texts("buffers")
+        if unmatched:
+            self.evidence.flags.add("unmatched_parameters")
+        self._buffer_names = set(buffers)
+        if wire.Fields(self.session.state.tree).slot_map("buffers").keys() - self._buffer_names:
+            self.evidence.flags.add("missing_buffers")
+
+    @property
+    def _on_device(self) -> "partial[OnDeviceRecorder]":
+        return partial(OnDeviceRecorder, on_launch=self._launched)
+
+    def _recording(self, answer: Answer) -> tuple[Recording, bool]:
+        """Return a recording for inputs of the session's form, and whether the session's inputs were made anew for it.
+
+        Where a form has several (autotuned kernels), they take turns.
+        """
+        found = next((known for form, known in self._recordings if form == self.session.inputs), None)
+        anew = False
+        if found is None:
+            form = self.session.inputs
+            found, anew = self._record(answer)
+            self._recordings.append((form, found))
+        self._turn += 1
+        return found[self._turn % len(found)], anew
+
+    def _record(self, answer: Answer) -> tuple[list[Recording], bool]:
+        assert self._recorder is not None
+        placed = self._room_for(answer)
+        try:
+            with claims_of_a_recording():
+                return self._recorder.record(answer, placed), isinstance(self._recorder, OnDeviceRecorder)
+        except NeedsDeviceError:
+            self._load_in(self._on_device)
+        with claims_of_a_recording():
+            return self._recorder.record(answer, placed), True
+
+    def _recorded_inputs(self, rng: random.Random) -> tuple[list[Recording], Answer]:
+        """Make inputs of a form that is recorded; return its recordings and the reference's answer."""
+        for _ in range(FORM_ATTEMPTS):
+            self.session.make_inputs(rng.getrandbits(48))
+            known = next((known for form, known in self._recordings if form == self.session.inputs), None)
+            if known is not None:
+                return known, self.session.answer(rng.getrandbits(48))
+        answer = self.session.answer(rng.getrandbits(48))
+        recording, anew = self._recording(answer)
+        self._keep_launches(recording)
+        self._compile(recording)
+        return [recording], self.session.answer(rng.getrandbits(48)) if anew else answer
+
+    def _keep_launches(self, recording: Recording) -> None:
+        """Keep the launches on the problem's own shapes: a candidate must compile for these."""
+        if self._compiles:
+            self._launches |= {wire.encode([[launch]]): launch for launch in recording.launches}
+
+    def _launched(self, launch: dict[str, Any]) -> "Compilation | None":
+        """Keep a launch that host code is about to make, and return its code on a device."""
+        if self._compiles:
+            self._launches[wire.encode([[launch]])] = launch
+        if isinstance(self.compiling, LaunchByLaunch):
+            return self.compiling.of(launch, counted=self._compiles)
+        return None
+
+    # Trials --------------------------------------------------------------------------------------------------------
 
     @in_phase("correctness")
     def _learned(self) -> trials.Learned:
@@ -173,202 +260,223 @@ class CandidateRun:
             return trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
 
     @in_phase("correctness")
-    def _one_trial(
-        self, wanted: Trial, learned: trials.Learned, previous: torch.Tensor | None, rng: random.Random, *, traced: bool
-    ) -> torch.Tensor | None:
-        """Prepare and run one trial; return what its inputs were, as the next one needs it."""
-        trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
+    def _trial(self, wanted: Trial, learned: trials.Learned, rng: random.Random) -> None:
+        """Prepare one trial, and replay a recording of its form on it."""
+        trial, answer = trials.prepare(self.session, learned, wanted, rng)
         if trial.reshaped:
-            if self._try_other_shapes(trial, answer):
-                return previous
-            as_sampled = replace(wanted, reshaped=False)
-            trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
-        previous = arenas.content(self.session.inputs_buffer).clone()
-        self._try(trial, answer, traced=traced)
+            self._reshaped_trial(trial, answer, learned, rng)
+        else:
+            self._try(trial, answer, rng)
         self.memory.release_if_large()
-        return previous
 
-    @in_phase("correctness")
-    @claims()
-    def _load(self) -> None:
-        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
-        with self.machine.lease.shared():
-            loaded = self._ask(Kind.LOAD, self.to_load(), [self.state.fileno()], Kind.LOADED).fields
-        self.loaded = True
-        if loaded.texts("unmatched"):
-            self.evidence.flags.add("unmatched_parameters")
-        self.note_buffers(loaded)
+    def _reshaped_trial(self, trial: Trial, answer: Answer, learned: trials.Learned, rng: random.Random) -> None:
+        """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
-    def to_load(self) -> dict[str, Any]:
-        """Return the fields of LOAD."""
-        session, tree = self.session, wire.Fields(self.session.state.tree)
-        return {
-            "source": self.source,
-            "seed": session.init_seed,
-            "bytes": session.state.size,
-            "init": tree.value("init"),
-            "parameters": tree.slot_map("parameters"),
-            "buffers": tree.slot_map("buffers"),
-            "extra_operators": list(self.config.extra_operators),
-        }
-
-    def note_buffers(self, loaded: wire.Fields) -> None:
-        """Keep which of the problem's buffers the candidate has."""
-        self.buffer_names = set(loaded.texts("buffers"))
-        if wire.Fields(self.session.state.tree).slot_map("buffers").keys() - self.buffer_names:
-            self.evidence.flags.add("missing_buffers")
-
-    @claims()
-    def _try(self, trial: Trial, answer: Answer, *, traced: bool) -> None:
-        """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
-        done = self._call(trial, answer, traced=traced)
-        self.evidence.trials += 1
-        self._check_rules(done)
-        if traced:
-            self._take_trace(wire.Fields(done.mapping("trace")))
-        mismatch = form_mismatch(done.value("output"), answer.output)
-        wrong = f"{mismatch[0].upper()}{mismatch[1:]}" if mismatch else self._judge(answer)
-        if wrong:
-            remark = f" (this trial had {trial.remark})" if trial.remark else ""
-            remark += _tuning_remark(done)
-            raise CandidateFailedError("incorrect", None, f"{wrong}{remark}.")
-
-    def _try_other_shapes(self, trial: Trial, answer: Answer) -> bool:
-        """Run a trial of other shapes: what raises there, after the sample's shapes went well, is right only for these.
-
-        What it launches need not be compiled: it is no launch of the problem's own shapes.
-
-        Returns:
-            Whether the trial counts; not if Triton cannot form a block of such a shape, which the sample did not ask.
+        What raises here, after the problem's own shapes went well, is right for these alone. Where Triton cannot form a
+        block of such a shape, coarser ones are drawn.
         """
-        self.compiles = False
+        self._compiles = False
         try:
-            self._try(trial, answer, traced=False)
+            for attempt in range(RESHAPINGS):
+                if not self._fails_to_form_blocks(trial, answer, rng, last=attempt + 1 == RESHAPINGS):
+                    return
+                trial, answer = trials.prepare(self.session, learned, replace(trial, coarse=True), rng)
+                if not trial.reshaped:
+                    return
+        finally:
+            self._compiles = True
+
+    def _fails_to_form_blocks(self, trial: Trial, answer: Answer, rng: random.Random, *, last: bool) -> bool:
+        try:
+            self._try(trial, answer, rng)
         except CandidateFailedError as error:
             failure = error.failure
-            if failure.status != "runtime_error" or failure.category in _NO_MISTAKES:
+            if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
                 raise
-            if failure.category in _OF_TRITON and _RESTRICTION.search(failure.message):
-                self.evidence.flags.add("sample_shapes_only")
-                return False
+            if not last and _RESTRICTION.search(failure.message):
+                return True
             message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
             raise CandidateFailedError("incorrect", failure.category, message) from error
-        finally:
-            self.compiles = True
+        return False
+
+    @claims()
+    def _try(self, trial: Trial, answer: Answer, rng: random.Random) -> None:
+        """Replay a recording on the session's inputs; CandidateFailedError if it does not pass."""
+        recording, anew = self._recording(answer)
+        if anew:
+            answer = self.session.answer(rng.getrandbits(48))
+        self._keep_launches(recording)
+        self._compile(recording)
+        placed, answers = self._play(recording, answer, garbage=True)
+        self.evidence.trials += 1
+        wrong = self._judge(answer, placed, answers)
+        if not wrong:
+            return
+        if self._is_right_where_it_was_recorded(recording, rng):
+            raise self._depends_on_a_content(wrong)
+        remark = f" (this trial had {trial.remark})" if trial.remark else ""
+        raise CandidateFailedError("incorrect", None, f"{wrong}{remark}{recording.remark}.")
+
+    def _is_right_where_it_was_recorded(self, recording: Recording, rng: random.Random) -> bool:
+        """Whether a recording is right on the content that host code saw: then it depends on that."""
+        if recording.seen is None:
+            return False
+        arenas.content(self.session.inputs_buffer).copy_(recording.seen.inputs)
+        arenas.content(self.session.state_buffer).copy_(recording.seen.state)
+        answer = self.session.answer(rng.getrandbits(48))
+        try:
+            placed, answers = self._play(recording, answer, garbage=True)
+        except (CandidateFailedError, SuspectError):
+            return False
+        return self._is_right(answer, placed, answers)
+
+    def _depends_on_a_content(self, wrong: str) -> CandidateFailedError:
+        self.evidence.flags.add("not_from_kernels")
+        return CandidateFailedError(
+            "rejected",
+            None,
+            f"The launches of forward, replayed on other inputs, give another output: {wrong}. What host code launches "
+            "depends on the values of its inputs or parameters. What decides the output must be computed in kernels, "
+            "from the inputs, parameters and buffers of each call: not in Python, and not through .item().",
+        )
+
+    def _compile(self, recording: Recording) -> None:
+        """On a device, wait until what a recording launches is compiled; no replay needs that where there is none."""
+        if isinstance(self.compiling, CompileRun):
+            return
+        self.compiling.begin(recording.launches)
+        for launch in recording.launches:
+            found = self.compiling.of(launch, counted=self._compiles)
+            if not found.ok:
+                raise CandidateFailedError("runtime_error", found.category, found.message)
+
+    @in_phase("correctness")
+    def _run_without_kernels(self, recordings: list[Recording], answer: Answer) -> None:
+        """Replay without the kernels, on new inputs: an output that is right even so does not come from them.
+
+        It runs twice, on memory that holds one poison and then another: what is right under both was moved or filled
+        there by the host.
+        """
+        for recording in recordings:
+            if self._is_right_without_kernels(recording, answer):
+                self.evidence.flags.add("decoy_kernel")
+                raise CandidateFailedError(
+                    "rejected",
+                    None,
+                    "The output is the same when the kernels do nothing: they compute no part of it. Compute the "
+                    "output in the kernels that forward launches.",
+                )
+
+    def _is_right_without_kernels(self, recording: Recording, answer: Answer) -> bool:
+        for poison in POISONS:
+            placed, answers = self._play(recording, answer, poison=poison)
+            if not self._is_right(answer, placed, answers):
+                return False
         return True
 
-    def _check_rules(self, done: wire.Fields) -> None:
-        refused = done.mapping("refused")
-        if refused:
-            self.evidence.flags.add("torch_fallback")
-            raise CandidateFailedError(
-                "rejected",
-                None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
-            )
-        if done.integer("launches") < 1 or not self.launches:
-            raise self._no_kernel()
-        if done.flag("returns_input"):
-            self.evidence.flags.add("returns_input")
-        if done.flag("host_memory"):
-            self.evidence.flags.add("host_memory")
+    # Playing -------------------------------------------------------------------------------------------------------
 
-    def _no_kernel(self) -> CandidateFailedError:
-        self.evidence.flags.add("no_kernel")
-        return CandidateFailedError("rejected", None, "forward launched no Triton kernel.")
+    def _play(
+        self, recording: Recording, answer: Answer, *, garbage: bool = False, poison: int | None = None
+    ) -> "tuple[Placed, Shared]":
+        """Let the player replay a recording on the session's inputs; return where the answer lies.
 
-    def _take_trace(self, trace: wire.Fields) -> None:
-        """Keep a trace with the form of its inputs. What it launches is compiled, whatever else was reported."""
-        self.trace, self.traced_inputs = trace, self.session.inputs
-        try:
-            launches = launches_of(trace.sequence("events"))
-            for launch in launches:
-                self._keep_launch(launch)
-        except WireError as error:
-            raise CandidateFailedError(
-                "runtime_error", "process_error", f"The candidate's process sent what is no trace: {error}"
-            ) from error
-        if not launches:
-            raise self._no_kernel()
+        Args:
+            recording: of the form that the inputs have.
+            answer: the reference's.
+            garbage: whether fresh memory holds other garbage in each call.
+            poison: the byte that fresh memory holds; no kernel is launched then.
+        """
+        placed, given = self._room_for(answer), self.session.inputs
+        played, self._played = self._played, None
+        again = played is not None and played.recording is recording and played.answers == placed
+        if played is None or not again:
+            held = played.buffers if played is not None else (None, None)
+            inputs = room(self.memory, "replay-inputs", given.size, held[0])
+            answers = room(self.memory, "replay-answers", placed.size, held[1], writable_by_peer=True)
+            played = Played(recording, placed, (inputs, answers))
+        inputs, answers = played.buffers
+        self._copy_inputs(inputs)
+        arenas.content(self._state).copy_(arenas.content(self.session.state_buffer))
+        arenas.poison(answers, placed.slots)
+        ghost = poison is not None
+        fields: dict[str, Any] = {"again": again, "ghost": ghost, "garbage": garbage, "poison": poison or 0}
+        fds: list[int] = []
+        if not again:
+            fields |= self._to_play(recording, placed, inputs.size, answers.size)
+            fds = [buffer.fileno() for buffer in (inputs, self._state, answers)]
+        self.conversation.ask(self._the_player(), Kind.REPLAY, fields, fds, Kind.DONE)
+        self._played = played
+        return placed, answers
 
-    def _call(self, trial: Trial, answer: Answer, *, ghost: bool = False, traced: bool = False) -> wire.Fields:
-        """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
-        inputs, fresh_inputs = self._input_arena(trial.new_memory)
-        answers, fresh_answers = self._answer_arena(answer)
-        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
-        arenas.content(inputs).copy_(arenas.content(self.session.inputs_buffer))
-        assert self.inputs is not None and self.answers is not None
-        arenas.poison(answers, self.answers[0].slots)
-        fields = {
-            "inputs": self.inputs[0].tree,
-            "inputs_bytes": self.inputs[0].size,
-            "answer": self.answers[0].tree,
-            "answers_bytes": self.answers[0].size,
-            "fresh": ["inputs"] * fresh_inputs + ["answers"] * fresh_answers,
-            "seed": next(self.told_seeds),
-            "ghost": ghost,
-            "trace": traced,
+    def _to_play(self, recording: Recording, placed: Placed, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "binaries": self._binaries(recording),
+            "events": recording.events,
+            "outputs": recording.outputs,
+            "answer": placed.tree,
+            "inputs_bytes": inputs_bytes,
+            "inputs_slots": self.session.inputs.slots,
+            "state_bytes": self._state.size,
+            "state_slots": self.session.state.slots,
+            "answers_bytes": answers_bytes,
         }
-        fds = [inputs.fileno()] * fresh_inputs + [answers.fileno()] * fresh_answers
-        return self._ask(Kind.CALL, fields, fds, Kind.DONE).fields
 
-    def _input_arena(self, new_memory: bool) -> "tuple[Shared, bool]":
-        placed = self.session.inputs
-        fresh = self.inputs is None or self.inputs[0] != placed or new_memory
-        if self.inputs is None or fresh:
-            self.inputs = (placed, self.memory.create("candidate-inputs", placed.size))
-        return self.inputs[1], fresh
+    def _copy_inputs(self, inputs: "Shared") -> None:
+        """Copy the inputs, and leave NaN between and behind them, where only a load without a mask goes."""
+        arenas.content(inputs).fill_(0xFF)
+        for slot in self.session.inputs.slots:
+            if slot.numel:
+                arenas.raw(inputs, slot).copy_(arenas.raw(self.session.inputs_buffer, slot))
 
-    def _answer_arena(self, answer: Answer) -> "tuple[Shared, bool]":
-        placed = self._room_for(answer)
-        fresh = self.answers is None or self.answers[0] != placed
-        if self.answers is None or fresh:
-            buffer = self.memory.create("candidate-answers", placed.size, writable_by_peer=True)
-            self.answers = (placed, buffer)
-        return self.answers[1], fresh
+    def _binaries(self, recording: Recording) -> list[dict[str, Any]]:
+        """Return the code of each launch, on a device; it was compiled by no process of the candidate."""
+        if not isinstance(self.compiling, LaunchByLaunch):
+            return []
+        return [self.compiling.of(launch, counted=self._compiles).binaries[0] for launch in recording.launches]
+
+    # Comparing -----------------------------------------------------------------------------------------------------
 
     def _room_for(self, answer: Answer) -> Placed:
         kept = {
             name: slot
             for name, slot in answer.buffers.items()
-            if name in self.buffer_names and not self._is_idle_counter(name, slot)
+            if name in self._buffer_names and not self._is_idle_counter(name, slot)
         }
         return Placed.of({"output": answer.output, "buffers": kept}, self.config.max_tensor_bytes)
 
     def _is_idle_counter(self, name: str, slot: TensorSlot) -> bool:
-        """Whether a buffer counts the calls of a normalisation, on which no output and no other buffer hangs.
+        """Whether a buffer counts the calls of a normalisation, on which no output and no other buffer depends.
 
         It does where the statistics are plain means of all calls, and where the problem's own source names it.
         """
         counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
         return counts and not _COUNTER_IN_USE.search(self.session.source)
 
-    def _judge(self, answer: Answer) -> str:
-        """Compare private copies of the output buffer with the expected answer; return what is wrong, or nothing."""
+    def _judge(self, answer: Answer, placed: Placed, answers: "Shared") -> str:
+        """Compare private copies of what was delivered with the expected answer; return what is wrong, or nothing."""
         reduction = self.session.reduction(answer)
-        assert self.answers is not None
-        for name, got, expected in self._pairs(answer, *self.answers):
+        for name, got, expected in self._pairs(answer, placed, answers):
             comparison = compare(got, expected, reduction)
             self.evidence.note(comparison)
             if not comparison.ok:
                 return f"{name}{comparison.message}"
         return self._left_out(answer)
 
-    def _is_right(self, answer: Answer) -> bool:
-        """Whether the output buffer holds the expected answer, of which nothing is kept as evidence."""
+    def _is_right(self, answer: Answer, placed: Placed, answers: "Shared") -> bool:
+        """Whether the expected answer was delivered, of which nothing is kept as evidence."""
         reduction = self.session.reduction(answer)
-        assert self.answers is not None
-        pairs = self._pairs(answer, *self.answers)
+        pairs = self._pairs(answer, placed, answers)
         return all(agrees(got, expected, reduction) for _, got, expected in pairs) and not self._left_out(answer)
 
     def _left_out(self, answer: Answer) -> str:
         """Return which buffer the reference's forward updates and the candidate lacks beside others of its module."""
-        modules = {name.rpartition(".")[0] for name in self.buffer_names}
+        modules = {name.rpartition(".")[0] for name in self._buffer_names}
         before = wire.Fields(self.session.state.tree).slot_map("buffers")
         after = answer.expected[len(answer.expected) - len(answer.buffers) :]
         for name, expected in zip(answer.buffers, after, strict=True):
-            known = name in before and name not in self.buffer_names and name.rpartition(".")[0] in modules
+            known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
             known = known and not self._is_idle_counter(name, before[name])
             if known and not arenas.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
@@ -395,103 +503,23 @@ class CandidateRun:
     def _copy(buffer: "Shared | arenas.Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
         return arenas.view(buffer, slot).clone()
 
-    @in_phase("correctness")
-    def _replay_without_kernels(self, rng: random.Random) -> None:
-        """Run once more with every kernel a no-op: an output that is right even so does not come from the kernels.
-
-        The inputs are new, since memory that a candidate keeps from call to call may hold the last answer.
-        """
-        with self.machine.lease.shared():
-            self._make_ghost_inputs(rng)
-            right = self._ghost_is_right(self.session.answer(rng.getrandbits(48)))
-        if right:
-            self.evidence.flags.add("decoy_kernel")
-            raise CandidateFailedError(
-                "rejected",
-                None,
-                "The output is the same when the kernels do nothing: they compute no part of it.",
-            )
-
-    def _make_ghost_inputs(self, rng: random.Random) -> None:
-        self.session.make_inputs(rng.getrandbits(48))
-
-    def _ghost_is_right(self, answer: Answer) -> bool:
-        try:
-            done = self._call(Trial(), answer, ghost=True)
-            return not form_mismatch(done.value("output"), answer.output) and self._is_right(answer)
-        except (CandidateFailedError, WireError):
-            return False
-
-    @in_phase("correctness")
-    def _replay_without_host_code(self, rng: random.Random) -> None:
-        """Replay the last trial's trace on what the candidate never saw, where none of its host code runs.
-
-        Inputs are new, those that no seed changes included, and so are parameters and buffers.
-
-        Raises:
-            BadProblemError: the problem gives its inputs another form each time, and no policy lets that pass.
-        """
-        if not self._inputs_like_the_traced(rng):
-            return
-        learned = self._learned()
-        with self.machine.lease.shared():
-            answer = trials.prepare_unseen(self.session, learned, rng)
-        worker = self._fresh_worker()
-        try:
-            with self.machine.lease.shared():
-                wrong = self._replayed(worker, answer)
-            if not wrong and isinstance(self.memory, DeviceMemory) and self.config.timing:
-                self._time(worker, answer, self.memory, rng)
-        except CandidateFailedError as error:
-            # Only what the replay itself could not perform speaks against the trace; slowness and the like do not, nor
-            # do the kernels' own faults, some of which only a replay sees.
-            if error.failure.status != "runtime_error" or error.failure.category in _NO_FAULT_OF_A_TRACE:
-                raise
-            wrong = error.failure.message
-        finally:
-            worker.close()
-        if wrong:
-            self.evidence.flags.add("not_from_kernels")
-            message = (
-                f"The launches of forward alone, replayed on other inputs, give another output: {wrong}. "
-                "What decides the output must be computed in kernels, from the inputs, parameters and buffers of each "
-                "call: not in Python, and not through .item()."
-            )
-            raise CandidateFailedError("rejected", None, message)
-        self.evidence.replayed = True
-
-    def _fresh_worker(self) -> Worker:
-        worker, self.spare = self.spare, None
-        return worker or self.machine.take("candidate", self.config.start_timeout_s)
-
-    def _inputs_like_the_traced(self, rng: random.Random) -> bool:
-        """Make new inputs of the form that the traced ones had; False where that fails and the policy bears it."""
-        for _ in range(FORM_ATTEMPTS):
-            self.session.make_inputs(rng.getrandbits(48))
-            if self.session.inputs == self.traced_inputs:
-                return True
-        if not self.config.allow_unreplayed:
-            raise BadProblemError(
-                "get_inputs() gives other shapes or dtypes at each call, so that no launch can be replayed on inputs "
-                "that the candidate never saw.",
-                "Fix the shapes of the problem's inputs, or set allow_unreplayed to have such verdicts flagged "
-                "`not_replayed`.",
-            )
-        self.evidence.flags.add("not_replayed")
-        return False
+    # Timing --------------------------------------------------------------------------------------------------------
 
     @in_phase("timing")
     @claims()
-    def _time(self, worker: Worker, answer: Answer, memory: DeviceMemory, rng: random.Random) -> None:
-        """Time the replay against the reference, and compare what the timed calls left behind."""
+    def _time(self, memory: DeviceMemory, recording: Recording, answer: Answer, rng: random.Random) -> None:
+        """Time a replay against the reference, and compare what the timed calls left behind."""
+        with self.machine.lease.shared():
+            self._play(recording, answer)
         placed, reduction = self._room_for(answer), self.session.reduction(answer)
+        player = self._the_player()
 
         def compared(answer: Answer, placed: Placed, buffer: "arenas.Part | torch.Tensor") -> str:
             found = ((name, compare(got, one, reduction)) for name, got, one in self._pairs(answer, placed, buffer))
             return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
 
         def ask(fields: dict[str, Any]) -> wire.Fields:
-            return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, worker).fields
+            return self.conversation.ask(player, Kind.ROUND, fields, [], Kind.ROUNDED).fields
 
         with self.machine.lease.shared():
             ring = timed.make_ring(self.session, memory, placed, rng)
@@ -499,7 +527,8 @@ class CandidateRun:
         self.session.ring(len(ring.inputs), ring.fds[:1])
         try:
             with self.machine.lease.shared():
-                self._ask(Kind.RING, sizes, ring.fds, Kind.RINGED, worker)
+                self.conversation.ask(player, Kind.RING, sizes, ring.fds, Kind.RINGED)
+            self._played = None
             witness = timed.Witness(self.session, ring, compared, rng)
             outcome = timed.conduct(witness, ask, self.config.timed_trials, self.machine.lease)
         finally:
@@ -525,150 +554,10 @@ class CandidateRun:
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")
 
-    def _play(
-        self, worker: Worker, answer: Answer, *, ghost: bool = False, garbage: bool = False
-    ) -> "tuple[Placed, Shared]":
-        """Let a worker replay the trace on the session's inputs; return where the answer lies.
-
-        A worker that holds the same trace already plays it again, on what its inputs hold by then. A ghost launches
-        nothing. With `garbage`, fresh memory holds other garbage in each call.
-        """
-        placed, given = self._room_for(answer), self.session.inputs
-        played, self.played = self.played, None
-        again = played is not None and played.is_of(worker, self.trace, given, placed)
-        if played is None or not again:
-            held = played.buffers if played is not None and played.worker is worker else (None, None)
-            inputs = room(self.memory, "replay-inputs", given.size, held[0])
-            answers = room(self.memory, "replay-answers", placed.size, held[1], writable_by_peer=True)
-            played = Played(worker, self.trace, given, placed, (inputs, answers))
-        inputs, answers = played.buffers
-        self._copy_inputs(inputs)
-        arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
-        arenas.poison(answers, placed.slots)
-        on_device = isinstance(self.memory, DeviceMemory)
-        fields: dict[str, Any] = {"again": again and on_device, "ghost": ghost, "garbage": garbage}
-        fds: list[int] = []
-        if not fields["again"]:
-            fields |= {
-                "source": self.source,
-                "binaries": self._binaries(),
-                "events": self.trace.sequence("events"),
-                "outputs": self.trace.sequence("outputs"),
-                "answer": placed.tree,
-                "inputs_bytes": inputs.size,
-                "inputs_slots": given.slots,
-                "state_bytes": self.state.size,
-                "state_slots": self.session.state.slots,
-                "answers_bytes": answers.size,
-            }
-            fds = [buffer.fileno() for buffer in (inputs, self.state, answers)]
-        self._ask(Kind.REPLAY, fields, fds, Kind.DONE, worker)
-        self.played = played
-        return placed, answers
-
-    @claims()
-    def _replayed(self, worker: Worker, answer: Answer) -> str:
-        """Return what is wrong with the output of the replay, or nothing."""
-        placed, answers = self._play(worker, answer)
-        reduction = self.session.reduction(answer)
-        pairs = self._pairs(answer, placed, answers)
-        found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)
-        return next((f"{name}{comparison.message}" for name, comparison in found if not comparison.ok), "")
-
-    def _copy_inputs(self, inputs: "Shared") -> None:
-        """Copy the inputs, and leave NaN between and behind them, where only a load without a mask goes."""
-        arenas.content(inputs).fill_(0xFF)
-        for slot in self.session.inputs.slots:
-            if slot.numel:
-                arenas.raw(inputs, slot).copy_(arenas.raw(self.session.inputs_buffer, slot))
-
-    def _binaries(self) -> list[dict[str, Any]]:
-        """Return the code of each launch in the trace, on a device; it was compiled by no process of the candidate."""
-        if not isinstance(self.compiling, LaunchByLaunch):
-            return []
-        launches = launches_of(self.trace.sequence("events"))
-        return [self.compiling.of(launch, counted=self.compiles).binaries[0] for launch in launches]
-
-    def _answer_launch(self, fields: wire.Fields, worker: Worker) -> None:
-        """On a device, compile what the candidate is about to launch, and hand it the code; not on its time."""
-        if not isinstance(self.compiling, LaunchByLaunch):
-            return
-        began = time.monotonic()
-        found = self.compiling.of(_launch(fields), counted=self.compiles)
-        self.deadline += time.monotonic() - began
-        told = {"ok": found.ok, "message": found.message, "category": found.category}
-        binary = found.binaries[0] if found.ok else {}
-        worker.send(Kind.KERNEL, told | {"binary": binary}, [], self._left())
-
-    def _ask(
-        self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind, worker: Worker | None = None
-    ) -> Message:
-        """Send one step and return its answer, keeping the launches reported on the way.
-
-        Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
-        """
-        worker = worker or self.worker
-        self.memory.settle()
-        self.machine.lease.give_way()
-        self.deadline = time.monotonic() + self.seconds_left
-        try:
-            worker.send(kind, fields, fds, self._left())
-            while True:
-                message = worker.receive(self._left())
-                if message.kind is Kind.LAUNCH:
-                    self._keep(message)
-                    self._answer_launch(message.fields, worker)
-                elif message.kind is Kind.FAILED:
-                    raise blame.reported(message.fields, worker, self.config, self.evidence.flags)
-                elif message.kind is answer:
-                    return message
-                else:
-                    raise WireError(f"{message.kind.name} was sent; {answer.name} was expected.")
-        except WorkerDiedError as error:
-            raise blame.death(error, worker) from error
-        except WorkerTimeoutError as error:
-            raise blame.overrun(error, self.config.timeout_s) from error
-        except (WireError, LayoutError, _native.NativeError) as error:
-            raise CandidateFailedError(
-                "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
-            ) from error
-        finally:
-            # The reference's time and the judge's own are not the candidate's.
-            self.seconds_left = self._left()
-
-    def _left(self) -> float:
-        return self.deadline - time.monotonic()
-
-    def _keep(self, message: Message) -> None:
-        """Keep a reported launch. An honest worker reports each signature once, so that repeats count as well."""
-        self.reports += 1
-        self._keep_launch(_launch(message.fields))
-
-    def _keep_launch(self, launch: dict[str, Any]) -> None:
-        # As deep as the compile worker gets it: what cannot be handed on is refused here, as its sender's fault.
-        key = wire.encode([[launch]])
-        if key in self.launches and self.reports <= MAX_LAUNCHES:
-            return
-        too_many = max(self.reports, len(self.launches) + 1) > MAX_LAUNCHES
-        if len(key) + sum(map(len, self.launches)) > MAX_LAUNCH_BYTES or too_many:
-            raise WireError(f"a launch of {len(key)} bytes after {self.reports - 1} others is more than anybody needs")
-        if self.compiles:
-            self.launches[key] = launch
-
-
-def _launch(fields: wire.Fields) -> dict[str, Any]:
-    return {
-        "kernel": fields.text("kernel", 200),
-        "arguments": fields.mapping("arguments"),
-        "options": fields.mapping("options"),
-    }
-
 
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
-_OF_TRITON: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
-"""What Triton refuses, interpreted or compiled."""
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
 )
-_NO_FAULT_OF_A_TRACE: Final = frozenset({"timeout", "out_of_memory", "illegal_memory_access"})
+"""What Triton says of a block or a descriptor that it cannot form."""
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from warpsmith.evaluator.blame import CandidateFailedError, Failure
 from warpsmith.evaluator.compare import Comparison
 from warpsmith.evaluator.compilation import Compilation
+from warpsmith.evaluator.config import RecordingWay
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.timing import Timing
-from warpsmith.evaluator.verdict import HostCode
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Evidence:
     compilation: Compilation | None = None
     replayed: bool = False
     timing: Timing | None = None
-    tier: str = "none"
-    host_code: HostCode | None = None
+    tier: str | None = None
+    recording: RecordingWay | None = None
 
     def note(self, comparison: Comparison) -> None:
         # What has no finite element to measure (all NaN) says nothing about the size of an error.
@@ -60,7 +60,7 @@ def claims() -> Iterator[None]:
         ) from error
 
 
-def told_seeds(secret: int) -> Iterator[int]:
+def seeds_for_candidates(secret: int) -> Iterator[int]:
     """Yield seeds of 48 bits that a candidate may know: they tell nothing of `secret`, of 256 bits, or of one another.
 
     The judge's own generator is none to be shown: a few hundred of its numbers give away all the others.

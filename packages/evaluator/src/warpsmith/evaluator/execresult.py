@@ -35,7 +35,7 @@ def _metadata(verdict: Verdict) -> dict[str, Any]:
         "flags": list(verdict.flags),
         "correctness_trials": f"({verdict.trials if verdict.correct else 0} / {verdict.trials})",
         "isolation": verdict.isolation_tier,
-        "host_code": verdict.host_code,
+        "recording": verdict.recording,
         "timing_tier": verdict.timing_tier,
         "cached": verdict.cached,
         "cached_age_s": verdict.seconds.age,

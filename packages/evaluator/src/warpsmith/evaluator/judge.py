@@ -21,7 +21,6 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator import _native, protocol, wire
-from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError, check_problem
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.compilation import (
@@ -33,7 +32,7 @@ from warpsmith.evaluator.compilation import (
 )
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
-from warpsmith.evaluator.evaluation import CandidateRun
+from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.evidence import Evidence, TransientError
 from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
@@ -48,7 +47,6 @@ from warpsmith.evaluator.reference import (
     ReferenceStore,
     memory_ran_out,
 )
-from warpsmith.evaluator.sandbox import Role
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import roles_of
 from warpsmith.records.errors import WarpsmithError
@@ -360,7 +358,7 @@ class _Run:
             raise
         references.give_back(key, session)
         evidence.flags |= flags
-        evidence.tier = min(evidence.tier, session.worker.tier, key=TIER_STRENGTH.__getitem__)
+        evidence.tier = min(evidence.tier or session.worker.tier, session.worker.tier, key=TIER_STRENGTH.__getitem__)
         return evidence
 
     def _audited(self, session: ReferenceSession) -> set[str]:
@@ -377,36 +375,17 @@ class _Run:
         )
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
-        if self.request.config.host_apart:
-            with suppress(NeedsDeviceError):
-                return self._host_apart(session)
-            session.reset_state()
-        return self._run(CandidateRun, "candidate", session)
-
-    def _host_apart(self, session: ReferenceSession) -> Evidence:
-        """Judge the candidate with its host code apart from the device; NeedsDeviceError where that cannot be."""
-        check_problem(session)
-        return self._run(ApartRun, "host", session)
-
-    def _run(self, way: type[CandidateRun], role: Role, session: ReferenceSession) -> Evidence:
-        """Run the candidate in one of two ways, its host code in a worker of `role`."""
-        worker = self.judge.machine.take(role, self.request.config.start_timeout_s)
+        """Judge the candidate once. What all attempts take together is bounded, whyever there are several."""
         on_cpu = self.request.config.device == "cpu"
         compiling = (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
+        run = Evaluation(session, self.judge.machine, self.request.source, self.request.config, compiling)
+        conversation = run.conversation
+        conversation.seconds_left = given = min(conversation.seconds_left, self.seconds_left)
         try:
-            run = way(session, self.judge.machine, worker, self.request.source, self.request.config)
-            return self._conducted(run, compiling)
+            return run.conduct(self.request.trials, random.Random(self.request.seed))
         finally:
+            self.seconds_left -= given - conversation.seconds_left
             compiling.close()
-            worker.close()
-
-    def _conducted(self, run: CandidateRun, compiling: CompileRun | LaunchByLaunch) -> Evidence:
-        """Run the candidate once. What all attempts take together is bounded, whyever there are several."""
-        run.seconds_left = given = min(run.seconds_left, self.seconds_left)
-        try:
-            return run.conduct(self.request.trials, random.Random(self.request.seed), compiling)
-        finally:
-            self.seconds_left -= given - run.seconds_left
 
 
 def _times(evidence: Evidence, status: str) -> dict[str, Any]:
@@ -440,8 +419,8 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
         status=status,
         compiled=compilation.ok,
         correct=status == "correct",
-        isolation_tier=evidence.tier,
-        host_code=evidence.host_code,
+        isolation_tier=evidence.tier or "none",
+        recording=evidence.recording,
         flags=tuple(sorted(flags)),
         error_category=category,
         error_message=message,

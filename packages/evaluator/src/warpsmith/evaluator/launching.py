@@ -17,6 +17,7 @@ from triton.runtime.jit import JITFunction
 from warpsmith.evaluator.interpreting import MAX_GRID, GridError, describe_argument
 from warpsmith.evaluator.kernels import Binary, LoadedKernel
 from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.tuning import Tuning
 
 WARM_UPS: Final = 3
 TIMED_MS: Final = 10.0
@@ -89,7 +90,7 @@ class DeviceMonitor:
         return self._loaded[key]
 
 
-class ApartError(RuntimeError):
+class DetachedError(RuntimeError):
     """Host code asks for what only a device has."""
 
 
@@ -97,10 +98,10 @@ class _NoFacts:
     """What a launch returns where nothing is compiled yet."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ApartError(f"the compiled kernel's {name} is asked for")
+        raise DetachedError(f"the compiled kernel's {name} is asked for")
 
 
-class ApartMonitor:
+class DetachedMonitor:
     """Writes down every launch of this process, which has no device, and launches nothing.
 
     Attributes:
@@ -117,7 +118,7 @@ class ApartMonitor:
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Note what is launched."""
         if warmup or self.on_launch is None:
-            raise ApartError("a kernel is compiled or launched outside a call of forward")
+            raise DetachedError("a kernel is compiled or launched outside a call of forward")
         arguments = _unwrapped(_bound(function, args, kwargs))
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         sizes = _checked(grid(arguments) if callable(grid) else grid)
@@ -132,13 +133,14 @@ class NoTuning:
     def __init__(self) -> None:
         self.timed = False
         self.taken: dict[str, str] = {}
+        self.variants = 1
 
     def next_call(self, seed: int) -> None:
         """Do nothing: there is nothing to choose."""
 
     def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Refuse."""
-        raise ApartError(f"kernel {tuner.base_fn.__name__} is autotuned")
+        raise DetachedError(f"kernel {tuner.base_fn.__name__} is autotuned")
 
 
 def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -202,6 +204,7 @@ class DeviceTuning:
     def __init__(self, monitor: DeviceMonitor) -> None:
         self.timed = False
         self.taken: dict[str, str] = {}
+        self.variants = 1
         self._monitor = monitor
         self._best: dict[tuple[Any, ...], autotuner.Config] = {}
 
@@ -288,7 +291,7 @@ def _value(value: Any) -> Any:
     return value if isinstance(value, int | float | str | bool | None) else str(getattr(value, "dtype", type(value)))
 
 
-def install(monitor: DeviceMonitor | ApartMonitor, tuning: DeviceTuning | NoTuning) -> None:
+def install(monitor: DeviceMonitor | DetachedMonitor, tuning: DeviceTuning | NoTuning | Tuning) -> None:
     """Route every launch of a kernel in this process through `monitor`, autotuned ones through `tuning` first."""
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:

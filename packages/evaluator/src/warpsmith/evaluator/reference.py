@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -102,6 +102,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class MadeWith:
+    """What a set of inputs was made with: the same again makes it again."""
+
+    seed: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class KnownTime:
     """What is kept of a reference's time, and the ring on which it was found: the inputs of a set, and how many."""
 
@@ -141,6 +149,7 @@ class ReferenceSession:
         self.source = source
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
+        self.made_with = MadeWith()
         self.steady_bytes = 0
         self._sample: Placed | None = None
         self._is_steady = True
@@ -215,8 +224,18 @@ class ReferenceSession:
         """Put parameters and buffers back to what construction gave them."""
         arenas.content(self.state_buffer).copy_(self._pristine)
 
+    @property
+    def constructed_state(self) -> torch.Tensor:
+        """The bytes of parameters and buffers as construction gave them."""
+        return self._pristine
+
+    def make_again(self, made_with: MadeWith) -> None:
+        """Make an input set once more, in the input arena."""
+        self.make_inputs(made_with.seed, made_with.sizes)
+
     def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
         """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
+        self.made_with = MadeWith(seed, dict(sizes or {}))
         answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed, "sizes": dict(sizes or {})}, Kind.INPUTS)
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:

@@ -36,25 +36,52 @@ POISON: Final = 0xFF
 """The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
 
+class Kernels:
+    """The kernels of a source, taken from it by syntax and ready to be interpreted."""
+
+    def __init__(self, kernels: dict[str, Any]) -> None:
+        self._kernels = kernels
+
+    @staticmethod
+    def of(source: str, folder: Path) -> "Kernels":
+        """Extract and execute them.
+
+        Args:
+            source: the candidate's source; only its kernels are taken from it.
+            folder: where the extracted source may be written.
+
+        Raises:
+            ExtractionError, SyntaxError: they cannot be taken from it.
+        """
+        return Kernels(compiling.execute_kernels(extract(source), folder))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._kernels:
+            raise WireError(f"The source has no kernel {name[:80]} at module level.")
+        return self._kernels[name]
+
+
 class Replay:
     """The memory and the kernels of one replay.
 
     Args:
-        source: the candidate's source; only its kernels are taken from it, by syntax.
-        folder: where the extracted source may be written.
+        kernels: the candidate's, which launches name.
         buffers: the arenas `inputs` and `state`, read-only.
         slots: what lies in each of them; none where a tensor may reach to the arena's end.
+        poison: the byte that fresh memory holds; garbage where it is None.
     """
 
     def __init__(
         self,
-        source: str,
-        folder: Path,
+        kernels: Kernels,
         buffers: "dict[str, Shared]",
         slots: Mapping[str, Sequence[TensorSlot]] = MappingProxyType({}),
+        *,
+        poison: int | None = None,
     ) -> None:
-        self._kernels = compiling.execute_kernels(extract(source), folder)
+        self._kernels = kernels
         self._buffers = buffers
+        self._poison = poison
         self._ends = {(name, slot.offset): slot.offset + slot.nbytes for name in slots for slot in slots[name]}
         self._fresh: dict[int, torch.Tensor] = {}
         self._garbage = Garbage()
@@ -82,7 +109,10 @@ class Replay:
             raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
         self._left -= size
         self._fresh[number] = _aligned(size)
-        self._unfilled.add(number)
+        if self._poison is None:
+            self._unfilled.add(number)
+        else:
+            self._fresh[number].fill_(self._poison)
 
     def _constant(self, number: int, content: bytes) -> None:
         self._fresh[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
@@ -259,7 +289,7 @@ class DeviceReplay:
             held.clear()
         self._call = None
 
-    def play(self, *, ghost: bool = False, garbage: bool = False) -> None:
+    def play(self, *, ghost: bool = False, garbage: bool = False, poison: int = POISON) -> None:
         """Run the trace on what the inputs hold now and deliver the answer.
 
         Args:

@@ -45,6 +45,7 @@ class Trial:
     new_parameters: bool = False
     new_memory: bool = False
     reshaped: bool = False
+    coarse: bool = False
     shapes: str = ""
 
     @property
@@ -93,6 +94,7 @@ class Learned:
     has_state: bool
     resizing: Resizing | None
     structures: Mapping[int, Structure] = field(default_factory=dict)
+    unvaried: bool = False
 
     def structure(self, number: int) -> Structure:
         return self.structures.get(number, structure.NONE)
@@ -187,9 +189,7 @@ def _beside_their_like(trials: list[Trial]) -> list[Trial]:
     return trials
 
 
-def prepare(
-    session: ReferenceSession, learned: Learned, trial: Trial, previous: torch.Tensor | None, rng: random.Random
-) -> tuple[Trial, Answer]:
+def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> tuple[Trial, Answer]:
     """Write one trial's inputs (and parameters) to the session's arenas and let the reference answer.
 
     A change that the problem does not bear (the reference raises, overflows, or loses its precision) is taken back.
@@ -197,6 +197,7 @@ def prepare(
     Returns:
         The trial as it came about, and the reference's answer.
     """
+    previous = None
     if trial.reshaped and learned.resizing is not None:
         answer = _with_other_shapes(session, learned, trial, rng)
         if answer is not None:

@@ -34,6 +34,11 @@ class Tuning:
         self._call = 0
         self._drawn: dict[Any, list[autotuner.Config]] = {}
 
+    @property
+    def variants(self) -> int:
+        """How many calls it takes to see every drawn configuration of every kernel."""
+        return max((len(drawn) for drawn in self._drawn.values()), default=1)
+
     def next_call(self, seed: int) -> None:
         """Let the next of the drawn configurations run; the first seed decides which are drawn."""
         if not self._call:

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from warpsmith.evaluator.config import RecordingWay
+
 Status = Literal["correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid"]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
-
-HostCode = Literal["apart", "beside"]
 
 ErrorCategory = Literal[
     "shared_memory_exceeded",
@@ -35,6 +35,7 @@ Flag = Literal[
     "not_replayed",
     "input_mutation",
     "degenerate_problem",
+    "unvaried",
     "returns_input",
     "host_memory",
     "missing_buffers",
@@ -92,9 +93,9 @@ class Verdict:
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
             captured), or `none` where nothing is timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
-        host_code: where host code runs in the way in which the candidate was judged last: `apart`, in a process without
-            the device, whose launches are judged as replays, or `beside`, in the process that has the device (on a CPU
-            the inputs). None where no worker was asked, or the evaluator lost it.
+        recording: how host code was recorded: `detached`, in a process without device and without contents, or
+            `on_device`, where kernels run (on a CPU interpreted). None where no worker was asked, or the evaluator lost
+            it.
         flags: what was noticed, from FLAGS.
         error_category: one of ERROR_CATEGORIES; None where nothing was raised: a right output, a wrong one, and what
             was rejected for how it was computed.
@@ -117,7 +118,7 @@ class Verdict:
     reference_ms: float | None = None
     timing_tier: str = "none"
     isolation_tier: str = "none"
-    host_code: HostCode | None = None
+    recording: RecordingWay | None = None
     flags: tuple[str, ...] = ()
     error_category: str | None = None
     error_message: str | None = None

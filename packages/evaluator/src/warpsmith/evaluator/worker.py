@@ -52,7 +52,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
         case "host":
             from warpsmith.evaluator import candidate_worker
 
-            candidate_worker.serve(channel, scratch, kind, apart=True)
+            candidate_worker.serve(channel, scratch, kind, detached=True)
         case "compile":
             from warpsmith.evaluator import compile_worker
 

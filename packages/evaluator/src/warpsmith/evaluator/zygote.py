@@ -24,18 +24,17 @@ from warpsmith.evaluator.sandbox import GpuAccess, Role, gpu_access, library_pat
 
 ZygoteKind = Literal["plain", "interpreting"]
 ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
-    "cpu": {"plain": ("reference", "compile"), "interpreting": ("candidate",)},
-    "cuda": {"plain": ("reference", "compile", "candidate")},
+    "cpu": {"plain": ("reference", "compile", "host"), "interpreting": ("candidate",)},
+    "cuda": {"plain": ("reference", "compile", "host", "candidate")},
 }
 """Which zygote forks which workers, by device."""
 
 
 def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
     """Return which zygote forks which workers under this configuration."""
-    roles = dict(ROLES[config.device])
-    if config.host_apart:
-        roles["plain"] += ("host",)
-    return roles
+    if config.recording == "detached":
+        return dict(ROLES[config.device])
+    return {kind: tuple(role for role in roles if role != "host") for kind, roles in ROLES[config.device].items()}
 
 
 MANY_FORKS: Final = 24

@@ -19,11 +19,12 @@ from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client import Evaluator
 from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import (
-    HOST_APART_HELP,
     LAST_GPU,
     MOST_TIMED,
+    RECORDING_HELP,
     EvaluatorConfig,
     IsolationTier,
+    RecordingWay,
     configured,
     timing_of,
 )
@@ -98,7 +99,7 @@ def bench(
     hidden_shapes: Annotated[
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
-    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     allow_degenerate: Annotated[
         bool,
         typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
@@ -139,13 +140,13 @@ def bench(
         timeout_s=timeout,
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
-        host_apart=host_apart,
+        recording=recording,
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
     servers = server or []
     if servers:
-        _check_for_servers(config, host_apart)
+        _check_for_servers(config)
     asked_levels = parse_levels(levels)
     conditions = _conditions_of(servers, token_env)
     judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
@@ -190,7 +191,7 @@ def warn_of(isolation: IsolationTier) -> None:
         sys.stderr.write(NO_ISOLATION)
 
 
-def _check_for_servers(config: EvaluatorConfig, host_apart: bool | None) -> None:
+def _check_for_servers(config: EvaluatorConfig) -> None:
     """Refuse settings that servers have of their own and would not be asked for."""
     usual = EvaluatorConfig(slots=config.slots)
     names = {
@@ -201,12 +202,11 @@ def _check_for_servers(config: EvaluatorConfig, host_apart: bool | None) -> None
         "reference_timeout_s": "--reference-timeout",
         "minimum_isolation": "--isolation",
         "hidden_shapes": "--no-hidden-shapes",
+        "recording": "--recording",
         "allow_degenerate": "--allow-degenerate",
     }
     given, default = config.model_dump(), usual.model_dump()
     set_here = {option for name, option in names.items() if given[name] != default[name]}
-    # What it is by default hangs on the servers' devices.
-    set_here |= set() if host_apart is None else {"--host-apart" if host_apart else "--no-host-apart"}
     if set_here:
         raise UsageError(
             f"{', '.join(sorted(set_here))} cannot be given with --server: servers have these settings of their own.",

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from warpsmith.evaluator.verdict import HostCode, Status, Verdict
+from warpsmith.evaluator.config import RecordingWay
+from warpsmith.evaluator.verdict import Status, Verdict
 
 
 class VerdictAnswer(BaseModel):
@@ -42,8 +43,8 @@ class ExecMetadata(BaseModel):
         description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not told."
     )
     isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
-    host_code: HostCode | None = Field(
-        description="Where host code runs as it was judged last: apart from the device, or beside it."
+    recording: RecordingWay | None = Field(
+        description="How host code was recorded: without a device and without contents, or where kernels run."
     )
     timing_tier: str
     cached: bool

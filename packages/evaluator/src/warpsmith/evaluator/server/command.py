@@ -9,10 +9,11 @@ import typer
 
 from warpsmith.evaluator.config import (
     GPU_SLOTS,
-    HOST_APART_HELP,
     LAST_GPU,
     MAX_TIMEOUT_S,
     MOST_TIMED,
+    RECORDING_HELP,
+    RecordingWay,
     configured,
     timing_of,
 )
@@ -69,7 +70,7 @@ def serve(
     isolation: Annotated[
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
-    host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     drain: Annotated[
         float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
     ] = 30.0,
@@ -120,7 +121,7 @@ def serve(
         timeout_s=timeout,
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
-        host_apart=host_apart,
+        recording=recording,
         slots=slots or _slots_of_each(device, len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]

@@ -1,0 +1,470 @@
+"""A candidate's recordings, as the judge gets and holds them.
+
+A recording is what host code did with inputs of one form: allocations, fills, copies, launches with their arguments.
+It belongs to the form, never to a content: whatever is judged is a replay of it on contents that host code never saw.
+
+There are two ways to one. **Detached**: host code runs in a worker that has no device, on tensors of the right form
+that hold zeros, so that no content can enter the recording. **On-device**: host code that reads a content, that times
+its kernels, or that asks for facts of a compiled kernel runs where kernels do (on a CPU interpreted), on inputs and
+parameters that no trial uses. What a recording knows of those is wrong in every trial.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import torch
+
+from warpsmith.evaluator import arenas, gpuhost, wire
+from warpsmith.evaluator.blame import CandidateFailedError, SuspectError
+from warpsmith.evaluator.compare import form_mismatch
+from warpsmith.evaluator.compilation import Compilation
+from warpsmith.evaluator.config import EvaluatorConfig, RecordingWay
+from warpsmith.evaluator.conversation import Conversation
+from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.evidence import Evidence
+from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.pool import Machine, Worker
+from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.sandbox import Role
+from warpsmith.evaluator.signature import launches_of
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.memory import Shared
+
+MAX_LAUNCHES: Final = 256
+MAX_LAUNCH_BYTES: Final = 128 << 10
+MAX_TUNED: Final = 300
+MOST_VARIANTS: Final = 3
+"""Recordings of one form, where an autotuned kernel may run with one of several configurations."""
+FORM_ATTEMPTS: Final = 8
+DETACHED_S: Final = 5.0
+"""What one step of host code may take detached before it is tried on the device."""
+MOST_KEPT_BYTES: Final = 64 << 20
+"""Of inputs that host code saw: up to this size they are kept, to explain a recording that is right on these alone."""
+DETACHED_BYTES: Final = 64 << 20
+"""Of state, and of inputs and outputs together: host code that copies more on the host takes long."""
+
+
+Compile = Callable[[dict[str, Any]], Compilation | None]
+
+
+class NeedsDeviceError(Exception):
+    """Host code cannot be recorded detached; what it does is to be seen on the device."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What host code saw while it was recorded: the inputs' and the state's bytes."""
+
+    inputs: torch.Tensor
+    state: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What host code did with inputs of one form.
+
+    Attributes:
+        form: of the inputs, plain arguments included.
+        events: allocations, fills, copies and launches, in order: `trace.py` describes them.
+        outputs: which tensors of the recording are the outputs, and the module's buffers after them.
+        launches: what each launch compiles to, in order.
+        way: how it was made.
+        remark: the configurations of autotuned kernels, for people; empty where there are none.
+        seen: the content that host code saw; None where it saw none.
+    """
+
+    form: Placed
+    events: list[Any]
+    outputs: list[Any]
+    launches: list[dict[str, Any]]
+    way: RecordingWay
+    remark: str = ""
+    seen: Content | None = None
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether it brings along the content of tensors that were made before the call."""
+        return any(event[:1] == ["const"] and event[2:] != [b""] for event in self.events)
+
+
+@dataclass(frozen=True)
+class CandidateUnderTest:
+    """What every worker of a candidate is asked with.
+
+    Attributes:
+        source: the candidate's.
+        seeds: seeds that a candidate may know.
+    """
+
+    source: str
+    machine: Machine
+    config: EvaluatorConfig
+    evidence: Evidence
+    conversation: Conversation
+    seeds: Iterator[int]
+
+
+class Recorder:
+    """One way to a recording.
+
+    Raises (from `load` and `record`):
+        CandidateFailedError, SuspectError: the candidate's failure.
+        NeedsDeviceError: it cannot be recorded in this way.
+    """
+
+    way: ClassVar[RecordingWay]
+    role: ClassVar[Role]
+
+    def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest) -> None:
+        self.session = session
+        self.machine = candidate.machine
+        self.config = candidate.config
+        self.evidence = candidate.evidence
+        self.worker: Worker = self.machine.take(self.role, self.config.start_timeout_s)
+        self._candidate = candidate
+        self._source = candidate.source
+        self._conversation = candidate.conversation
+        self._seeds = candidate.seeds
+        self._arenas: dict[str, tuple[int, Shared]] = {}
+        self._calls = 0
+
+    def load(self) -> wire.Fields:
+        """Let the worker execute the source and construct `ModelNew`; return the fields of LOADED."""
+        state, tree = self.session.state, wire.Fields(self.session.state.tree)
+        arena, _ = self._arena("state", state.size)
+        self._fill_state(arena)
+        fields = {
+            "source": self._source,
+            # No parameter of the candidate's own making is one of the problem's.
+            "seed": next(self._seeds),
+            "bytes": state.size,
+            "init": tree.value("init"),
+            "parameters": tree.slot_map("parameters"),
+            "buffers": tree.slot_map("buffers"),
+            "extra_operators": list(self.config.extra_operators),
+            "properties": self._properties(),
+        }
+        return self._ask(Kind.LOAD, fields, [arena.fileno()], Kind.LOADED).fields
+
+    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+        """Return what host code does with inputs of the form that the session's have: one recording, or a few.
+
+        There are several where an autotuned kernel may run with any of several configurations.
+
+        Args:
+            answer: the reference's, whose form the candidate's output must have.
+            room: the slots of that output and of the module's buffers.
+        """
+        recording, variants = self._recorded(answer, room)
+        found = [recording]
+        for _ in range(min(variants, MOST_VARIANTS) - 1):
+            found.append(self._recorded(answer, room)[0])
+        return found
+
+    def _recorded(self, answer: Answer, room: Placed) -> tuple[Recording, int]:
+        """Return one recording, and how many variants there are."""
+        seen = self._contents()
+        done = self._call(room)
+        self._check_rules(done, answer)
+        trace = wire.Fields(done.mapping("trace"))
+        launches = launches_of(trace.sequence("events"))
+        check_launches(launches)
+        if not launches:
+            raise no_kernel(self.evidence)
+        made = Recording(
+            self.session.inputs,
+            trace.sequence("events"),
+            trace.sequence("outputs"),
+            launches,
+            self.way,
+            tuning_remark(done),
+            seen,
+        )
+        return made, done.integer("variants")
+
+    def _call(self, room: Placed) -> wire.Fields:
+        """Let host code run forward once, on a module of its own, and return the fields of DONE."""
+        inputs = self.session.inputs
+        given, fresh = self._arena("inputs", inputs.size)
+        self._fill_inputs(given)
+        fields = {
+            "inputs": inputs.tree,
+            "inputs_bytes": inputs.size,
+            "answer": room.tree,
+            "fresh": fresh,
+            "again": self._calls > 0,
+            "seed": next(self._seeds),
+        }
+        self._calls += 1
+        return self._ask(Kind.CALL, fields, [given.fileno()] if fresh else [], Kind.DONE).fields
+
+    def _check_rules(self, done: wire.Fields, answer: Answer) -> None:
+        refused = done.mapping("refused")
+        if refused:
+            self.evidence.flags.add("torch_fallback")
+            raise CandidateFailedError(
+                "rejected",
+                None,
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
+                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+            )
+        if done.integer("launches") < 1:
+            raise no_kernel(self.evidence)
+        for flag in ("returns_input", "host_memory"):
+            if done.flag(flag):
+                self.evidence.flags.add(flag)
+        mismatch = form_mismatch(done.value("output"), answer.output)
+        if mismatch:
+            raise CandidateFailedError("incorrect", None, f"{mismatch[0].upper()}{mismatch[1:]}.")
+
+    def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
+        """Return memory that is shared with the worker, and whether it is new."""
+        known = self._arenas.get(name)
+        if known is not None and known[0] == size:
+            return known[1], False
+        made = self._memory().create(f"candidate-{name}", size)
+        self._arenas[name] = (size, made)
+        return made, True
+
+    def end(self) -> None:
+        """End the worker and wait until it is gone: what it left running would be beside what is timed."""
+        self.worker.end()
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def _memory(self) -> HostMemory | DeviceMemory:
+        raise NotImplementedError
+
+    def _fill_state(self, arena: "Shared") -> None:
+        raise NotImplementedError
+
+    def _fill_inputs(self, arena: "Shared") -> None:
+        raise NotImplementedError
+
+    def _contents(self) -> Content | None:
+        """Prepare what host code is going to see, and return it."""
+        raise NotImplementedError
+
+    def _properties(self) -> dict[str, Any]:
+        """Return what host code is told of the device where it has none."""
+        return {}
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+        raise NotImplementedError
+
+
+class DetachedRecorder(Recorder):
+    """Records host code in a worker without a device, on memory of the host that holds zeros.
+
+    The recording of a module that brings tensors of its own along is made twice, in processes of their own and from
+    two sets of parameters: a constant that depends on these, or on anything else that changes, is refused.
+    """
+
+    way = "detached"
+    role: ClassVar[Role] = "host"
+
+    def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest) -> None:
+        super().__init__(session, candidate)
+        self._host_memory = HostMemory()
+
+    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+        """As of `Recorder`; constants are compared with those of a second process."""
+        if self.session.inputs.size + room.size > DETACHED_BYTES:
+            raise NeedsDeviceError("its tensors are large")
+        found = super().record(answer, room)
+        if found[0].has_constants:
+            self._check_constants(found[0], answer, room)
+        return found
+
+    def _check_constants(self, one: Recording, answer: Answer, room: Placed) -> None:
+        other = DetachedRecorder(self.session, self._candidate)
+        try:
+            other.load()
+            two, _ = other._recorded(answer, room)
+        finally:
+            other.close()
+        if wire.encode(constants_of(one)) != wire.encode(constants_of(two)):
+            raise CandidateFailedError(
+                "rejected",
+                None,
+                "forward uses tensors whose content the constructor derives from parameters or random numbers, which "
+                "change after construction. Compute what depends on a parameter in forward, in a kernel.",
+            )
+
+    def load(self) -> wire.Fields:
+        if self.session.state.size > DETACHED_BYTES:
+            raise NeedsDeviceError("the module is large")
+        return super().load()
+
+    def _recorded(self, answer: Answer, room: Placed) -> tuple[Recording, int]:
+        with self.machine.lease.left():
+            return super()._recorded(answer, room)
+
+    def _check_rules(self, done: wire.Fields, answer: Answer) -> None:
+        if done.flag("host_memory") and isinstance(self.machine.memory, DeviceMemory):
+            raise NeedsDeviceError("forward makes memory of the host")
+        super()._check_rules(done, answer)
+
+    def _memory(self) -> HostMemory:
+        return self._host_memory
+
+    def _fill_state(self, arena: "Shared") -> None:
+        """Hand over the constructor's tensors, which never change; parameters and buffers stay zeros."""
+        source = arenas.content(self.session.state_buffer)
+        target = arenas.content(arena)
+        for slot in wire.slots(wire.Fields(self.session.state.tree).value("init")):
+            span = slice(slot.offset, slot.offset + slot.nbytes)
+            target[span] = source[span].cpu()
+
+    def _fill_inputs(self, arena: "Shared") -> None:
+        """Leave zeros there: host code has no content."""
+
+    def _contents(self) -> None:
+        return None
+
+    def _properties(self) -> dict[str, Any]:
+        memory = self.machine.memory
+        if not isinstance(memory, DeviceMemory):
+            return {}
+        found = torch.cuda.get_device_properties(memory.device)
+        told = {name: getattr(found, name, None) for name in vars(gpuhost.PROPERTIES)}
+        return {name: value for name, value in told.items() if isinstance(value, int | str)}
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+        """Ask; every failure of the process itself is for the device to explain."""
+        try:
+            return self._conversation.ask(self.worker, kind, fields, fds, answer, at_most_s=DETACHED_S)
+        except (CandidateFailedError, SuspectError) as error:
+            raise NeedsDeviceError(str(error)) from error
+
+
+class OnDeviceRecorder(Recorder):
+    """Records host code where kernels run, on inputs and parameters that no trial uses.
+
+    Args:
+        on_launch: called with each launch that is reported before it runs; returns its code on a device.
+    """
+
+    way = "on_device"
+    role: ClassVar[Role] = "candidate"
+
+    def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest, on_launch: Compile) -> None:
+        super().__init__(session, candidate)
+        self._launched = on_launch
+        self._reports = 0
+
+    def load(self) -> wire.Fields:
+        with self.machine.lease.shared():
+            return super().load()
+
+    def _memory(self) -> HostMemory | DeviceMemory:
+        return self.machine.memory
+
+    def _fill_state(self, arena: "Shared") -> None:
+        arenas.content(arena).copy_(self.session.constructed_state)
+
+    def _fill_inputs(self, arena: "Shared") -> None:
+        arenas.content(arena).copy_(arenas.content(self.session.inputs_buffer))
+
+    def _contents(self) -> Content | None:
+        """Make other inputs of the form of those in the session's arena, where they then lie."""
+        session, form = self.session, self.session.inputs
+        sizes = session.made_with.sizes
+        for _ in range(FORM_ATTEMPTS):
+            session.make_inputs(next(self._seeds), sizes)
+            if session.inputs == form:
+                break
+        else:
+            self._check_unreplayed_is_allowed()
+            return None
+        if form.size > MOST_KEPT_BYTES:
+            return None
+        return Content(arenas.content(session.inputs_buffer).clone(), session.constructed_state)
+
+    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+        """As of `Recorder`. The session's arena holds the inputs again that it held before; answer them anew."""
+        made_with = self.session.made_with
+        try:
+            return super().record(answer, room)
+        finally:
+            self.session.make_again(made_with)
+
+    def _check_unreplayed_is_allowed(self) -> None:
+        if not self.config.allow_unreplayed:
+            raise BadProblemError(
+                "get_inputs() gives other shapes or dtypes at each call, so that a candidate whose host code reads a "
+                "content cannot be replayed on inputs that it never saw.",
+                "Fix the shapes of the problem's inputs, or set allow_unreplayed to have such verdicts flagged "
+                "`not_replayed`.",
+            )
+        self.evidence.flags.add("not_replayed")
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+        return self._conversation.ask(self.worker, kind, fields, fds, answer, on_launch=self._on_launch)
+
+    def _on_launch(self, message: Message, worker: Worker) -> None:
+        """Keep a reported launch; on a device, compile it and hand the code over, not on the candidate's time."""
+        self._reports += 1
+        launch = {
+            "kernel": message.fields.text("kernel", 200),
+            "arguments": message.fields.mapping("arguments"),
+            "options": message.fields.mapping("options"),
+        }
+        if self._reports > MAX_LAUNCHES or len(wire.encode([[launch]])) > MAX_LAUNCH_BYTES:
+            raise WireError(f"a launch after {self._reports - 1} others is more than anybody needs")
+        began = time.monotonic()
+        found = self._launched(launch)
+        if found is not None:
+            self._conversation.extend(time.monotonic() - began)
+            told = {"ok": found.ok, "message": found.message, "category": found.category}
+            binary = found.binaries[0] if found.ok else {}
+            worker.send(Kind.KERNEL, told | {"binary": binary}, [], self._conversation.left())
+
+
+@contextmanager
+def claims_of_a_recording() -> Iterator[None]:
+    """Read what a worker of the candidate claims: what is malformed is the candidate's failure."""
+    try:
+        yield
+    except (WireError, LayoutError) as error:
+        raise CandidateFailedError(
+            "runtime_error", "process_error", f"The candidate's process sent what is no recording: {error}"
+        ) from error
+
+
+def constants_of(recording: Recording) -> list[Any]:
+    """Return the contents that a recording brings along."""
+    return [event[2] for event in recording.events if event[:1] == ["const"]]
+
+
+def check_launches(launches: list[dict[str, Any]]) -> None:
+    """Raise WireError for more launches, or larger ones, than anybody needs."""
+    known = {wire.encode([[launch]]) for launch in launches}
+    if len(known) > MAX_LAUNCHES or sum(map(len, known)) > MAX_LAUNCH_BYTES:
+        raise WireError(f"{len(known)} different launches are more than anybody needs")
+
+
+def no_kernel(evidence: Evidence) -> CandidateFailedError:
+    """Return the failure of a forward that launches nothing."""
+    evidence.flags.add("no_kernel")
+    return CandidateFailedError(
+        "rejected", None, "forward launched no Triton kernel: compute in @triton.jit kernels that forward launches."
+    )
+
+
+def tuning_remark(done: wire.Fields) -> str:
+    """Return what a writer should know about the configurations that ran; nothing where no kernel is autotuned."""
+    tuned = done.text("tuned", MAX_TUNED)
+    if not tuned:
+        return ""
+    timed = "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
+    return (
+        f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest"
+        f"{timed if done.flag('timed') else ''})"
+    )
