@@ -117,7 +117,8 @@ def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
     name = NAMES.get(tensor.dtype)
     if name is None:
         raise WireError(
-            f"A tensor of dtype {tensor.dtype} cannot cross a process border.", f"Use one of {', '.join(NAMES.values())}."
+            f"A tensor of dtype {tensor.dtype} cannot cross a process border.",
+            f"Use one of {', '.join(NAMES.values())}.",
         )
     if tensor.layout != torch.strided:
         raise WireError(f"A tensor of layout {tensor.layout} cannot cross a process border.", "Use a dense tensor.")

@@ -51,7 +51,7 @@ FLOATING: Final = frozenset(
         "float64",
     }
 )
-"""Dtypes whose values may be varied and computed in fp64 instead. `float8_e8m0fnu` holds exponents: no zero, no sign."""
+"""Dtypes whose values may be varied, and computed in fp64 instead. `float8_e8m0fnu` has no zero and no sign."""
 
 MAX_RANK: Final = 16
 ALIGNMENT: Final = 512
