@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem, _native, facts
+from warpsmith.evaluator import BadProblemError, Problem, _native, blame, facts
 from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of

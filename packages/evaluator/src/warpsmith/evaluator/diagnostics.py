@@ -5,7 +5,6 @@ import select
 import sys
 import time
 import traceback
-from contextlib import suppress
 from typing import Final
 
 PATIENCE_S: Final = 0.2
@@ -15,10 +14,16 @@ _PART: Final = select.PIPE_BUF
 _CLOSED: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
-def tell(text: str) -> None:
-    """Write `text` to stderr, as far as somebody reads it. Never raises and never blocks."""
-    with suppress(OSError, ValueError):
-        _write(2, text.encode("utf-8", "backslashreplace"))
+def tell(text: str, patience_s: float = PATIENCE_S) -> bool:
+    """Write `text` to stderr, as far as somebody reads it. Never raises and never blocks.
+
+    Returns:
+        Whether all of it was written within `patience_s`.
+    """
+    try:
+        return _write(2, text.encode("utf-8", "backslashreplace"), patience_s)
+    except (OSError, ValueError):
+        return False
 
 
 def tell_error(error: BaseException) -> None:
@@ -26,16 +31,17 @@ def tell_error(error: BaseException) -> None:
     tell("".join(traceback.format_exception(error)))
 
 
-def _write(fd: int, content: bytes) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def _write(fd: int, content: bytes, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
     while content:
         ready = poller.poll(1000 * max(deadline - time.monotonic(), 0.0))
         if not ready or ready[0][1] & _CLOSED:
-            return
+            return False
         # A pipe with room for PIPE_BUF bytes takes as many without blocking.
         content = content[os.write(fd, content[:_PART]) :]
+    return True
 
 
 def open_standard_descriptors() -> None:
