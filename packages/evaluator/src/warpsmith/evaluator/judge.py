@@ -496,6 +496,8 @@ class Service:
         try:
             with self._lock:
                 protocol.send(self._channel, kind, fields, timeout_s=SEND_S)
+        except _native.PeerClosed:
+            raise
         except _native.NativeError as error:
             diagnostics.tell(f"The client of the judge cannot be told {kind.name}: {error}\n")
             protocol.hang_up(self._channel)

@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to stderr, as far as somebody reads it: a reader that stands still holds no request up, it misses lines."""
+    """Writes to stderr, as far as somebody reads it: a stalled reader misses lines and delays nothing."""
 
     def __init__(self) -> None:
         super().__init__()
