@@ -512,7 +512,7 @@ class Evaluation:
         for name, expected in zip(answer.buffers, after, strict=True):
             known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
             known = known and not self._is_idle_counter(name, before[name])
-            if known and not torch.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
+            if known and not arenas.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 
