@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator import _native, arenas, calling, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
@@ -111,7 +111,7 @@ class Candidate:
         self.kind.seed(fields.integer("seed"))
         init = arenas.materialise(fields.value("init"), lambda slot: arenas.view(state, slot).clone())
         with self.kind.placing():
-            model = namespace["ModelNew"](*init)
+            model = calling.constructed(namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
         return model
@@ -166,7 +166,7 @@ class Candidate:
             self.inputs[slot] = kept = made
         return kept
 
-    def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
+    def _forward(self, arguments: list[Any] | dict[str, Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self.recorder = self._new_recorder() if fields.flag("trace") else None
         on_done = self._note if self.apart else self.recorder.operator if self.recorder else None
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
@@ -180,7 +180,7 @@ class Candidate:
         self.tuning.next_call(fields.integer("seed"))
         self.kind.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
-            output = self.model(*arguments)
+            output = calling.called(self.model, arguments)
         # Work on other streams belongs to the call as well; a fault of it shows here.
         self.kind.settle()
         self.host_memory = isinstance(host, gpuhost.GpuHost) and host.host_memory
@@ -242,7 +242,7 @@ def _interpreted(
     channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
 ) -> tuple[interpreting.LaunchMonitor, tuning.Tuning]:
     monitor = interpreting.LaunchMonitor(lambda signature: protocol.send(channel, Kind.LAUNCH, signature), is_read_only)
-    interpreting.install(monitor)
+    interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
     gpuhost.install()
@@ -250,7 +250,9 @@ def _interpreted(
 
 
 def _apart(properties: dict[str, Any]) -> tuple[launching.ApartMonitor, launching.NoTuning]:
-    monitor, tunes_nothing = launching.ApartMonitor(), launching.NoTuning()
+    # Where there is a GPU, it can say what a compiled kernel is like.
+    facts = None if properties else launching.PLAUSIBLE
+    monitor, tunes_nothing = launching.ApartMonitor(facts), launching.NoTuning()
     launching.install(monitor, tunes_nothing)
     gpuhost.install(gpuhost.properties_of(properties), disguised=True)
     return monitor, tunes_nothing
@@ -271,6 +273,7 @@ def _on_device(
     monitor = launching.DeviceMonitor(memory, compiled)
     best = launching.DeviceTuning(monitor)
     launching.install(monitor, best)
+    gpuhost.install_beside_device(torch.cuda.get_device_properties(memory.device))
     return monitor, best
 
 

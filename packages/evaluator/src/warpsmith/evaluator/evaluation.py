@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
+from warpsmith.evaluator import _native, arenas, blame, operators, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.compare import agrees, compare, form_mismatch
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
@@ -265,7 +265,7 @@ class CandidateRun:
                 "rejected",
                 None,
                 f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+                f"{operators.ADVICE}",
             )
         if done.integer("launches") < 1 or not self.launches:
             raise self._no_kernel()
