@@ -305,9 +305,6 @@ TUNED = KERNEL.replace(
         (candidate("x.tolist()"), "what a kernel should", "rejected"),
         (candidate("torch.relu(x)"), "what a kernel should", "rejected"),
         (candidate(kernel=TUNED, launch=LAUNCH.replace(", BLOCK=64", "")), "is autotuned", "correct"),
-        (candidate(launch=f"found = {LAUNCH}", after="found.n_regs"), "n_regs is asked for", "runtime_error"),
-        (candidate(launch="kernel.warmup(x, out, x.numel(), BLOCK=64, grid=(1,))"),
-         "outside a call", "incorrect"),
         (candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3: x = x.clone()"),
          "same in each call", "correct"),
         (candidate(kernel=TABLE, init="self.table = torch.full((4,), 2.0)", launch=TABLED),
@@ -325,19 +322,33 @@ TUNED = KERNEL.replace(
         (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
         (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
         (candidate(launch="out.copy_(x)"), "launches nothing", "rejected"),
-        (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
+        (candidate("torch.tril(x)"), "what a kernel should", "rejected"),
         (candidate(after="for i in range(300): kernel[(1,)](x, out, 2 + i, BLOCK=64)"),
          "more than is taken", "runtime_error"),
     ],
-    ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
+    ids=["item", "branch", "list", "torch", "autotuned", "calls", "table", "parameter", "host",
          "named host", "legacy", "operator", "random", "permutation", "form", "bfloat16", "raises", "exits",
-         "no kernel", "pad", "many"],
+         "no kernel", "tril", "many"],
 )  # fmt: skip
 def test_what_needs_the_device_is_judged_there(judge, source, why, status):
     verdict = judged(judge, source)
     assert verdict.status == status, verdict
     assert len(judge.tried) == 1
     assert why in judge.tried[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        candidate(launch=f"found = {LAUNCH}", after="found.n_regs"),
+        candidate("known = kernel.warmup(x, x, 1, BLOCK=64, grid=(1,))\nknown._init_handles()\nknown.metadata.shared"),
+        candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"),
+    ],
+    ids=["registers", "warmup", "pad"],
+)
+def test_what_no_verdict_depends_on_is_judged_apart(judge, source):
+    verdict = judged(judge, source)
+    assert (verdict.status, verdict.host_code, judge.tried) == ("correct", "apart", [])
 
 
 def test_what_is_judged_anew_finds_the_state_as_it_was(judge, monkeypatch):

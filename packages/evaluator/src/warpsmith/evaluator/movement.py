@@ -17,7 +17,7 @@ Copies = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
 CALLED: Final = frozenset(
     """
-    arange linspace eye flip roll pixel_shuffle pixel_unshuffle channel_shuffle im2col
+    arange linspace eye flip roll rot90 diag_embed pixel_shuffle pixel_unshuffle channel_shuffle im2col
     reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
     """.split()
 )

@@ -33,7 +33,7 @@ ALLOCATION: Final = _operators("""
 MOVEMENT: Final = _operators("""
     copy_ clone contiguous _to_copy to lift_fresh lift_fresh_copy detach detach_ alias set_ resize_
     cat stack constant_pad_nd repeat roll narrow_copy complex
-    flip pixel_shuffle pixel_unshuffle channel_shuffle im2col
+    flip rot90 diag_embed pixel_shuffle pixel_unshuffle channel_shuffle im2col
     reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
 """)
 VIEWS: Final = _operators("""
