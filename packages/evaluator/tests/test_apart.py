@@ -348,7 +348,7 @@ def test_what_needs_the_device_is_judged_there(judge, source, why, status):
 )
 def test_what_no_verdict_depends_on_is_judged_apart(judge, source):
     verdict = judged(judge, source)
-    assert (verdict.status, verdict.host_code, judge.tried) == ("correct", "apart", [])
+    assert (verdict.status, judge.tried[-1]) == ("correct", "apart")
 
 
 def test_what_is_judged_anew_finds_the_state_as_it_was(judge, monkeypatch):
