@@ -72,7 +72,8 @@ class Recorder:
     def _made(self, base: str, args: Any, result: torch.Tensor) -> None:
         storage = result.untyped_storage()
         address = storage.data_ptr()
-        if base in _COPIED and isinstance(args[0], torch.Tensor) and args[0].untyped_storage().data_ptr() == address:
+        if base not in CONSTRUCTS and args and isinstance(args[0], torch.Tensor) and _shares(args[0], address):
+            # A cast to what it is already, or a view that its schema calls none (`_unsafe_view`).
             return
         self._ids.pop(address, None)
         if base in CONSTRUCTS:
@@ -185,6 +186,10 @@ class Recorder:
         if len(self.events) >= MAX_EVENTS:
             raise UntraceableError(f"forward allocates, copies and launches more than {MAX_EVENTS} times")
         self.events.append(event)
+
+
+def _shares(tensor: torch.Tensor, address: int) -> bool:
+    return bool(address) and tensor.untyped_storage().data_ptr() == address
 
 
 def _hashable(value: Any) -> Any:
