@@ -41,7 +41,9 @@ VIEWS: Final = _operators("""
     split split_with_sizes chunk unbind unfold diagonal movedim flatten unflatten view_as_real view_as_complex view_as
     expand_as transpose_ t_ unsqueeze_ squeeze_
 """)
-SHAPES: Final = _operators("_local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size")
+SHAPES: Final = _operators("""
+    _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size promote_types result_type can_cast
+""")
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 
 ADVICE: Final = (
