@@ -14,7 +14,18 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator import (
+    _native,
+    arenas,
+    calling,
+    descriptors,
+    gpuhost,
+    interpreting,
+    launching,
+    protocol,
+    tuning,
+    wire,
+)
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
@@ -105,7 +116,7 @@ class Candidate:
         init = arenas.materialise(self.loaded.value("init"), lambda slot: arenas.view(state, slot).clone())
         self.kind.seed(seed)
         with self._host(), self.kind.placing():
-            model = self.namespace["ModelNew"](*init)
+            model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
         with self._host():
@@ -159,7 +170,7 @@ class Candidate:
             self.inputs[slot] = kept = made
         return kept
 
-    def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
+    def _forward(self, arguments: list[Any] | dict[str, Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
@@ -172,7 +183,7 @@ class Candidate:
         self.tuning.next_call(fields.integer("seed"))
         self.kind.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
-            output = self.model(*arguments)
+            output = calling.called(self.model, arguments)
         # Work on other streams belongs to the call as well; a fault of it shows here.
         self.kind.settle()
         self.host_memory = isinstance(host, gpuhost.GpuHost) and host.host_memory
@@ -215,7 +226,7 @@ def _interpreted(
     channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
 ) -> tuple[interpreting.LaunchMonitor, tuning.Tuning]:
     monitor = interpreting.LaunchMonitor(lambda signature: protocol.send(channel, Kind.LAUNCH, signature), is_read_only)
-    interpreting.install(monitor)
+    interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
     gpuhost.install()
@@ -224,7 +235,8 @@ def _interpreted(
 
 def _detached(properties: dict[str, Any]) -> tuple[launching.DetachedMonitor, tuning.Tuning | launching.NoTuning]:
     """Write down launches; without a GPU, an autotuned kernel runs with any of its configurations in turn."""
-    monitor = launching.DetachedMonitor()
+    # Where there is a GPU, it can say what a compiled kernel is like.
+    monitor = launching.DetachedMonitor(None if properties else launching.PLAUSIBLE)
     turns = launching.NoTuning() if properties else tuning.Tuning(lambda _: None)
     launching.install(monitor, turns)
     gpuhost.install(gpuhost.properties_of(properties), disguised=True)
@@ -246,6 +258,7 @@ def _on_device(
     monitor = launching.DeviceMonitor(memory, compiled)
     best = launching.DeviceTuning(monitor)
     launching.install(monitor, best)
+    gpuhost.install_beside_device(torch.cuda.get_device_properties(memory.device))
     return monitor, best
 
 

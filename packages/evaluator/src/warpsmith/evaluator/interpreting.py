@@ -355,25 +355,30 @@ def keep_truth_values() -> None:
     interpreter.InterpreterBuilder.create_splat = create_splat
 
 
-def install(monitor: LaunchMonitor) -> None:
-    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`."""
+def install(monitor: LaunchMonitor, facts: Any = None) -> None:
+    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`.
+
+    `facts` is what a launch and `kernel.warmup(...)` return, in place of a compiled kernel.
+    """
     races.shuffle_programs()
     races.shuffle_lanes()
-    _watch_launches(monitor)
+    _watch_launches(monitor, facts)
     _watch_memory(monitor)
 
 
-def _watch_launches(monitor: LaunchMonitor) -> None:
+def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
     original = interpreter.InterpretedFunction.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return facts
         names: Sequence[str] = self.arg_names
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
         event = monitor.launch(self.fn.__name__, arguments, options)
-        if event is None:
-            return None
-        return original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
+        if event is not None:
+            original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
+        return facts
 
     interpreter.InterpretedFunction.run = run
     # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, gpuhost, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, operators, wire
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError
 from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import Compilation
@@ -215,8 +215,7 @@ class Recorder:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
             )
         for flag in ("returns_input", "host_memory"):
             if done.flag(flag):

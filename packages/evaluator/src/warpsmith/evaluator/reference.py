@@ -277,7 +277,8 @@ class ReferenceSession:
 
     def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
-        fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
+        # Inputs may be a dict too: keyword arguments of forward.
+        fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
 
     @property

@@ -7,13 +7,14 @@ its own evaluations.
 import copy
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native, arenas, protocol, wire
+from warpsmith.evaluator import _native, arenas, calling, gpuhost, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
@@ -47,7 +48,7 @@ class Reference:
             self.sizes = InputSizes(source, self.namespace, path)
             kind.seed(seed)
             maker = self.namespace.get("get_init_inputs", list)
-            self.init = list(maker())
+            self.init = list(calling.init_arguments(maker(), self._model_class()))
             kind.seed(seed)
             self.model: nn.Module = self._construct().to(kind.device)
         self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
@@ -61,11 +62,14 @@ class Reference:
         self.answer_place: tuple[bytes, list[Any]] | None = None
         self.rounds: Rounds | None = None
 
+    def _model_class(self) -> type:
+        found = self.namespace["Model"]
+        if not isinstance(found, type):
+            raise TypeError(f"Model must be a class; got {type(found).__name__}")
+        return found
+
     def _construct(self) -> nn.Module:
-        # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
-        if not isinstance(self.namespace["Model"], type):
-            raise TypeError(f"Model must be a class; got {type(self.namespace['Model']).__name__}")
-        model = self.namespace["Model"](*self.init)
+        model = calling.constructed(self._model_class(), self.init)
         if not isinstance(model, nn.Module):
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
         return model
@@ -109,11 +113,9 @@ class Reference:
         get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
         self.kind.seed(seed)
         with self.kind.placing():
-            inputs = get_inputs()
-        if not isinstance(inputs, list | tuple):
-            raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
+            inputs = calling.forward_arguments(get_inputs())
         self.made = []
-        tree = arenas.describe(list(inputs), self.made, keep_strides=True)
+        tree = arenas.describe(inputs, self.made, keep_strides=True)
         self.inputs_form = wire.encode(tree)
         return tree
 
@@ -151,7 +153,7 @@ class Reference:
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
         self.kind.seed(seed)
-        output = model(*inputs)
+        output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
         tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
         return arenas.describe(tree, found), found
@@ -214,7 +216,7 @@ class _ModelCall(Call):
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
     def run(self) -> None:
-        self._output = self._reference.model(*self._inputs)
+        self._output = calling.called(self._reference.model, self._inputs)
 
     def deliver(self) -> None:
         """Nothing: the reference's output is judged by nobody here."""
@@ -256,7 +258,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad():
+    with torch.no_grad(), _gpu_host(kind):
         while True:
             message = protocol.receive_work(channel)
             try:
@@ -269,6 +271,14 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+
+
+def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
+    """Let a problem that is written for a GPU run where there is none."""
+    if isinstance(kind, DeviceMemory):
+        return nullcontext()
+    gpuhost.install_for_problem()
+    return gpuhost.GpuHost()
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
