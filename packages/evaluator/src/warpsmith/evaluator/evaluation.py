@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, timed, trials, wire
+from warpsmith.evaluator import _native, arenas, module_state, outputs, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.compare import agrees, compare
 from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
@@ -83,6 +83,7 @@ class Evaluation:
         self._launches: dict[bytes, dict[str, Any]] = {}
         self._compiles = True
         self._buffer_names: set[str] = set()
+        self._lacks = ""
         self._player: Worker | None = None
         self._played: Played | None = None
         self._turn = 0
@@ -191,6 +192,7 @@ class Evaluation:
         with claims_of_a_recording():
             loaded = recorder.load()
             unmatched, buffers = loaded.texts("unmatched"), loaded.texts("buffers")
+            self._lacks = module_state.unmatched_remark(unmatched, self.session.parameters, loaded.texts("hints"))
         if unmatched:
             self.evidence.flags.add("unmatched_parameters")
         self._buffer_names = set(buffers)
@@ -315,7 +317,8 @@ class Evaluation:
         if self._is_right_where_it_was_recorded(recording, rng):
             raise self._depends_on_a_content(wrong)
         remark = f" (this trial had {trial.remark})" if trial.remark else ""
-        raise CandidateFailedError("incorrect", None, f"{wrong}{remark}{recording.remark}.")
+        said = f"{wrong}{remark}{recording.remark}. {self._lacks}".rstrip()
+        raise CandidateFailedError("incorrect", None, said)
 
     def _is_right_where_it_was_recorded(self, recording: Recording, rng: random.Random) -> bool:
         """Whether a recording is right on the content that host code saw: then it depends on that."""
@@ -487,13 +490,15 @@ class Evaluation:
     ) -> list[tuple[str, torch.Tensor, Any]]:
         """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
-        outputs = list(wire.slots(tree.value("output")))
-        many = len(outputs) > 1
+        form = tree.value("output")
+        slots, places = list(wire.slots(form)), list(outputs.places(form))
+        # Of an output that is one tensor there is nothing to name.
+        names = [""] if isinstance(form, TensorSlot) else [f"{place}: " for place in places]
         pairs = [
-            (f"Output {number}: " if many else "", self._copy(buffer, slot), expected)
-            for number, (slot, expected) in enumerate(zip(outputs, answer.expected, strict=False))
+            (name, self._copy(buffer, slot), expected)
+            for name, slot, expected in zip(names, slots, answer.expected, strict=False)
         ]
-        after = dict(zip(answer.buffers, answer.expected[len(outputs) :], strict=True))
+        after = dict(zip(answer.buffers, answer.expected[len(slots) :], strict=True))
         kept = tree.slot_map("buffers")
         return pairs + [
             (f"Buffer {name} after forward: ", self._copy(buffer, kept[name]), after[name]) for name in kept
