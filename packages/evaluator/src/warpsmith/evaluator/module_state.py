@@ -74,10 +74,14 @@ def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> No
 
 def widened(model: nn.Module) -> nn.Module:
     """Return a copy of a module in fp64, views of parameters that it keeps included."""
-    copied = copy.deepcopy(model)
-    kept = list(_kept_views(copied, list(copied.parameters())))
+    made: dict[int, Any] = {}
+    copied = copy.deepcopy(model, made)
     copied.double()
-    _follow(kept)
+    # A parameter's copy has memory of its own, and the views of it are copied apart from it.
+    further = aliases(model)
+    kept = _kept_views(model, [tensor for name, tensor in parameters(model).items() if name not in further])
+    known = [view for view in kept if id(view[0]) in made and id(view[1]) in made]
+    _follow([(made[id(view)], made[id(owner)], offset) for view, owner, offset in known])
     return copied
 
 
