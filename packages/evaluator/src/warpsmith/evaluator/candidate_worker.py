@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator import (
     _native,
     arenas,
-    descriptors,
     gpuhost,
     interpreting,
     launching,
@@ -27,10 +25,10 @@ from warpsmith.evaluator import (
     tuning,
     wire,
 )
+from warpsmith.evaluator.categories import CandidateError, categorise
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.kernels import ArgumentError, Binary
+from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.outputs import OutputError
@@ -42,10 +40,6 @@ from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
 MODULE_NAME: Final = "candidate"
 DEVICE_SHARE: Final = 0.6
 """Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
-
-
-class CandidateError(RuntimeError):
-    """The candidate's source has not the form that was asked for."""
 
 
 def prepare() -> None:
@@ -110,14 +104,20 @@ class Candidate:
     def _construct(self, seed: int) -> module_state.Binding:
         """Construct `ModelNew` on the judge's parameters and buffers; return what became of the parameters."""
         if not isinstance(self.namespace.get("ModelNew"), type):
-            raise CandidateError("the source defines no class ModelNew")
+            raise CandidateError(
+                "The source defines no class ModelNew. Define `class ModelNew(nn.Module)`, whose constructor takes the "
+                "same arguments as Model's."
+            )
         state = self.memory.buffers["state"]
         init = arenas.materialise(self.loaded.value("init"), lambda slot: arenas.view(state, slot).clone())
         self.kind.seed(seed)
         with self._host(), self.kind.placing():
             model = self.namespace["ModelNew"](*init)
         if not isinstance(model, nn.Module):
-            raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
+            raise CandidateError(
+                f"ModelNew is no torch.nn.Module: its constructor gives a {type(model).__name__}. Write "
+                "`class ModelNew(nn.Module)`, and call super().__init__() first."
+            )
         with self._host():
             self.model = model.to(self.kind.device)
         self._match_buffers()
@@ -275,50 +275,14 @@ def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
 
 
 def _refuse_write(operator: str) -> None:
-    raise interpreting.InputMutationError(f"{operator} writes to an input or a parameter; both are read-only")
+    raise interpreting.InputMutationError(
+        f"{operator} writes to an input or a parameter; both are read-only. Write to memory of torch.empty_like."
+    )
 
 
 def _refuse_bf16(tensor: torch.Tensor) -> None:
     if tensor.dtype == torch.bfloat16:
         raise interpreting.UnsupportedDtypeError(interpreting.BF16_MESSAGE)
-
-
-_CATEGORIES: Final[dict[type[BaseException], str]] = {
-    SyntaxError: "syntax_error",
-    CandidateError: "parse_error",
-    ArgumentError: "triton_jit_error",
-    torch.OutOfMemoryError: "out_of_memory",
-    interpreting.UnsupportedDtypeError: "unsupported_dtype",
-    UnsupportedOnCpuError: "unsupported_architecture",
-    interpreting.IllegalAccessError: "illegal_memory_access",
-    interpreting.InputMutationError: "memory_fault",
-    InterpreterError: "triton_jit_error",
-}
-
-
-_SAID_BY_CUDA: Final = {
-    "an illegal memory access was encountered": "illegal_memory_access",
-    "misaligned address": "illegal_memory_access",
-    "CUDA error: out of memory": "out_of_memory",
-    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_memory",
-}
-"""What torch and the driver call by no type of their own."""
-
-
-def categorise(error: BaseException) -> str:
-    """Return the error category of what a candidate raised, looking at the first cause before the last."""
-    for found in (root_cause(error), error):
-        if isinstance(found, launching.KernelFailedError):
-            return found.category
-        for said, category in _SAID_BY_CUDA.items():
-            if said in str(found):
-                return category
-        for kind, category in _CATEGORIES.items():
-            if isinstance(found, kind):
-                return category
-        if descriptors.refuses(found):
-            return "triton_jit_error"
-    return "unknown"
 
 
 def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:

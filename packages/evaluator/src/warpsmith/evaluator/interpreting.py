@@ -5,6 +5,7 @@ to an input, bf16, which the interpreter gets wrong without a word) and catches 
 """
 
 import ctypes
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -20,6 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
+from warpsmith.evaluator.kernels import bound_arguments
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -368,6 +370,7 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         names: Sequence[str] = self.arg_names
+        bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
         event = monitor.launch(self.fn.__name__, arguments, options)
@@ -382,6 +385,11 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
         meaning.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | kwargs),
     )
     interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+
+
+def _defaults(kernel: Any) -> dict[str, Any]:
+    given = inspect.signature(kernel).parameters.values()
+    return {parameter.name: parameter.default for parameter in given if parameter.default is not parameter.empty}
 
 
 def _noted(grid: Any, event: list[Any]) -> Any:

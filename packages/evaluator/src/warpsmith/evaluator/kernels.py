@@ -7,7 +7,7 @@ order and flattened, then a pointer to global scratch memory and one to the prof
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -42,6 +42,28 @@ TFLOAT32: Final = 11
 
 class ArgumentError(EvaluatorError):
     """A kernel was given an argument that it cannot take."""
+
+
+def bound_arguments(
+    kernel: str, names: Sequence[str], defaults: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a launch's arguments by name in the order of the kernel's parameters, defaults included.
+
+    Raises:
+        ArgumentError: there are too many or too few, or one is given twice.
+    """
+    if len(args) > len(names):
+        raise ArgumentError(
+            f"{kernel} takes {len(names)} arguments; {len(args)} were given.",
+            f"Its parameters are {', '.join(names)}.",
+        )
+    given = dict(zip(names, args, strict=False))
+    if twice := [name for name in given if name in kwargs]:
+        raise ArgumentError(f"{kernel} is given {', '.join(twice)} twice.", "Pass it by position or by name.")
+    given |= {name: kwargs[name] for name in names if name in kwargs}
+    if missing := [name for name in names if name not in given and name not in defaults]:
+        raise ArgumentError(f"{kernel} is launched without {', '.join(missing)}.", "Pass every parameter a value.")
+    return {name: given[name] if name in given else defaults[name] for name in names}
 
 
 @dataclass(frozen=True)
