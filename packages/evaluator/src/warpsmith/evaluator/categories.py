@@ -62,7 +62,8 @@ _PATTERNS: Final[dict[ErrorCategory, re.Pattern[str]]] = {
         r"|cannot be (multiplied|broadcast)|view size is not compatible|match the broadcast shape|[Ss]hape mismatch"
         r"|[Dd]imension out of range|number of (sizes|dimensions|dims)|only one dimension can be inferred"
         r"|cannot reshape|split_with_sizes|exceeds dimension size|out of bounds for storage|negative dimension"
-        r"|broadcastable|equal size|must have the same (shape|size)|expected .*\b\d-?D\b|same number of dim|in same dimension"
+        r"|broadcastable|equal size|must have the same (shape|size)|expected .*\b\d-?D\b"
+        r"|same number of dim|in same dimension"
     ),
     "dtype_error": re.compile(
         r"expected scalar type|have the same dtype|not implemented for '\w+'|can't be cast|expected m1 and m2"

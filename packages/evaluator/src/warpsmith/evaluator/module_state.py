@@ -104,7 +104,7 @@ def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]
             continue
         owner = by_memory.get(held.untyped_storage().data_ptr())
         if owner is not None and held.dtype == owner.dtype:
-            yield held, owner, held.storage_offset() - owner.storage_offset()
+            yield held, owner, int(held.storage_offset()) - int(owner.storage_offset())
 
 
 def _plain_tensors(model: nn.Module) -> Iterator[torch.Tensor]:
