@@ -135,9 +135,12 @@ class CompileService:
             except WorkerDiedError as error:
                 if error.ended is None or (error.ended.signal == SIGKILL and not error.out_of_memory):
                     continue
-                found = _broken(f"Triton's compiler crashed on the kernels ({error}).")
+                found = _broken(f"Triton's compiler crashed on the kernels ({error}). Write them in a simpler way.")
             except WorkerTimeoutError:
-                message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
+                message = (
+                    f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
+                    "range in place of tl.static_range."
+                )
                 found = Compilation(False, "timeout", message)
             except (WireError, _native.NativeError) as error:
                 found = _broken(f"The compile worker and the judge did not understand each other: {error}")

@@ -140,7 +140,7 @@ class Evaluation:
         """
         if not (self._recorder is not None and memory_ran_out(error)):
             raise error
-        message = f"The device's memory ran out while the candidate held some of it: {error}"
+        message = f"The device's memory ran out while the candidate held some of it: {error}. Allocate less."
         return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 
     # Workers -------------------------------------------------------------------------------------------------------
@@ -482,7 +482,10 @@ class Evaluation:
             known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
             known = known and not self._is_idle_counter(name, before[name])
             if known and not torch.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
-                return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
+                return (
+                    f"ModelNew lacks the buffer {name}, which Model's forward updates beside others of its module. "
+                    "Register it under that name with register_buffer, and update it in a kernel"
+                )
         return ""
 
     def _pairs(
@@ -546,7 +549,10 @@ class Evaluation:
         if outcome.wrong:
             self.evidence.flags.add("wrong_when_timed")
             raise CandidateFailedError(
-                "rejected", None, f"The timed calls give another output than the trials: {outcome.wrong}."
+                "rejected",
+                None,
+                f"The timed calls give another output than the trials: {outcome.wrong}. Compute the whole output in "
+                "every call, from the inputs of that call.",
             )
         floor = self.machine.bandwidth().floor_ms(written)
         if outcome.timing.runtime_ms < timed.BELOW_FLOOR * floor:
@@ -554,7 +560,8 @@ class Evaluation:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms.",
+                f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms. "
+                "Write every element of the output in every call.",
             )
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")

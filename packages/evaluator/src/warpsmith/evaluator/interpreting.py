@@ -156,7 +156,10 @@ class LaunchMonitor:
         if text in self._seen:
             return
         if len(self._seen) >= MAX_SIGNATURES:
-            raise TooManySignaturesError(f"more than {MAX_SIGNATURES} different launch signatures")
+            raise TooManySignaturesError(
+                f"forward launches kernels with more than {MAX_SIGNATURES} different signatures (dtypes, constants, "
+                "options). Pass as tl.constexpr only what must be one."
+            )
         self._seen.add(text)
         self._report(signature)
 
@@ -254,7 +257,10 @@ class LaunchMonitor:
 
     def _check_writable(self, memory: MemoryRange, access: Access) -> None:
         if access.kind != "load" and memory.read_only:
-            raise InputMutationError(f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter")
+            raise InputMutationError(
+                f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter; both are read-only. "
+                "Store to an output made with torch.empty_like, or to a clone."
+            )
 
     def _explain(self, outside: Any, access: Access) -> str:
         first = int(outside.flat[0])
@@ -264,7 +270,7 @@ class LaunchMonitor:
         if before:
             nearest = max(before, key=lambda memory: memory.end)
             text += f"; the first lies {first - nearest.end} bytes past the end of {nearest.name}"
-        return f"{text}. A mask or an offset is missing or wrong."
+        return f"{text}. A mask or an offset is missing or wrong: mask every load and store by the tensor's size."
 
 
 def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
