@@ -16,7 +16,7 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.interpreting import MAX_GRID, GridError, describe_argument
-from warpsmith.evaluator.kernels import Binary, LoadedKernel
+from warpsmith.evaluator.kernels import Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.tuning import Tuning
 
@@ -167,15 +167,8 @@ class NoTuning:
 
 def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments by name in the order of the parameters, defaults included."""
-    names = function.arg_names
-    if len(args) > len(names):
-        raise TypeError(f"{function.fn.__name__} takes {len(names)} arguments; {len(args)} were given.")
-    given = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
     defaults = {param.name: param.default for param in function.params if param.has_default}
-    missing = [name for name in names if name not in given and name not in defaults]
-    if missing:
-        raise TypeError(f"{function.fn.__name__} is launched without {', '.join(missing)}.")
-    return {name: given[name] if name in given else defaults[name] for name in names}
+    return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
 
 
 def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -161,6 +161,7 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
+        other_names: further names of parameters and buffers, each with the first name, under which it is described.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
             second set of them, and for good where one has another form than the first.
 
@@ -256,6 +257,7 @@ class ReferenceSession:
             "buffers": fields.slot_map("buffers"),
         }
         self._constants = frozenset(fields.texts("constants"))
+        self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)

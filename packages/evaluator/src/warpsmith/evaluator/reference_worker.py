@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native, arenas, calling, gpuhost, protocol, wire
+from warpsmith.evaluator import _native, arenas, calling, gpuhost, module_state, outputs, protocol, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
@@ -51,7 +51,9 @@ class Reference:
             self.init = list(calling.init_arguments(maker(), self._model_class()))
             kind.seed(seed)
             self.model: nn.Module = self._construct().to(kind.device)
-        self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.other_names = module_state.aliases(self.model)
+        buffers = self._named_once(module_state.buffers(self.model))
+        self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
@@ -74,8 +76,13 @@ class Reference:
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
         return model
 
+    def _named_once(self, named: module_state.Named) -> module_state.Named:
+        return {name: tensor for name, tensor in named.items() if name not in self.other_names}
+
     def describe_state(self) -> dict[str, Any]:
         """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
+
+        A parameter or buffer that has several names stands under the first; `other_names` maps the others to it.
 
         Raises:
             WireError: a value cannot cross a process border.
@@ -83,11 +90,15 @@ class Reference:
         found: list[torch.Tensor] = []
         return {
             "init": arenas.describe(self.init, found),
-            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
+            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+            "other_names": self.other_names,
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
             "sizes": self.sizes.values,
         }
+
+    def _parameters(self) -> module_state.Named:
+        return self._named_once(module_state.parameters(self.model))
 
     def fill_state(self, fields: wire.Fields, arena: "Shared") -> None:
         """Copy the state into the judge's arena and let it live there: the judge may change it."""
@@ -95,11 +106,11 @@ class Reference:
         arenas.describe(self.init, found)
         for slot, tensor in zip(wire.slots(fields.value("init")), found, strict=True):
             arenas.view(arena, slot).copy_(tensor)
-        for name, slot in fields.slot_map("parameters").items():
-            parameter = self.model.get_parameter(name)
-            placed = arenas.view(arena, slot)
+        own = self._parameters()
+        moved = [(own[name], arenas.view(arena, slot)) for name, slot in fields.slot_map("parameters").items()]
+        for parameter, placed in moved:
             placed.copy_(parameter.data)
-            parameter.data = placed
+        module_state.move(self.model, moved)
         for name, slot in fields.slot_map("buffers").items():
             placed = arenas.view(arena, slot)
             placed.copy_(self.initial_buffers[name])
@@ -155,17 +166,19 @@ class Reference:
         self.kind.seed(seed)
         output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
-        tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
+        form = outputs.canonical(output, lambda tensor, _: tensor)
+        tree = {"output": form, "buffers": dict(model.named_buffers())}
         return arenas.describe(tree, found), found
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        for name, buffer in model.named_buffers():
-            buffer.copy_(cast(self.initial_buffers[name]))
+        own = module_state.buffers(model)
+        for name in self.initial_buffers.keys() & own.keys():
+            own[name].copy_(cast(self.initial_buffers[name]))
 
     def _exact(self, arena: "Shared", seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
         """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
         try:
-            _, wide = self._answer(copy.deepcopy(self.model).double(), arena, seed, _widen)
+            _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
         except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
             return None
         return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
@@ -241,17 +254,6 @@ def _usable(tensor: torch.Tensor, wide: torch.Tensor | None) -> bool:
         and wide.shape == tensor.shape
         and arenas.NAMES[tensor.dtype] in FLOATING
     )
-
-
-def _as_tuples(tree: Any) -> Any:
-    """Return an output tree with lists as tuples: callers index both alike, so neither is wrong."""
-    match tree:
-        case list() | tuple():
-            return tuple(_as_tuples(item) for item in tree)
-        case dict():
-            return {key: _as_tuples(item) for key, item in tree.items()}
-        case _:
-            return tree
 
 
 def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:

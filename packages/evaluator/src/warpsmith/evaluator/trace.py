@@ -184,7 +184,10 @@ class Recorder:
     def _take_in(self, kind: str, storage: torch.UntypedStorage, address: int) -> None:
         self._left -= storage.nbytes()
         if self._left < 0:
-            raise UntraceableError(f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it")
+            raise UntraceableError(
+                f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it that are neither "
+                "parameters nor buffers. Register them with register_buffer, or make them in forward."
+            )
         content = _content(storage)
         self._held[address] = storage
         self._ids[address] = self._next
@@ -209,7 +212,10 @@ class Recorder:
 
     def _add(self, event: list[Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
-            raise UntraceableError(f"forward allocates, copies and launches more than {MAX_EVENTS} times")
+            raise UntraceableError(
+                f"forward allocates, copies and launches more than {MAX_EVENTS} times. Do more in each launch: loop in "
+                "the kernel, or over a larger grid."
+            )
         self.events.append(event)
 
 
