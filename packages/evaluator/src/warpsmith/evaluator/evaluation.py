@@ -146,13 +146,14 @@ class CandidateRun:
             self._replay_without_host_code(rng)
 
     def _run_trials(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
-        previous: torch.Tensor | None = None
         learned = self._learned()
+        if learned.unvaried:
+            self.evidence.flags.add("unvaried")
         planned = trials.plan(count, rng, learned)
         last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
         for number, wanted in enumerate(planned):
             with self.machine.lease.shared():
-                previous = self._one_trial(wanted, learned, previous, rng, traced=number == last)
+                self._one_trial(wanted, learned, rng, traced=number == last)
             compiling.start(list(self.launches.values()))
         compiling.settle(list(self.launches.values()))
 
@@ -173,20 +174,14 @@ class CandidateRun:
             return trials.learn(self.session, hidden_shapes=self.config.hidden_shapes)
 
     @in_phase("correctness")
-    def _one_trial(
-        self, wanted: Trial, learned: trials.Learned, previous: torch.Tensor | None, rng: random.Random, *, traced: bool
-    ) -> torch.Tensor | None:
-        """Prepare and run one trial; return what its inputs were, as the next one needs it."""
-        trial, answer = trials.prepare(self.session, learned, wanted, previous, rng)
+    def _one_trial(self, wanted: Trial, learned: trials.Learned, rng: random.Random, *, traced: bool) -> None:
+        trial, answer = trials.prepare(self.session, learned, wanted, rng)
         if trial.reshaped:
             if self._try_other_shapes(trial, answer):
-                return previous
-            as_sampled = replace(wanted, reshaped=False)
-            trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
-        previous = arenas.content(self.session.inputs_buffer).clone()
+                return
+            trial, answer = trials.prepare(self.session, learned, replace(wanted, reshaped=False), rng)
         self._try(trial, answer, traced=traced)
         self.memory.release_if_large()
-        return previous
 
     @in_phase("correctness")
     @claims()
@@ -221,7 +216,7 @@ class CandidateRun:
     @claims()
     def _try(self, trial: Trial, answer: Answer, *, traced: bool) -> None:
         """Run one trial and raise CandidateFailedError if the candidate does not pass it."""
-        done = self._call(trial, answer, traced=traced)
+        done = self._call(answer, traced=traced)
         self.evidence.trials += 1
         self._check_rules(done)
         if traced:
@@ -292,9 +287,9 @@ class CandidateRun:
         if not launches:
             raise self._no_kernel()
 
-    def _call(self, trial: Trial, answer: Answer, *, ghost: bool = False, traced: bool = False) -> wire.Fields:
+    def _call(self, answer: Answer, *, ghost: bool = False, traced: bool = False) -> wire.Fields:
         """Hand inputs and a poisoned output buffer over, and return the fields of DONE."""
-        inputs, fresh_inputs = self._input_arena(trial.new_memory)
+        inputs, fresh_inputs = self._input_arena()
         answers, fresh_answers = self._answer_arena(answer)
         arenas.content(self.state).copy_(arenas.content(self.session.state_buffer))
         arenas.content(inputs).copy_(arenas.content(self.session.inputs_buffer))
@@ -313,9 +308,9 @@ class CandidateRun:
         fds = [inputs.fileno()] * fresh_inputs + [answers.fileno()] * fresh_answers
         return self._ask(Kind.CALL, fields, fds, Kind.DONE).fields
 
-    def _input_arena(self, new_memory: bool) -> "tuple[Shared, bool]":
+    def _input_arena(self) -> "tuple[Shared, bool]":
         placed = self.session.inputs
-        fresh = self.inputs is None or self.inputs[0] != placed or new_memory
+        fresh = self.inputs is None or self.inputs[0] != placed
         if self.inputs is None or fresh:
             self.inputs = (placed, self.memory.create("candidate-inputs", placed.size))
         return self.inputs[1], fresh
@@ -417,7 +412,7 @@ class CandidateRun:
 
     def _ghost_is_right(self, answer: Answer) -> bool:
         try:
-            done = self._call(Trial(), answer, ghost=True)
+            done = self._call(answer, ghost=True)
             return not form_mismatch(done.value("output"), answer.output) and self._is_right(answer)
         except (CandidateFailedError, WireError):
             return False
