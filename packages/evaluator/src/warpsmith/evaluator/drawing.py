@@ -108,7 +108,7 @@ class Catch(TorchFunctionMode):
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
 
     def __enter__(self) -> "Catch":
-        self.restart("first")
+        self._seed_all(self.seed)
         for patch in _patches(self):
             self._stack.enter_context(patch)
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -136,10 +136,12 @@ class Catch(TorchFunctionMode):
 
     def restart(self, key: object) -> None:
         """Seed every generator from the secret and `key`, whatever the problem itself seeded them with."""
-        secret = self.derive(f"restart {key}")
-        self.reseed(secret)
-        _SEED_PYTHON(secret)
-        _SEED_NUMPY(secret % (1 << 32))
+        self._seed_all(self.derive(f"restart {key}"))
+
+    def _seed_all(self, seed: int) -> None:
+        self.reseed(seed)
+        _SEED_PYTHON(seed)
+        _SEED_NUMPY(seed % (1 << 32))
 
     def seed_torch(self, seed: int) -> torch.Generator:
         """Stand in for `torch.manual_seed`."""

@@ -50,6 +50,11 @@ class WrittenLists:
         """Whether a size may be tied to a list: its length, its sum, an entry, or a bound of what it holds."""
         return size in self.bound or size // 4 < self.largest <= size
 
+    def are_in(self, statement: ast.stmt) -> bool:
+        """Whether one of the lists stands in a statement."""
+        nodes = {id(written.node) for lists in self._groups.values() for written in lists}
+        return any(id(node) in nodes for node in ast.walk(statement))
+
     @contextmanager
     def in_order(self, seeds: Mapping[int, int]) -> Iterator[None]:
         """Let the lists of as many entries as `seeds` names stand in an order drawn by their seed."""
@@ -70,7 +75,7 @@ class _Written:
     """One list: its node, and the entries that change places."""
 
     def __init__(self, node: ast.List | ast.Tuple, values: Sequence[Any]) -> None:
-        self._node = node
+        self.node = node
         self._entries = list(node.elts)
         self.values = values
         plain = all(type(value) is int for value in values)
@@ -83,12 +88,12 @@ class _Written:
         if self.is_offsets:
             steps = [after - before for before, after in zip(self.values, self.values[1:], strict=False)]
             ends = [sum(steps[index] for index in order[: number + 1]) for number in range(self.count)]
-            self._node.elts = [ast.copy_location(ast.Constant(end), self._node) for end in [0, *ends]]
+            self.node.elts = [ast.copy_location(ast.Constant(end), self.node) for end in [0, *ends]]
         else:
-            self._node.elts = [self._entries[index] for index in order]
+            self.node.elts = [self._entries[index] for index in order]
 
     def restore(self) -> None:
-        self._node.elts = self._entries
+        self.node.elts = self._entries
 
 
 def _other_order(count: int, rng: random.Random) -> list[int]:

@@ -8,6 +8,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from warpsmith.evaluator.literals import WrittenLists, evaluator, literal_calls
@@ -16,6 +17,7 @@ LEAST: Final = 4
 """The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
 MOST: Final = 8
 """How many sizes of one problem are looked at."""
+LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
 
 
@@ -80,6 +82,12 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
+    def _is_anew(self, statement: ast.stmt) -> bool:
+        """Whether a statement that `get_inputs` alone depends on makes tensors, which are others each time."""
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
+            return False
+        return _calls_library(statement, self._namespace) or self.lists.are_in(statement)
+
     def get_inputs(self, sizes: Mapping[str, int], orders: Mapping[int, int] = EMPTY) -> Callable[[], Any]:
         """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is.
 
@@ -96,13 +104,20 @@ class InputSizes:
             for node, value in literals:
                 node.value = sizes.get(f"literal {value}", value)
             with self.lists.in_order(orders):
-                body = list(self._module.affected(self._needed, set(sizes), self._own))
+                body = list(self._module.affected(self._needed, set(sizes), self._is_anew))
                 exec(compile(ast.Module(body, type_ignores=[]), str(self._path), "exec"), namespace)
         finally:
             for node, value in literals:
                 node.value = value
         made: Callable[[], Any] = namespace["get_inputs"]
         return made
+
+
+def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
+    """Whether a statement calls something of torch, numpy or Python's `random`, by a module's name."""
+    loaded = {name for node in ast.walk(statement) if isinstance(node, ast.Call) for name in _loaded(node.func)}
+    modules = [namespace[name] for name in loaded if isinstance(namespace.get(name), ModuleType)]
+    return any(module.__name__.partition(".")[0] in LIBRARIES for module in modules)
 
 
 def is_size(value: object) -> bool:
@@ -143,16 +158,15 @@ class _Module:
         """Return the statements that bind one of `names`, in order."""
         return [statement for statement in self.statements if set(_bound(statement)) & names]
 
-    def affected(self, needed: set[str], changed: set[str], own: set[str]) -> Iterator[ast.stmt]:
+    def affected(self, needed: set[str], changed: set[str], is_anew: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
         """Yield what must be executed anew, in order, when the names `changed` have other values.
 
-        Whatever depends on them is, and what binds only names of `own` by a call, which may draw, or to a list.
+        What `is_anew` says so of always is, and whatever depends on that.
         """
         changed = set(changed)
         for statement in self.statements:
             bound = set(_bound(statement))
-            draws = bool(bound) and bound <= own - changed and _makes_anew(statement)
-            depends = bool(_loaded(statement) & changed) or draws
+            depends = bool(_loaded(statement) & changed) or (not bound & changed and is_anew(statement))
             if depends:
                 changed |= bound
             if bound & needed and (depends or isinstance(statement, ast.FunctionDef)):
@@ -169,11 +183,6 @@ def _bound(statement: ast.stmt) -> list[str]:
             return [name]
         case _:
             return []
-
-
-def _makes_anew(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
-    return value is not None and any(isinstance(node, ast.Call | ast.List) for node in ast.walk(value))
 
 
 def _stored(tree: ast.Module) -> Iterator[str]:

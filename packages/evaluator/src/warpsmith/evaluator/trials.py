@@ -206,6 +206,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it came about, and the reference's answer.
     """
+    trial = replace(trial, new_parameters=trial.new_parameters and learned.state != "none")
     for attempt, draws in _attempts(trial, learned):
         _change_state(session, learned.state if attempt.new_parameters else "none", rng)
         if attempt.reshaped and learned.resizing is not None:
