@@ -136,6 +136,8 @@ class CandidateRun:
                 self.machine.pools["candidate"].give_back(self.spare)
 
     def _judge_all(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
+        if self._learned().unvaried:
+            self.evidence.flags.add("unvaried")
         self._load()
         self._run_trials(count, rng, compiling)
         self._replay_without_kernels(rng)
@@ -147,8 +149,6 @@ class CandidateRun:
 
     def _run_trials(self, count: int, rng: random.Random, compiling: CompileRun | LaunchByLaunch) -> None:
         learned = self._learned()
-        if learned.unvaried:
-            self.evidence.flags.add("unvaried")
         planned = trials.plan(count, rng, learned)
         last = max(number for number, trial in enumerate(planned) if not trial.reshaped)
         for number, wanted in enumerate(planned):
