@@ -15,6 +15,8 @@ import torch
 from torch import nn
 
 from warpsmith.evaluator import _native, arenas, calling, gpuhost, module_state, outputs, protocol, wire
+from warpsmith.evaluator.drawing import Catch
+from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
@@ -40,6 +42,7 @@ class Reference:
 
     def __init__(self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory) -> None:
         self.kind = kind
+        self.path = path
         self.memory = Memory(kind)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
@@ -55,6 +58,7 @@ class Reference:
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
+        self.sites: dict[str, int] = {}
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
@@ -116,15 +120,21 @@ class Reference:
             placed.copy_(self.initial_buffers[name])
             self.initial_buffers[name] = placed
 
-    def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
-        """Make an input set, of other sizes where some are given, and return its slots.
+    def make_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan = PLAINLY) -> wire.Value:
+        """Make an input set, of other sizes where some are given, its numbers varied as `draws` asks; return its slots.
+
+        `sites` then says which numbers there are to vary.
 
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
-        get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
-        self.kind.seed(seed)
-        with self.kind.placing():
-            inputs = calling.forward_arguments(get_inputs())
+        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
+        seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
+        with self.kind.placing(), catch:
+            get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
+            inputs = get_inputs()
+        catch.finish(inputs)
+        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        inputs = calling.forward_arguments(inputs)
         self.made = []
         tree = arenas.describe(inputs, self.made, keep_strides=True)
         self.inputs_form = wire.encode(tree)
@@ -297,9 +307,11 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             reference.fill_inputs(fields.value("inputs"), arena)
             protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
-            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
+            draws = DrawPlan.from_wire(wire.Fields(fields.mapping("draws")))
+            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
             # Most sets are like the one before: one message for such does in place of two.
-            protocol.send(channel, Kind.INPUTS, {"inputs": tree, "filled": reference.fill_inputs_as_before()})
+            told = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            protocol.send(channel, Kind.INPUTS, told)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
             told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))

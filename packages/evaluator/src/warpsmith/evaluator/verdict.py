@@ -60,6 +60,7 @@ Flag = Literal[
     "host_memory",
     "missing_buffers",
     "sample_shapes_only",
+    "unvaried",
     "unmatched_parameters",
     "tf32_dot",
     "wrong_when_timed",
