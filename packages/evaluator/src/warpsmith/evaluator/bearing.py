@@ -9,8 +9,13 @@ from collections.abc import Mapping
 
 from warpsmith.evaluator.draws import PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import BadProblemError
-from warpsmith.evaluator.pool import WorkerDiedError, WorkerTimeoutError
-from warpsmith.evaluator.reference import Answer, ReferenceFailedError, ReferenceSession, memory_ran_out
+from warpsmith.evaluator.reference import (
+    Answer,
+    ReferenceFailedError,
+    ReferenceFaultError,
+    ReferenceSession,
+    memory_ran_out,
+)
 
 
 def tried_answer(
@@ -41,10 +46,10 @@ def tried_answer(
         return None
     except ReferenceFailedError as error:
         if _device_is_lost(error):
-            session.renew()
+            session.restart()
         return None
-    except (WorkerDiedError, WorkerTimeoutError):
-        session.renew()
+    except ReferenceFaultError:
+        session.restart()
         return None
     return answer if answer.finite or not finite else None
 

@@ -345,14 +345,6 @@ class ReferenceSession:
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
 
-    def renew(self) -> None:
-        """Load the problem in another worker: this one's is gone, or its device refuses all that it is asked."""
-        self.worker.kill()
-        self.end()
-        self.worker = self._machine.take("reference", self._start_timeout_s)
-        self.inputs, self._inputs_buffer, self._answers = Placed([], 0), None, None
-        self._load(self.source)
-
     def _note_sample(self, placed: Placed) -> None:
         if self._sample is None:
             self._sample = placed

@@ -59,7 +59,6 @@ Flag = Literal[
     "returns_input",
     "host_memory",
     "missing_buffers",
-    "sample_shapes_only",
     "unvaried",
     "unmatched_parameters",
     "tf32_dot",
