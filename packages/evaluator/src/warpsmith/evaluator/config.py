@@ -96,6 +96,18 @@ class EvaluatorConfig(BaseModel):
         description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
         "launches cannot be replayed on other inputs, instead of refusing the problem.",
     )
+    precision: Literal["ieee", "tf32"] = Field(
+        default="ieee",
+        description="Precision of float32 products: exact, or TF32, which torch may then use for the reference too "
+        "and which the tolerance of a problem with such products allows.",
+    )
+    conditioning_s: float = Field(
+        default=5.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Seconds that the reference may take beyond its own run, for each input set, for a run in fp64 "
+        "and runs on perturbed inputs, from which the tolerance of each element is found.",
+    )
     hidden_shapes: bool = Field(
         default=True,
         description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",

@@ -434,7 +434,7 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
     if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
         status, category, message = "rejected", None, "The launches of forward were not replayed."
     flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 else set())
-    if status == "incorrect" and compilation.tf32:
+    if status == "incorrect" and "tf32_dot" in flags:
         message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'
     return Verdict(
         status=status,

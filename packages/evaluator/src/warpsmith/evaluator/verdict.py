@@ -41,6 +41,7 @@ Flag = Literal[
     "sample_shapes_only",
     "unmatched_parameters",
     "tf32_dot",
+    "no_fp64",
     "wrong_when_timed",
     "impossible_time",
     "clocks_disagree",

@@ -1,0 +1,115 @@
+"""Rounding perturbations of a problem's inputs and parameters: what its answer does under them is its conditioning.
+
+Each element is multiplied by 1 + a or 1 - a, the signs in no order, so that what they make of a sum grows as rounding
+in another order does: with the square root of its length and with the size of its terms, not of their sum. Runs come
+in pairs of opposite signs: where an element lies beside a step of the function (a rounding, a comparison, the index of
+a maximum), one of the two crosses it.
+"""
+
+from typing import Final
+
+import torch
+
+AMPLITUDE: Final[dict[torch.dtype, float]] = {
+    torch.float64: 2.0**-47,
+    torch.float32: 2.0**-18,
+    torch.float16: 2.0**-10,
+    torch.bfloat16: 2.0**-7,
+}
+"""By how much an element is changed, relative: 64 roundings of float32 and float64, two of half precision.
+
+A sum of a few thousand terms that is accumulated one after the other is off by tens of roundings of its terms, in
+float32. TF32 and half precision inside are off by thousands. What is half precision is accumulated in float32.
+"""
+TF32_AMPLITUDE: Final = 2.0**-10
+"""What TF32 may make of a float32: it keeps ten bits of the fraction, and chips cut the others off."""
+_FINE_BITS: Final = {torch.float16: 0x1F, torch.bfloat16: 0x7}
+_TILES: Final = (65_537, 1_048_573)
+"""Signs repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
+
+
+def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
+    """Return which elements have so few bits that no rounding made them: zeros, ones, masks, indices, steps.
+
+    To perturb an index or a mask that is held as a float would ask for another function.
+    """
+    if tensor.is_complex():
+        return is_coarse(tensor.real) & is_coarse(tensor.imag)
+    whole = tensor == tensor.round()
+    if tensor.dtype in _FINE_BITS:
+        return whole | ((tensor.contiguous().view(torch.int16) & _FINE_BITS[tensor.dtype]) == 0)
+    return (whole & (tensor.abs() < 1 << 20)) | (tensor == tensor.to(torch.bfloat16).to(tensor.dtype))
+
+
+class Perturbation:
+    """One set of signs, and its opposite.
+
+    Args:
+        device: of the tensors.
+        seed: of the signs.
+        finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
+            exact in what is computed from it.
+        tf32: whether the answer is made of products in TF32.
+    """
+
+    def __init__(self, device: torch.device, seed: int, finest: int, *, tf32: bool) -> None:
+        self._generator = torch.Generator(device).manual_seed(seed % (1 << 63))
+        self._tiles: dict[int, torch.Tensor] = {}
+        self._finest = finest
+        self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
+        self._sign = 1.0
+        self._at = 0
+
+    def start(self, sign: float) -> None:
+        """Begin a run whose signs are those of the one before, or the opposite; 1 or -1."""
+        self._sign, self._at = sign, 0
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
+        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
+        amplitude = self._amplitude.get(real)
+        if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
+            return tensor
+        amplitude *= self._sign
+        factor = torch.where(self._signs(tensor.numel()), 1 + amplitude, 1 - amplitude).to(real)
+        changed = tensor * factor.reshape(tensor.shape)
+        return torch.where(is_coarse(tensor), tensor, changed)
+
+    def _signs(self, count: int) -> torch.Tensor:
+        """Return the next signs, True for up: no two tensors of a run are given the same."""
+        tile = self._tile(_TILES[count > _TILES[0]])
+        start = self._at % tile.numel()
+        self._at += count + 7919
+        if start + count <= tile.numel():
+            return tile[start : start + count]
+        return tile.repeat(-(-(start + count) // tile.numel()))[start : start + count]
+
+    def _tile(self, length: int) -> torch.Tensor:
+        if length not in self._tiles:
+            drawn = torch.randint(
+                0, 2, (length,), generator=self._generator, device=self._generator.device, dtype=torch.uint8
+            )
+            self._tiles[length] = drawn.bool()
+        return self._tiles[length]
+
+
+def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return how far each element of two runs is apart; zero where that is no number.
+
+    Float32 for floating and boolean tensors of at most four bytes, else float64.
+    """
+    wide = torch.float32 if fits_single(value.dtype) else torch.float64
+    if value.is_complex() or value.is_floating_point():
+        apart = (value - other).abs() if value.itemsize > 1 else (value.float() - other.float()).abs()
+        # Both infinite, or not a number: of such elements a perturbation says nothing.
+        apart = torch.where(torch.isfinite(apart), apart, 0.0)
+    else:
+        apart = (value.double() - other.double()).abs()
+    return apart.to(wide)
+
+
+def fits_single(dtype: torch.dtype) -> bool:
+    """Whether distances of this dtype are held in float32."""
+    if dtype == torch.bool:
+        return True
+    return (dtype.is_floating_point and dtype.itemsize <= torch.float32.itemsize) or dtype == torch.complex64
