@@ -76,12 +76,14 @@ class Expected:
         spread: how far runs on perturbed inputs and parameters are from `value` at most, element by element, where
             there are such; real, also of complex numbers.
         tf32: whether products in TF32 made it.
+        inputs_scale: mean magnitude of the inputs from which it was made, of the input where that is largest.
     """
 
     value: torch.Tensor
     exact: torch.Tensor | None
     spread: torch.Tensor | None = None
     tf32: bool = False
+    inputs_scale: float = 1.0
 
     def _with(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
         """Return the same elements of each tensor."""
@@ -222,7 +224,8 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     trusted = _trusted(expected, relative)
     truth = _Terms.of(expected, trusted).truth
     scale = _scale(truth, truth.dim() - expected.value.is_complex())
-    absolute = near_one(name) * scale.clamp(max=1.0)
+    # What is near one on its way to a small number is off by roundings of one, and of an input by those of the input.
+    absolute = near_one(name) * scale.clamp(max=max(1.0, expected.inputs_scale))
     if expected.spread is None:
         absolute = torch.minimum(torch.maximum(absolute, relative * _low(truth)), relative * scale)
     factor = ALONE_FACTOR if expected.spread is None else OWN_FACTOR
@@ -238,28 +241,28 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
         return torch.ones((), dtype=torch.bool, device=expected.value.device)
     value, exact = _wide(expected.value), _wide(expected.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
-    scale = _rms(torch.where(both, exact, 0.0), tuple(range(exact.dim()))).clamp(min=ABSOLUTE_FLOOR)
+    scale = (torch.where(both, exact, 0.0).square().mean()).sqrt().clamp(min=ABSOLUTE_FLOOR)
     allowed = 100 * relative * torch.maximum(exact.abs(), scale) + SPREAD_FACTOR * _spread(expected)
     far = both & ((value - exact).abs() > allowed)
     return far.sum() <= MOST_OTHER * both.sum()
 
 
 def _scale(truth: torch.Tensor, dims: int) -> torch.Tensor:
-    """Return the least root mean square of the slices in which an element lies, and of the whole.
+    """Return the least mean magnitude of the slices in which an element lies, and of the whole.
 
     So a column of small numbers beside large ones is bound by what is usual in that column.
     """
-    numbers = torch.where(torch.isfinite(truth), truth, 0.0)
+    sizes = torch.where(torch.isfinite(truth), truth, 0.0).abs()
     whole = tuple(range(truth.dim()))
-    least = _rms(numbers, whole)
+    least = _mean(sizes, whole)
     for dim in range(dims):
         if truth.shape[dim] > 1 and truth.numel() // truth.shape[dim] >= LEAST_SLICE:
-            least = torch.minimum(least, _rms(numbers, tuple(other for other in whole if other != dim)))
+            least = torch.minimum(least, _mean(sizes, tuple(other for other in whole if other != dim)))
     return least
 
 
-def _rms(numbers: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    return numbers.square().mean(dim=dims, keepdim=True).sqrt() if dims else numbers.abs()
+def _mean(sizes: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+    return sizes.mean(dim=dims, keepdim=True) if dims else sizes
 
 
 def _low(truth: torch.Tensor) -> torch.Tensor:
@@ -282,9 +285,9 @@ def bounds(expected: Expected, reduction: float) -> torch.Tensor:
     """Return what each element of a floating tensor may be off, in float64; of complex numbers each of both parts.
 
     It is the sum of a share of its own magnitude, of its spread under rounding perturbations, of the own run's
-    distance from the fp64 run, and of four roundings of a number near one, or of the scale of its slices where that is
-    less. An element's bound is never made of other elements' magnitude, except that it is made smaller, and where
-    there is no spread.
+    distance from the fp64 run, and of four roundings of a number near one, or of an input where those are larger, but
+    never of more than is usual in its row and in its column. Where there is no spread, the last part is a share of what
+    is usual there.
     """
     limits = _limits(_sampled(expected), reduction)
     return limits.bound(_Terms.of(expected, limits.trusted)).broadcast_to(_wide(expected.value).shape)

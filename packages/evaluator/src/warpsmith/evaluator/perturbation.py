@@ -1,9 +1,9 @@
 """Rounding perturbations of a problem's inputs and parameters: what its answer does under them is its conditioning.
 
-Each element is multiplied by 1 + a or 1 - a, the signs in no order, so that what they make of a sum grows as rounding
-in another order does: with the square root of its length and with the size of its terms, not of their sum. Runs come
-in pairs of opposite signs: where an element lies beside a step of the function (a rounding, a comparison, the index of
-a maximum), one of the two crosses it.
+Each element is multiplied by 1 + a, with an a of its own, of either sign, so that what they make of a sum grows as
+rounding in another order does: with the square root of its length and with the size of its terms, not of their sum.
+Runs come in pairs of opposite signs: where an element lies beside a step of the function (a rounding, a comparison, the
+index of a maximum), one of the two crosses it.
 """
 
 from typing import Final
@@ -11,12 +11,12 @@ from typing import Final
 import torch
 
 AMPLITUDE: Final[dict[torch.dtype, float]] = {
-    torch.float64: 2.0**-47,
-    torch.float32: 2.0**-18,
+    torch.float64: 2.0**-46,
+    torch.float32: 2.0**-17,
     torch.float16: 2.0**-10,
     torch.bfloat16: 2.0**-7,
 }
-"""By how much an element is changed, relative: 64 roundings of float32 and float64, two of half precision.
+"""By how much an element is changed at most, relative: 128 roundings of float32 and float64, two of half precision.
 
 A sum of a few thousand terms that is accumulated one after the other is off by tens of roundings of its terms, in
 float32. TF32 and half precision inside are off by thousands. What is half precision is accumulated in float32.
@@ -25,7 +25,9 @@ TF32_AMPLITUDE: Final = 2.0**-10
 """What TF32 may make of a float32: it keeps ten bits of the fraction, and chips cut the others off."""
 _FINE_BITS: Final = {torch.float16: 0x1F, torch.bfloat16: 0x7}
 _TILES: Final = (65_537, 1_048_573)
-"""Signs repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
+"""Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
+_LEAST: Final = 0.5
+"""Share of the amplitude that each element is changed by at least."""
 
 
 def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
@@ -42,11 +44,11 @@ def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Perturbation:
-    """One set of signs, and its opposite.
+    """One set of changes, and its opposite.
 
     Args:
         device: of the tensors.
-        seed: of the signs.
+        seed: of the changes.
         finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
             exact in what is computed from it.
         tf32: whether the answer is made of products in TF32.
@@ -61,7 +63,7 @@ class Perturbation:
         self._at = 0
 
     def start(self, sign: float) -> None:
-        """Begin a run whose signs are those of the one before, or the opposite; 1 or -1."""
+        """Begin a run of the same changes as the one before, or of their opposite: 1 or -1."""
         self._sign, self._at = sign, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -70,13 +72,11 @@ class Perturbation:
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
             return tensor
-        amplitude *= self._sign
-        factor = torch.where(self._signs(tensor.numel()), 1 + amplitude, 1 - amplitude).to(real)
-        changed = tensor * factor.reshape(tensor.shape)
-        return torch.where(is_coarse(tensor), tensor, changed)
+        factor = 1 + amplitude * self._sign * self._changes(tensor.numel()).to(real)
+        return torch.where(is_coarse(tensor), tensor, tensor * factor.reshape(tensor.shape))
 
-    def _signs(self, count: int) -> torch.Tensor:
-        """Return the next signs, True for up: no two tensors of a run are given the same."""
+    def _changes(self, count: int) -> torch.Tensor:
+        """Return the next changes, between -1 and 1: no two tensors of a run are given the same."""
         tile = self._tile(_TILES[count > _TILES[0]])
         start = self._at % tile.numel()
         self._at += count + 7919
@@ -86,10 +86,8 @@ class Perturbation:
 
     def _tile(self, length: int) -> torch.Tensor:
         if length not in self._tiles:
-            drawn = torch.randint(
-                0, 2, (length,), generator=self._generator, device=self._generator.device, dtype=torch.uint8
-            )
-            self._tiles[length] = drawn.bool()
+            drawn = torch.rand(length, generator=self._generator, device=self._generator.device) * 2 - 1
+            self._tiles[length] = torch.copysign(_LEAST + (1 - _LEAST) * drawn.abs(), drawn)
         return self._tiles[length]
 
 

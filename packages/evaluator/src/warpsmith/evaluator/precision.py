@@ -37,11 +37,11 @@ def apply(precision: Precision) -> None:
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
-class ProductFinder(TorchDispatchMode):
+class ProductFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes whether an operator ran that a chip may compute in TF32."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found = False
 
     def __torch_dispatch__(

@@ -11,7 +11,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, perturbation, wire
 from warpsmith.evaluator.arenas import Part
-from warpsmith.evaluator.compare import LEAST_DECIDABLE, Expected
+from warpsmith.evaluator.compare import LEAST_DECIDABLE, SAMPLED, Expected
 from warpsmith.evaluator.errors import BadProblemError, LayoutError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.memory import room
@@ -306,9 +306,16 @@ class ReferenceSession:
             )
         ]
         expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
-        if fields.flag("tf32"):
-            expected = [replace(item, tf32=True) for item in expected]
+        scale = self._inputs_scale() if extra_ms else 1.0
+        expected = [replace(item, tf32=fields.flag("tf32"), inputs_scale=scale) for item in expected]
         return Answer(tree.value("output"), tree.slot_map("buffers"), expected)
+
+    def _inputs_scale(self) -> float:
+        """Return the mean magnitude of the floating input where that is largest, from a sample of its elements."""
+        tensors = [arenas.view(self.inputs_buffer, slot).flatten() for slot in self.floating_inputs().values()]
+        some = [tensor[:: -(-tensor.numel() // SAMPLED)].double().abs() for tensor in tensors]
+        means = [torch.where(torch.isfinite(sizes), sizes, 0.0).mean() for sizes in some]
+        return float(torch.stack(means).max()) if means else 1.0
 
     def _affordable(self, given: "list[Given]") -> "list[Given]":
         """Leave out fp64 forms, and then spreads too, where there is no room for all: the judge does with less then."""
