@@ -15,7 +15,15 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import HOST_APART_HELP, LAST_GPU, MOST_TIMED, configured, timing_of
+from warpsmith.evaluator.config import (
+    HOST_APART_HELP,
+    LAST_GPU,
+    MOST_TIMED,
+    PRECISION_HELP,
+    Precision,
+    configured,
+    timing_of,
+)
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -75,6 +83,7 @@ def check(
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
     host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
     ] = False,
@@ -102,6 +111,7 @@ def check(
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
         host_apart=host_apart,
+        precision=precision,
         allow_degenerate=allow_degenerate,
     )
     verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)

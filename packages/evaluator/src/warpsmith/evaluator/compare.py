@@ -490,6 +490,26 @@ def _report(
     return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value)
 
 
+KERNELBENCH: Final[dict[str, float]] = {"float16": 1e-2, "bfloat16": 1e-2}
+"""KernelBench's tolerance by dtype, absolute and relative alike; 1e-4 for all others, as its later versions have it."""
+
+
+def passes_kernelbench(got: torch.Tensor, expected: Expected) -> bool:
+    """Whether KernelBench's own comparison would accept an output, by its default tolerance."""
+    return is_allclose(got, expected.value, KERNELBENCH.get(arenas.NAMES[expected.value.dtype], 1e-4))
+
+
+def is_allclose(got: torch.Tensor, value: torch.Tensor, tolerance: float) -> bool:
+    """Return `torch.allclose(value, got, atol=tolerance, rtol=tolerance)`.
+
+    What is no floating number is compared exactly. A large output is compared part by part.
+    """
+    if not (got.dtype.is_floating_point or got.is_complex()):
+        return torch.equal(value, got)
+    pairs = zip(torch.split(value.flatten(), PART), torch.split(got.flatten(), PART), strict=True)
+    return all(torch.allclose(one, other, atol=tolerance, rtol=tolerance) for one, other in pairs)
+
+
 def form_mismatch(got: wire.Value, expected: wire.Value, place: str = "the output") -> str:
     """Return how the form of an output differs from the expected one: structure, dtype, shape; empty if it does not."""
     match expected, got:

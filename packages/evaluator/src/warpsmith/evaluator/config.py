@@ -11,6 +11,8 @@ IsolationTier = Literal["namespaces", "landlock", "none"]
 HOST_APART_HELP: Final = (
     "Run host code where there is no GPU, and judge what it launches there; by default so with --device cuda."
 )
+Precision = Literal["ieee", "tf32"]
+PRECISION_HELP: Final = "Of float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
@@ -96,7 +98,7 @@ class EvaluatorConfig(BaseModel):
         description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
         "launches cannot be replayed on other inputs, instead of refusing the problem.",
     )
-    precision: Literal["ieee", "tf32"] = Field(
+    precision: Precision = Field(
         default="ieee",
         description="Precision of float32 products: exact, or TF32, which torch may then use for the reference too "
         "and which the tolerance of a problem with such products allows.",

@@ -12,7 +12,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, blame, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import agrees, compare, form_mismatch
+from warpsmith.evaluator.compare import agrees, compare, form_mismatch, passes_kernelbench
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
@@ -183,6 +183,8 @@ class CandidateRun:
                 return previous
             as_sampled = replace(wanted, reshaped=False)
             trial, answer = trials.prepare(self.session, learned, as_sampled, previous, rng)
+        if not answer.is_exact:
+            self.evidence.flags.add("no_fp64")
         previous = arenas.content(self.session.inputs_buffer).clone()
         self._try(trial, answer, traced=traced)
         self.memory.release_if_large()
@@ -228,6 +230,8 @@ class CandidateRun:
             self._take_trace(wire.Fields(done.mapping("trace")))
         mismatch = form_mismatch(done.value("output"), answer.output)
         wrong = f"{mismatch[0].upper()}{mismatch[1:]}" if mismatch else self._judge(answer)
+        if self.evidence.trials == 1:
+            self.evidence.passes_kernelbench = not wrong or (not mismatch and self._passes_kernelbench(answer))
         if wrong:
             remark = f" (this trial had {trial.remark})" if trial.remark else ""
             remark += _tuning_remark(done)
@@ -354,6 +358,10 @@ class CandidateRun:
             if not comparison.ok:
                 return f"{name}{comparison.message}"
         return self._left_out(answer)
+
+    def _passes_kernelbench(self, answer: Answer) -> bool:
+        assert self.answers is not None
+        return all(passes_kernelbench(got, expected) for _, got, expected in self._pairs(answer, *self.answers))
 
     def _is_right(self, answer: Answer) -> bool:
         """Whether the output buffer holds the expected answer, of which nothing is kept as evidence."""

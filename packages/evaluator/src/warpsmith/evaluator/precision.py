@@ -1,11 +1,11 @@
 """Which precision torch's own float32 products take: exact float32, or TF32 on the chips that have it."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-Precision = Literal["ieee", "tf32"]
+from warpsmith.evaluator.config import Precision
 
 TF32_OPERATORS: Final = (
     "aten::mm",

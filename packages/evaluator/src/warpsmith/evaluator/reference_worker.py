@@ -8,6 +8,7 @@ import copy
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +182,8 @@ class Reference:
         begun = time.monotonic()
         answer, tensors = self._own_answer(arena, seed)
         self.answers = [_Told(tensor) for tensor in tensors]
-        if extra_s:
+        # What is too large to be handed over is refused, and takes no more than its own memory.
+        if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
             self.kind.settle()
             budget = _Budget(extra_s, time.monotonic() - begun)
             if exact and budget.allows(EXACT_COST):
@@ -245,17 +247,15 @@ class Reference:
                 if not budget.allows(1.0):
                     return
                 perturb.start(sign)
-                self._note_spread(self._perturbed(arena, seed, perturb))
+                with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
+                    self._note_spread(self._perturbed(arena, seed, perturb))
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
-        """Return the tensors of a perturbed run; none where the problem does not bear it."""
-        try:
-            model = copy.deepcopy(self.model)
-            for parameter in model.parameters():
-                parameter.data = perturb(parameter.data)
-            return self._answer(model, arena, seed, perturb)[1]
-        except Exception:  # noqa: BLE001  (foreign code may raise anything; without this run there are the others)
-            return []
+        """Return the tensors of a perturbed run."""
+        model = copy.deepcopy(self.model)
+        for parameter in model.parameters():
+            parameter.data = perturb(parameter.data)
+        return self._answer(model, arena, seed, perturb)[1]
 
     def _note_spread(self, tensors: list[torch.Tensor]) -> None:
         if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:

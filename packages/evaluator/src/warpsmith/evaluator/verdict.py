@@ -42,6 +42,7 @@ Flag = Literal[
     "unmatched_parameters",
     "tf32_dot",
     "no_fp64",
+    "kernelbench_passes",
     "wrong_when_timed",
     "impossible_time",
     "clocks_disagree",

@@ -22,8 +22,10 @@ from warpsmith.evaluator.config import (
     HOST_APART_HELP,
     LAST_GPU,
     MOST_TIMED,
+    PRECISION_HELP,
     EvaluatorConfig,
     IsolationTier,
+    Precision,
     configured,
     timing_of,
 )
@@ -99,6 +101,7 @@ def bench(
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
     host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool,
         typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
@@ -140,6 +143,7 @@ def bench(
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
         host_apart=host_apart,
+        precision=precision,
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
@@ -201,6 +205,7 @@ def _check_for_servers(config: EvaluatorConfig, host_apart: bool | None) -> None
         "reference_timeout_s": "--reference-timeout",
         "minimum_isolation": "--isolation",
         "hidden_shapes": "--no-hidden-shapes",
+        "precision": "--precision",
         "allow_degenerate": "--allow-degenerate",
     }
     given, default = config.model_dump(), usual.model_dump()

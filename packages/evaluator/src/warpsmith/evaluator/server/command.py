@@ -13,6 +13,8 @@ from warpsmith.evaluator.config import (
     LAST_GPU,
     MAX_TIMEOUT_S,
     MOST_TIMED,
+    PRECISION_HELP,
+    Precision,
     configured,
     timing_of,
 )
@@ -70,6 +72,7 @@ def serve(
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
     host_apart: Annotated[bool | None, typer.Option(help=HOST_APART_HELP)] = None,
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     drain: Annotated[
         float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
     ] = 30.0,
@@ -121,6 +124,7 @@ def serve(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
         host_apart=host_apart,
+        precision=precision,
         slots=slots or _slots_of_each(device, len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]
