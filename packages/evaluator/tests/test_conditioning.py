@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from warpsmith.evaluator.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
-from warpsmith.evaluator.perturbation import Perturbation, distance, is_coarse
+from warpsmith.evaluator.perturbation import Changes, Perturbation, distance, is_coarse
 
 SEEDS = range(8)
+CHANGES = Changes(torch.device("cpu"))
 
 
 def spread_of(function, tensors, value, *, seed=0, tf32=False):
     finest = max((value.dtype.itemsize for value in [value] if value.is_floating_point()), default=1)
     found = torch.zeros_like(distance(value, value))
     for pair in range(2):
-        perturb = Perturbation(torch.device("cpu"), seed + pair, finest, tf32=tf32)
+        perturb = Perturbation(CHANGES, seed + pair, finest, tf32=tf32)
         for sign in (1.0, -1.0):
             perturb.start(sign)
             found = torch.maximum(found, distance(value, function(*map(perturb, tensors))))
@@ -451,7 +452,7 @@ def test_zeros_are_known_and_not_undecidable():
 def test_a_perturbation_and_its_opposite_stand_on_both_sides(numbers, whole):
     tensor = torch.tensor(numbers, dtype=torch.float32)
     tensor = tensor.round() if whole else tensor
-    perturb = Perturbation(torch.device("cpu"), 1, 4, tf32=False)
+    perturb = Perturbation(CHANGES, 1, 4, tf32=False)
     found = []
     for sign in (1.0, -1.0):
         perturb.start(sign)
@@ -475,7 +476,7 @@ def test_what_no_rounding_made_is_not_perturbed():
         torch.randint(0, 9, (9,)),
         torch.tensor([math.inf, -math.inf, 0.0]),
     ):
-        perturb = Perturbation(torch.device("cpu"), 2, 1, tf32=False)
+        perturb = Perturbation(CHANGES, 2, 1, tf32=False)
         perturb.start(1.0)
         assert torch.equal(perturb(tensor), tensor)
     assert int((~is_coarse(torch.rand(10_000))).sum()) > 9_000
@@ -483,14 +484,14 @@ def test_what_no_rounding_made_is_not_perturbed():
 
 
 def test_operands_that_are_exact_in_single_precision_are_left_as_they_are():
-    perturb = Perturbation(torch.device("cpu"), 2, 4, tf32=False)
+    perturb = Perturbation(CHANGES, 2, 4, tf32=False)
     perturb.start(1.0)
     half = torch.randn(100).half()
     assert torch.equal(perturb(half), half)
 
 
 def test_two_tensors_of_a_run_are_given_other_signs():
-    perturb = Perturbation(torch.device("cpu"), 2, 4, tf32=False)
+    perturb = Perturbation(CHANGES, 2, 4, tf32=False)
     perturb.start(1.0)
     x = torch.rand(100_000)
     one, two = perturb(x) > x, perturb(x) > x

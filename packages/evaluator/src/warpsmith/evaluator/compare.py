@@ -47,6 +47,8 @@ LEAST_DECIDABLE: Final = 0.5
 """Share of elements that a set must bind for it to be evidence."""
 SAMPLED: Final = 1 << 20
 """Elements, evenly spread, from which a larger output's scale is taken, and whether its fp64 run is trusted."""
+FEW: Final = 1 << 16
+"""Elements, evenly spread, that tell whether an fp64 run is trusted, and how many elements are decidable."""
 LARGE: Final = 1 << 22
 """Elements from which on an output is first looked at for being the reference's own, bit for bit."""
 PART: Final = 1 << 26
@@ -95,7 +97,8 @@ class Expected:
         """Whether it is compared with an fp64 run, or needs none. Waits for a device."""
         if not (self.value.is_floating_point() or self.value.is_complex()) or not self.value.numel():
             return True
-        return self.exact is not None and bool(_limits(self, 1.0).trusted)
+        name = arenas.NAMES[self.value.dtype]
+        return self.exact is not None and bool(_trusted(self, relative_tolerance(name, 1.0, tf32=self.tf32)))
 
     @property
     def decidable(self) -> float:
@@ -239,10 +242,12 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
     """
     if expected.exact is None:
         return torch.ones((), dtype=torch.bool, device=expected.value.device)
-    value, exact = _wide(expected.value), _wide(expected.exact)
+    some = _sampled(expected, FEW, FEW)
+    assert some.exact is not None
+    value, exact = _wide(some.value), _wide(some.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
     scale = (torch.where(both, exact, 0.0).square().mean()).sqrt().clamp(min=ABSOLUTE_FLOOR)
-    allowed = 100 * relative * torch.maximum(exact.abs(), scale) + SPREAD_FACTOR * _spread(expected)
+    allowed = 100 * relative * torch.maximum(exact.abs(), scale) + SPREAD_FACTOR * _spread(some)
     far = both & ((value - exact).abs() > allowed)
     return far.sum() <= MOST_OTHER * both.sum()
 
@@ -297,7 +302,7 @@ def _decidable(expected: Expected) -> float:
     value = expected.value
     if expected.spread is None or not value.numel():
         return 1.0
-    some = _sampled(expected)
+    some = _sampled(expected, FEW, FEW)
     assert some.spread is not None
     if not (value.is_floating_point() or value.is_complex()):
         return 1.0 if _flips(some) is None else 1.0 - float((some.spread > 0).double().mean())
@@ -382,15 +387,16 @@ def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected
     return got[(0,) * got.dim()].expand(some.value.shape) if one else got.flatten()[:: _step(got)], some
 
 
-def _sampled(expected: Expected) -> Expected:
-    """Return every so manieth element of a large tensor, and a smaller one as it is."""
-    if expected.value.numel() <= min(LARGE, PART):
+def _sampled(expected: Expected, whole: int = LARGE, most: int = SAMPLED) -> Expected:
+    """Return about `most` elements, evenly spread, of a tensor of more than `whole` elements, else all of it."""
+    if expected.value.numel() <= min(whole, PART):
         return expected
-    return expected._with(lambda tensor: tensor.flatten()[:: _step(tensor)])
+    return expected._with(lambda tensor: tensor.flatten()[:: _step(tensor, most)])
 
 
-def _step(tensor: torch.Tensor) -> int:
-    return -(-tensor.numel() // SAMPLED)
+def _step(tensor: torch.Tensor, most: int = SAMPLED) -> int:
+    """Return every how manieth element is taken. Odd, so that it is not in step with rows of a power of two."""
+    return -(-tensor.numel() // most) | 1
 
 
 def _compared(

@@ -6,6 +6,7 @@ Runs come in pairs of opposite signs: where an element lies beside a step of the
 index of a maximum), one of the two crosses it.
 """
 
+import random
 from typing import Final
 
 import torch
@@ -23,9 +24,12 @@ float32. TF32 and half precision inside are off by thousands. What is half preci
 """
 TF32_AMPLITUDE: Final = 2.0**-10
 """What TF32 may make of a float32: it keeps ten bits of the fraction, and chips cut the others off."""
-_FINE_BITS: Final = {torch.float16: 0x1F, torch.bfloat16: 0x7}
+_FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, torch.int16)}
+"""Bits of the fraction of which one at least is set in a number that is not coarse."""
 _TILES: Final = (65_537, 1_048_573)
 """Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
+_MOST_SHORT: Final = 1 << 20
+"""Elements up to which the shorter is used."""
 _LEAST: Final = 0.5
 """Share of the amplitude that each element is changed by at least."""
 
@@ -37,49 +41,25 @@ def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
     """
     if tensor.is_complex():
         return is_coarse(tensor.real) & is_coarse(tensor.imag)
-    whole = tensor == tensor.round()
     if tensor.dtype in _FINE_BITS:
-        return whole | ((tensor.contiguous().view(torch.int16) & _FINE_BITS[tensor.dtype]) == 0)
-    return (whole & (tensor.abs() < 1 << 20)) | (tensor == tensor.to(torch.bfloat16).to(tensor.dtype))
+        bits, kind = _FINE_BITS[tensor.dtype]
+        return ((tensor.contiguous().view(kind) & bits) == 0) | (tensor == tensor.round())
+    return (tensor == tensor.to(torch.bfloat16).to(tensor.dtype)) | (
+        (tensor == tensor.round()) & (tensor.abs() < 1 << 20)
+    )
 
 
-class Perturbation:
-    """One set of changes, and its opposite.
+class Changes:
+    """Numbers between -1 and 1 of either sign, half of the amplitude at least: drawn once for a process."""
 
-    Args:
-        device: of the tensors.
-        seed: of the changes.
-        finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
-            exact in what is computed from it.
-        tf32: whether the answer is made of products in TF32.
-    """
-
-    def __init__(self, device: torch.device, seed: int, finest: int, *, tf32: bool) -> None:
-        self._generator = torch.Generator(device).manual_seed(seed % (1 << 63))
+    def __init__(self, device: torch.device) -> None:
+        self._generator = torch.Generator(device).manual_seed(0)
         self._tiles: dict[int, torch.Tensor] = {}
-        self._finest = finest
-        self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
-        self._sign = 1.0
-        self._at = 0
 
-    def start(self, sign: float) -> None:
-        """Begin a run of the same changes as the one before, or of their opposite: 1 or -1."""
-        self._sign, self._at = sign, 0
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
-        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
-        amplitude = self._amplitude.get(real)
-        if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
-            return tensor
-        factor = 1 + amplitude * self._sign * self._changes(tensor.numel()).to(real)
-        return torch.where(is_coarse(tensor), tensor, tensor * factor.reshape(tensor.shape))
-
-    def _changes(self, count: int) -> torch.Tensor:
-        """Return the next changes, between -1 and 1: no two tensors of a run are given the same."""
-        tile = self._tile(_TILES[count > _TILES[0]])
-        start = self._at % tile.numel()
-        self._at += count + 7919
+    def take(self, start: int, count: int) -> torch.Tensor:
+        """Return `count` changes from a place on; they repeat after a tile."""
+        tile = self._tile(_TILES[count > _MOST_SHORT])
+        start %= tile.numel()
         if start + count <= tile.numel():
             return tile[start : start + count]
         return tile.repeat(-(-(start + count) // tile.numel()))[start : start + count]
@@ -89,6 +69,42 @@ class Perturbation:
             drawn = torch.rand(length, generator=self._generator, device=self._generator.device) * 2 - 1
             self._tiles[length] = torch.copysign(_LEAST + (1 - _LEAST) * drawn.abs(), drawn)
         return self._tiles[length]
+
+
+class Perturbation:
+    """One set of changes, and its opposite.
+
+    Args:
+        changes: of the tensors' device.
+        seed: of where in them this begins.
+        finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
+            exact in what is computed from it.
+        tf32: whether the answer is made of products in TF32.
+    """
+
+    def __init__(self, changes: Changes, seed: int, finest: int, *, tf32: bool) -> None:
+        self._changes = changes
+        self._seed = random.Random(seed).getrandbits(40)
+        self._finest = finest
+        self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
+        self._sign = 1.0
+        self._at = self._seed
+
+    def start(self, sign: float) -> None:
+        """Begin a run of the same changes as the one before, or of their opposite: 1 or -1."""
+        self._sign, self._at = sign, self._seed
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
+        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
+        amplitude = self._amplitude.get(real)
+        if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
+            return tensor
+        changes = self._changes.take(self._at, tensor.numel()).to(real).reshape(tensor.shape)
+        # No two tensors of a run are given the same.
+        self._at += tensor.numel() + 7919
+        changed = torch.addcmul(tensor, tensor, changes, value=amplitude * self._sign)
+        return torch.where(is_coarse(tensor), tensor, changed)
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
-from warpsmith.evaluator.perturbation import Perturbation
+from warpsmith.evaluator.perturbation import Changes, Perturbation
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.rounds import Call, Rounds
 from warpsmith.evaluator.sizes import InputSizes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
 """How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
-MOST_PAIRED_TWICE: Final = 1 << 22
+MOST_PAIRED_TWICE: Final = 1 << 20
 """Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
 
 
@@ -41,7 +41,7 @@ def prepare() -> None:
     """Do what the first reference would otherwise pay for; called in the zygote."""
     layer = nn.Linear(4, 4)
     copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
-    Perturbation(torch.device("cpu"), 0, 4, tf32=False)(torch.rand(2, 4))
+    Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
 
 
 class _Budget:
@@ -88,6 +88,7 @@ class Reference:
         self.made: list[torch.Tensor] = []
         self.inputs_tree: wire.Value = []
         self.answers: list[_Told] = []
+        self._changes = Changes(kind.device)
         # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
         self._has_products: bool | None = None
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
@@ -242,7 +243,7 @@ class Reference:
         elements += sum(parameter.numel() for parameter in self.model.parameters())
         pairs = 2 if elements <= MOST_PAIRED_TWICE else 1
         for pair in range(pairs):
-            perturb = Perturbation(self.kind.device, seed + pair, max(floats, default=1), tf32=self._in_tf32)
+            perturb = Perturbation(self._changes, seed + pair, max(floats, default=1), tf32=self._in_tf32)
             for sign in (1.0, -1.0):
                 if not budget.allows(1.0):
                     return
