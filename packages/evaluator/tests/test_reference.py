@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.draws import SAME_SIGN, VARIED
 from warpsmith.evaluator.evidence import seeds_for_candidates
 from warpsmith.evaluator.memory import HostMemory
@@ -62,16 +63,84 @@ def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
     assert torch.equal(answer.expected[0].exact, first[0].double() * 2 + first[1].double())
 
 
-def test_an_answer_without_room_for_its_fp64_form_is_given_without(session_of, monkeypatch):
-    both = 64 * 64 * (4 + 8)
-    for limit, has_exact in ((both + 4096, True), (both - 1, False)):
+def test_an_answer_without_room_for_what_goes_with_it_is_given_without(session_of, monkeypatch):
+    elements = 64 * 64
+    for each, there in ((4 + 8 + 4, (True, True)), (4 + 4, (False, True)), (4, (False, False))):
         session = session_of(problem("return x * 2", "torch.randn(64, 64)"))
-        monkeypatch.setattr(session, "_limit", limit)
+        monkeypatch.setattr(session, "_limit", each * elements + 4096)
         session.make_inputs(1)
         for _ in range(2):
-            answer = session.answer(0)
-            assert (answer.expected[0].exact is not None) == has_exact
-            assert torch.equal(answer.expected[0].value, inputs_of(session)[0] * 2)
+            (expected,) = session.answer(0).expected
+            assert (expected.exact is not None, expected.spread is not None) == there
+            assert torch.equal(expected.value, inputs_of(session)[0] * 2)
+
+
+def test_an_answer_says_how_far_each_element_moves_under_roundings(session_of):
+    session = session_of(problem("return x * 1000.0, x.round(), x[:, 0] > 0.5, x.argmax(1)", "torch.rand(300, 50)"))
+    session.make_inputs(1)
+    (x,) = inputs_of(session)
+    scaled, rounded, above, _ = session.answer(0).expected
+    fine = x > 0.1
+    assert bool((scaled.spread[fine] > 2.0**-19 * 1000 * x[fine]).all())
+    assert bool((scaled.spread <= 2.0**-16 * 1000 * x).all())
+    assert set(rounded.spread.unique().tolist()) <= {0.0, 1.0}
+    assert bool(((rounded.spread == 0) | ((x - 0.5).abs() < 1e-4)).all())
+    assert bool(((above.spread == 0) | ((x[:, 0] - 0.5).abs() < 1e-4)).all())
+    assert scaled.inputs_scale == pytest.approx(float(x.mean()))
+
+
+@pytest.mark.parametrize(
+    ("forward", "is_exact"),
+    [
+        ("return x * 2", True),
+        ("return x.argmax(1)", True),
+        ("return (x.half() * 2).float()", False),
+        ("return (x.float() + torch.zeros(1, dtype=x.dtype)) @ torch.ones(50, 3)", False),
+    ],
+)
+def test_an_answer_without_an_fp64_run_says_so(session_of, forward, is_exact):
+    session = session_of(problem(forward, "torch.randn(60, 50)"))
+    session.make_inputs(1)
+    answer = session.answer(0)
+    assert answer.is_exact is is_exact
+    assert answer.decidable
+    assert answer.expected[0].spread is not None
+
+
+def test_a_problem_that_raises_on_perturbed_inputs_is_judged_without_its_spread(session_of):
+    forward = "if not torch.equal(x, x.half().float()):\n    raise ValueError('no halves')\nreturn x * 2"
+    session = session_of(problem(forward, "torch.randn(8, 8).half().float()"))
+    session.make_inputs(1)
+    (expected,) = session.answer(0).expected
+    assert expected.spread is None
+    assert expected.exact is not None
+
+
+def test_no_time_for_more_than_its_own_run_leaves_the_others_out(session_of, monkeypatch):
+    session = session_of(problem("return x * 2", "torch.randn(8, 8)"))
+    session.make_inputs(1)
+    assert session.answer(0, exact=False).expected[0].spread is None
+    monkeypatch.setattr(session, "_extra_ms", 0)
+    assert session.answer(0).expected[0].exact is None
+
+
+def test_a_perturbed_run_leaves_parameters_buffers_and_inputs_as_they_are(session_of):
+    forward = "self.count += 1\nreturn self.layer(x) * self.count"
+    session = session_of(
+        problem(forward, "torch.randn(6, 4)").replace(
+            "def forward",
+            "def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 3)\n"
+            "        self.register_buffer('count', torch.zeros(1))\n    def forward",
+            1,
+        )
+    )
+    session.make_inputs(1)
+    state, inputs = arenas.content(session.state_buffer).clone(), arenas.content(session.inputs_buffer).clone()
+    one, two = session.answer(0), session.answer(0)
+    assert torch.equal(arenas.content(session.state_buffer), state)
+    assert torch.equal(arenas.content(session.inputs_buffer), inputs)
+    assert torch.equal(one.expected[0].value, two.expected[0].value)
+    assert one.expected[1].value.item() == 1.0
 
 
 @pytest.fixture
@@ -506,7 +575,7 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
         1,
     )
     memory = HostMemory()
-    reference = Reference(source, tmp_path / "problem.py", 7, memory)
+    reference = Reference(source, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
     inputs = memory.create("inputs", 4096)
     reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
     first = reference.model.kept

@@ -15,7 +15,16 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, RECORDING_HELP, RecordingWay, configured, timing_of
+from warpsmith.evaluator.config import (
+    LAST_GPU,
+    MOST_TIMED,
+    PRECISION_HELP,
+    RECORDING_HELP,
+    Precision,
+    RecordingWay,
+    configured,
+    timing_of,
+)
 from warpsmith.evaluator.diagnostics import open_standard_descriptors
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -74,6 +83,7 @@ def check(
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
     ] = False,
@@ -101,6 +111,7 @@ def check(
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
         recording=recording,
+        precision=precision,
         allow_degenerate=allow_degenerate,
     )
     verdict = evaluate(problem, candidate, config, seed=seed)

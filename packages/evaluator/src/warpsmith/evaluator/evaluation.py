@@ -16,7 +16,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, module_state, outputs, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import agrees, compare
+from warpsmith.evaluator.compare import agrees, compare, passes_kernelbench
 from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.conversation import Conversation
@@ -346,6 +346,10 @@ class Evaluation:
         placed, answers = self._play(recording, answer, garbage=True)
         self.evidence.trials += 1
         wrong = self._judge(answer, placed, answers)
+        if not answer.is_exact:
+            self.evidence.flags.add("no_fp64")
+        if self.evidence.trials == 1:
+            self.evidence.passes_kernelbench = not wrong or self._passes_kernelbench(answer, placed, answers)
         if not wrong:
             return
         assert self._recorder is not None
@@ -500,6 +504,9 @@ class Evaluation:
             if not comparison.ok:
                 return f"{name}{comparison.message}"
         return self._left_out(answer)
+
+    def _passes_kernelbench(self, answer: Answer, placed: Placed, answers: "Shared") -> bool:
+        return all(passes_kernelbench(got, expected) for _, got, expected in self._pairs(answer, placed, answers))
 
     def _is_right(self, answer: Answer, placed: Placed, answers: "Shared") -> bool:
         """Whether the expected answer was delivered, of which nothing is kept as evidence."""

@@ -6,20 +6,35 @@ its own evaluations.
 
 import copy
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native, arenas, calling, gpuhost, module_state, outputs, protocol, wire
+from warpsmith.evaluator import (
+    _native,
+    arenas,
+    calling,
+    gpuhost,
+    module_state,
+    outputs,
+    perturbation,
+    precision,
+    protocol,
+    wire,
+)
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.drawing import Catch
 from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.perturbation import Changes, Perturbation
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.rounds import Call, Rounds
 from warpsmith.evaluator.sizes import InputSizes
@@ -29,20 +44,49 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 MODULE_NAME: Final = "problem"
+EXACT_COST: Final = 4.0
+"""How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
+MOST_PAIRED_TWICE: Final = 1 << 20
+"""Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
 
 
 def prepare() -> None:
     """Do what the first reference would otherwise pay for; called in the zygote."""
     layer = nn.Linear(4, 4)
     copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
+    Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
+
+
+class _Budget:
+    """Time that a reference may take beyond its own run for one input set."""
+
+    def __init__(self, seconds: float, own: float) -> None:
+        self._own = own
+        self._end = time.monotonic() + seconds
+
+    def allows(self, runs: float) -> bool:
+        """Whether so many runs of the own run's length fit into what is left."""
+        return time.monotonic() + runs * self._own <= self._end
+
+
+@dataclass
+class _Told:
+    """One tensor of an answer: the own run's, the fp64 run's, and how far perturbed runs are from the own one."""
+
+    own: torch.Tensor
+    exact: torch.Tensor | None = None
+    spread: torch.Tensor | None = None
 
 
 class Reference:
     """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
 
-    def __init__(self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory) -> None:
+    def __init__(
+        self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory, config: EvaluatorConfig
+    ) -> None:
         self.kind = kind
         self.path = path
+        self.config = config
         self.memory = Memory(kind)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
@@ -60,7 +104,10 @@ class Reference:
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.inputs_tree: wire.Value = []
-        self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self.answers: list[_Told] = []
+        self._changes = Changes(kind.device)
+        # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
+        self._has_products: bool | None = None
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, wire.Value] | None = None
@@ -156,16 +203,45 @@ class Reference:
         self.fill_inputs(self.inputs_place[1], self.memory.buffers["inputs"])
         return True
 
-    def run(self, arena: "Shared", seed: int, exact: bool) -> dict[str, Any]:
-        """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
-        answer, tensors = self._answer(self.model, arena, seed, lambda tensor: tensor)
-        wide = self._exact(arena, seed, answer) if exact else None
+    def run(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> dict[str, Any]:
+        """Compute the answer to the inputs in `arena`; in fp64 too, and its spread, where problem and time allow that.
+
+        Args:
+            arena: holds the inputs.
+            seed: of torch's random numbers, the same in each run.
+            exact: whether a run in fp64 is wanted.
+            extra_s: seconds for what goes beyond the own run; 0 leaves all of it out.
+        """
+        precision.apply(self.config.precision)
+        begun = time.monotonic()
+        answer, tensors = self._own_answer(arena, seed)
+        self.answers = [_Told(tensor) for tensor in tensors]
+        # What is too large to be handed over is refused, and takes no more than its own memory.
+        if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
+            self.kind.settle()
+            budget = _Budget(extra_s, time.monotonic() - begun)
+            if exact and budget.allows(EXACT_COST):
+                self._add_exact(arena, seed)
+            self._add_spread(arena, seed, budget)
         self.kind.release_if_scarce()
-        nothing: list[torch.Tensor | None] = [None] * len(tensors)
-        self.answers = list(zip(tensors, wide or nothing, strict=True))
-        usable = [_usable(tensor, other) for tensor, other in self.answers]
-        self.answer_form = wire.encode([answer, usable])
-        return {"answer": answer, "exact": usable}
+        given = {
+            "exact": [told.exact is not None for told in self.answers],
+            "spread": [told.spread is not None for told in self.answers],
+        }
+        self.answer_form = wire.encode([answer, given])
+        return {"answer": answer, **given, "tf32": self._in_tf32}
+
+    @property
+    def _in_tf32(self) -> bool:
+        return self.config.precision == "tf32" and bool(self._has_products)
+
+    def _own_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
+        if self.config.precision == "ieee" or self._has_products is not None:
+            return self._answer(self.model, arena, seed, lambda tensor: tensor)
+        with precision.ProductFinder() as finder:
+            found = self._answer(self.model, arena, seed, lambda tensor: tensor)
+        self._has_products = finder.found
+        return found
 
     def _answer(
         self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
@@ -185,20 +261,51 @@ class Reference:
         for name in self.initial_buffers.keys() & own.keys():
             own[name].copy_(cast(self.initial_buffers[name]))
 
-    def _exact(self, arena: "Shared", seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
-        """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
+    def _add_exact(self, arena: "Shared", seed: int) -> None:
+        """Add the tensors of a run in fp64, where the problem can run so and answers in the same form."""
         try:
             _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
         except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
-            return None
-        return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
+            return
+        if len(wide) == len(self.answers):
+            for told, tensor in zip(self.answers, wide, strict=True):
+                told.exact = tensor if _usable(told.own, tensor) else None
+
+    def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
+        """Add how far the tensors of perturbed runs are from the own run's."""
+        floats = [told.own.dtype.itemsize for told in self.answers if told.own.is_floating_point()]
+        elements = sum(slot.numel for slot in wire.slots(self.inputs_tree))
+        elements += sum(parameter.numel() for parameter in self.model.parameters())
+        pairs = 2 if elements <= MOST_PAIRED_TWICE else 1
+        for pair in range(pairs):
+            perturb = Perturbation(self._changes, seed + pair, max(floats, default=1), tf32=self._in_tf32)
+            for sign in (1.0, -1.0):
+                if not budget.allows(1.0):
+                    return
+                perturb.start(sign)
+                with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
+                    self._note_spread(self._perturbed(arena, seed, perturb))
+
+    def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
+        """Return the tensors of a perturbed run."""
+        model = copy.deepcopy(self.model)
+        for parameter in model.parameters():
+            parameter.data = perturb(parameter.data)
+        return self._answer(model, arena, seed, perturb)[1]
+
+    def _note_spread(self, tensors: list[torch.Tensor]) -> None:
+        if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:
+            return
+        for told, tensor in zip(self.answers, tensors, strict=True):
+            apart = perturbation.distance(told.own, tensor)
+            told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
-        """Copy each answer, and its fp64 form where the judge made room for one, into the judge's arena."""
-        for (tensor, wide), (slot, wide_slot) in zip(self.answers, slots, strict=True):
-            arenas.view(arena, slot).copy_(tensor)
-            if wide_slot is not None and wide is not None:
-                arenas.view(arena, wide_slot).copy_(wide)
+        """Copy each answer, its fp64 form and its spread to where the judge made room for them."""
+        for told, places in zip(self.answers, slots, strict=True):
+            for tensor, slot in zip((told.own, told.exact, told.spread), places, strict=True):
+                if slot is not None and tensor is not None:
+                    arenas.view(arena, slot).copy_(tensor)
         self.answers = []
         self.answer_place = self.answer_form, slots
         self.kind.settle()
@@ -214,6 +321,7 @@ class Reference:
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
+        precision.apply(self.config.precision)
         inputs = self.kind.map(fds[0], fields.integer("sets") * size, writable=False)
         os.close(fds[0])
         return [_ModelCall(self, arena) for arena in arenas.parts(inputs, size)]
@@ -252,21 +360,24 @@ def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
 
 
+def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
+    return tensor.dtype, tensor.shape
+
+
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _usable(tensor: torch.Tensor, wide: torch.Tensor | None) -> bool:
+def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
     return (
-        wide is not None
-        and tensor.is_floating_point()
+        tensor.is_floating_point()
         and wide.dtype == torch.float64
         and wide.shape == tensor.shape
         and arenas.NAMES[tensor.dtype] in FLOATING
     )
 
 
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> None:
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
@@ -275,7 +386,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
             message = protocol.receive_work(channel)
             try:
                 if message.kind is Kind.LOAD:
-                    reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"), kind)
+                    reference = _load(message.fields, path, kind, config)
                     protocol.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
@@ -291,6 +402,10 @@ def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
         return nullcontext()
     gpuhost.install_for_problem()
     return gpuhost.GpuHost()
+
+
+def _load(fields: wire.Fields, path: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> Reference:
+    return Reference(fields.text("source"), path, fields.integer("seed"), kind, config)
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
@@ -314,7 +429,8 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             protocol.send(channel, Kind.INPUTS, told)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
-            told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))
+            extra_s = fields.integer("extra_ms") / 1000
+            told = reference.run(arena, fields.integer("seed"), exact=fields.flag("exact"), extra_s=extra_s)
             protocol.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
         case Kind.COLLECT:
             reference.answer_place = None

@@ -62,6 +62,8 @@ Flag = Literal[
     "unvaried",
     "unmatched_parameters",
     "tf32_dot",
+    "no_fp64",
+    "kernelbench_passes",
     "wrong_when_timed",
     "impossible_time",
     "clocks_disagree",
