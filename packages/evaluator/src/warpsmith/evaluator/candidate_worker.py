@@ -14,7 +14,18 @@ import torch
 from torch import nn
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, calling, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator import (
+    _native,
+    arenas,
+    calling,
+    descriptors,
+    gpuhost,
+    interpreting,
+    launching,
+    protocol,
+    tuning,
+    wire,
+)
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot

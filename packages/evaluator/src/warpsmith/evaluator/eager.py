@@ -90,9 +90,9 @@ def _checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **{name: value for name, value in kwargs.items() if name not in CHECKPOINT_OPTIONS})
 
 
-def _checkpoint_sequential(functions: Any, segments: int, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002
+def _checkpoint_sequential(functions: Any, segments: int, input: Any, *_: Any, **__: Any) -> Any:
     for function in functions:
-        input = function(input)  # noqa: A001
+        input = function(input)
     return input
 
 

@@ -264,8 +264,7 @@ class CandidateRun:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                f"{operators.ADVICE}",
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
             )
         if done.integer("launches") < 1 or not self.launches:
             raise self._no_kernel()
