@@ -100,7 +100,7 @@ class Candidate:
         """Where there is no GPU, let host code that is written for one run."""
         if self.kind.device.type != "cpu":
             return nullcontext()
-        self.gpu_host = gpuhost.GpuHost(disguised=self.apart)
+        self.gpu_host = gpuhost.GpuHost(disguised=True)
         return self.gpu_host
 
     @contextmanager
@@ -232,7 +232,7 @@ class Candidate:
     def _deliver(self, output: Any, answer: dict[str, Any], arena: "Shared") -> tuple[wire.Value, str]:
         """Copy the output where it has the expected form; return its own form and, where that differs, how."""
         found: list[torch.Tensor] = []
-        described = arenas.describe(_checked(output, "cuda" if self.apart else self.kind.device.type), found)
+        described = arenas.describe(_checked(output, "cuda"), found)
         slots = list(wire.slots(answer["output"]))
         same = [slot.same_kind(arenas.slot_of(tensor)) for slot, tensor in zip(slots, found, strict=False)]
         if len(slots) != len(found) or not all(same):
@@ -256,7 +256,7 @@ def _interpreted(
     interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
-    gpuhost.install()
+    gpuhost.install(disguised=True)
     return monitor, turns
 
 
