@@ -87,4 +87,5 @@ class ModelNew(torch.nn.Module):
 def test_a_problem_for_a_gpu_with_names_in_place_of_places_is_judged(evaluator: Evaluator):
     problem = Problem.from_source(NAMED, "named")
     assert evaluator.evaluate(problem, CANDIDATE).status == "correct"
+    assert evaluator.evaluate(problem, "\ufeff" + CANDIDATE).status == "correct"
     assert evaluator.evaluate(problem, CANDIDATE.replace("- y,", "+ y,")).status == "incorrect"

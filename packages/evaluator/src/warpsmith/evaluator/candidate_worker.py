@@ -103,7 +103,7 @@ class Candidate:
         """Where there is no GPU, let host code that is written for one run."""
         if self.kind.device.type != "cpu":
             return nullcontext()
-        self.gpu_host = gpuhost.GpuHost(disguised=self.detached)
+        self.gpu_host = gpuhost.GpuHost(disguised=True)
         return self.gpu_host
 
     def _construct(self, seed: int) -> module_state.Binding:
@@ -227,7 +227,7 @@ class Candidate:
 
     def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
         """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""
-        device = "cuda" if self.detached else self.kind.device.type
+        device = "cuda"  # where there is no GPU, tensors say that they lie on one
         if type(tensor) not in {torch.Tensor, nn.Parameter}:
             # A subclass could compute when it is read.
             raise OutputError(f"{place} is a {type(tensor).__name__}. Return a plain torch.Tensor.")
@@ -253,7 +253,7 @@ def _interpreted(
     interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
-    gpuhost.install()
+    gpuhost.install(disguised=True)
     return monitor, turns
 
 

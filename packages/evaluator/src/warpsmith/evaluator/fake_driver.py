@@ -80,4 +80,4 @@ class FakeDriver:
 
 def install(properties: Any) -> None:
     """Make it the active driver of this process, which must be a candidate's own."""
-    driver.set_active(FakeDriver(properties))  # type: ignore[arg-type]
+    driver.set_active(FakeDriver(properties))

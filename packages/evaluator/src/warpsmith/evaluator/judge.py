@@ -42,7 +42,7 @@ from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import (
     ReferenceFailedError,
@@ -476,7 +476,7 @@ class Service:
         seed = fields.value("seed")
         return self._judge.evaluate(
             problem,
-            fields.text("candidate"),
+            fields.text("candidate").removeprefix(BYTE_ORDER_MARK),
             trials=fields.integer("trials"),
             seed=seed if isinstance(seed, int) else None,
             timeout_s=fields.number("timeout_s"),

@@ -1,8 +1,8 @@
 """What operators that only move do, as events of a recording: fills, and copies between strided views.
 
-`recorded` writes down what an operator did to its result. Where copies between views do not say it (a flip runs
-backwards), the event is `["call", operator, arguments, to]`, and `call` has torch do the same in a player. What is moved
-depends on shapes and plain arguments alone.
+`COPIES` says what an operator copied into its result. Where copies between views do not say it (a flip runs backwards),
+the event is `["call", operator, arguments, to]`, and `call` has torch do the same in a player. What is moved depends on
+shapes and plain arguments alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,27 +15,12 @@ from warpsmith.evaluator.errors import WireError
 
 Copies = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
-CALLED: Final = frozenset(
-    [
-        "arange",
-        "linspace",
-        "eye",
-        "flip",
-        "roll",
-        "rot90",
-        "diag_embed",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "channel_shuffle",
-        "im2col",
-        "reflection_pad1d",
-        "reflection_pad2d",
-        "reflection_pad3d",
-        "replication_pad1d",
-        "replication_pad2d",
-        "replication_pad3d",
-    ]
-)
+CALLED: Final = frozenset({
+    "arange", "linspace", "eye", "flip", "roll", "rot90", "diag_embed", "im2col",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d",
+})  # fmt: skip
 """Operators (without `aten::`) that a player repeats."""
 MOST_ARGUMENTS: Final = 8
 
@@ -92,8 +77,7 @@ def _narrow(result: torch.Tensor, tensor: torch.Tensor, dim: int, start: int, le
 
 
 def _complex(result: torch.Tensor, real: torch.Tensor, imaginary: torch.Tensor) -> Copies:
-    for part, tensor in zip(torch.view_as_real(result).unbind(-1), (real, imaginary), strict=True):
-        yield part, tensor
+    yield from zip(torch.view_as_real(result).unbind(-1), (real, imaginary), strict=True)
 
 
 COPIES: Final[dict[str, Callable[..., Copies]]] = {

@@ -1,7 +1,7 @@
 """Which torch operators a candidate's forward may use: those that allocate, view, reshape and move, but do not compute.
 
-What an operator moves depends on shapes and plain arguments alone, never on a content; so a recording replays it on any
-content. Operators that host code defines itself (`torch.library`) are looked into: what they call is on the list or not.
+What an operator moves depends on shapes and plain arguments alone, never on a content, so that a recording replays it
+on any content. Of an operator that host code defines itself (`torch.library`), what it calls is checked.
 
 The list is checked at operator level by `OperatorWatch`, a dispatch mode in the candidate's own process. That process
 belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
@@ -42,13 +42,14 @@ VIEWS: Final = _operators("""
     expand_as transpose_ t_ unsqueeze_ squeeze_
 """)
 SHAPES: Final = _operators("""
-    _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size promote_types result_type can_cast
+    _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size
+    promote_types result_type can_cast
 """)
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 
 ADVICE: Final = (
-    "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and reshape, "
-    "cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold)."
+    "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
+    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold)."
 )
 """What to tell the writer of a forward that uses another operator."""
 
