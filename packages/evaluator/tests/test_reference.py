@@ -14,7 +14,7 @@ from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.evidence import seeds_for_candidates
 from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.reference import Placed, ReferenceFaultError, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.reference_worker import Reference, _ModelCall
 from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
