@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "core/failure.h"
 #include "protocol/crc32c.h"
@@ -20,6 +22,8 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "channel";
+constexpr int kAttempts = 50;
+constexpr std::chrono::milliseconds kPause(20);
 
 [[noreturn]] void raise_closed(const char* operation) {
   throw Failure(
@@ -55,6 +59,13 @@ std::unique_lock<std::mutex> lock_direction(std::mutex& mutex, const char* opera
   if (!lock)
     raise_usage(operation, EBUSY, std::string("Another thread is in ") + operation + " of this channel.");
   return lock;
+}
+
+// The kernel had no memory for a message, which moved nothing. It is asked again for a second, then it is an error.
+bool may_pass(int error, int& attempts) {
+  if ((error != ENOMEM && error != ENOBUFS) || ++attempts > kAttempts) return false;
+  std::this_thread::sleep_for(kPause);
+  return true;
 }
 
 // Where a standard descriptor is closed, a new socket gets its number, and what libraries print goes into it.
@@ -146,10 +157,12 @@ std::size_t Channel::send_some(std::span<const std::byte> head, std::span<const 
     part->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
   }
+  int attempts = 0;
   while (true) {
     const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (errno == EPIPE || errno == ECONNRESET) raise_closed("send");
+    if (may_pass(errno, attempts)) continue;
     if (errno != EAGAIN && errno != EINTR) throw system_failure(kLayer, "sendmsg", errno);
     if (!wait_ready(fd_.get(), POLLOUT, deadline, kLayer, interrupted))
       raise_deadline("room to send a frame");
@@ -203,6 +216,7 @@ void Channel::read_body(const Deadline& deadline, const InterruptHook& interrupt
 std::size_t Channel::receive_some(std::span<std::byte> into, const Deadline& deadline,
                                   const InterruptHook& interrupted) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxFrameFds * sizeof(int))> control{};
+  int attempts = 0;
   while (true) {
     iovec part{into.data(), into.size()};
     msghdr message{};
@@ -222,6 +236,7 @@ std::size_t Channel::receive_some(std::span<std::byte> into, const Deadline& dea
       return static_cast<std::size_t>(got);
     }
     if (errno == ECONNRESET) raise_closed("recv");
+    if (may_pass(errno, attempts)) continue;
     if (errno != EAGAIN && errno != EINTR) throw system_failure(kLayer, "recvmsg", errno);
     if (!wait_ready(fd_.get(), POLLIN, deadline, kLayer, interrupted)) raise_deadline("a frame");
   }

@@ -24,6 +24,7 @@ from warpsmith.evaluator import (
     EvaluatorConfig,
     EvaluatorError,
     IsolationUnavailableError,
+    JudgeUnavailableError,
     Problem,
 )
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError, overrun

@@ -1,20 +1,18 @@
 """Makes chosen system calls of the evaluator's processes fail, from outside: nothing in them knows of it.
 
-`python injection.py FD COMMAND...` puts a seccomp filter over itself whose user notifications ask who holds its listener
-(sent over the socket FD) what becomes of each call, and executes the command. Everything that it starts is under the
-filter as well, across fork and exec. `Injector` holds the listener, lets all calls pass, and fails the n-th of a kind
-in one kind of process.
+`python injection.py FD COMMAND...` puts a seccomp filter over itself and executes the command. The filter's user
+notifications ask who holds its listener, whose number is written to the pipe FD, what becomes of each call. Everything
+that the command starts is under the filter as well, across fork and exec. `Injector` holds the listener, lets all calls
+pass, and fails the n-th of a kind in one kind of process.
 """
 
 import ctypes
 import errno
 import os
 import select
-import socket
 import struct
 import sys
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +34,7 @@ KINDS = {
 ERRORS = {"fork": errno.EAGAIN, "exec": errno.ENOMEM, "memory": errno.ENOMEM, "descriptor": errno.EMFILE}
 ERRORS |= {"file": errno.ENOSPC, "message": errno.ENOMEM}
 
-SYS_SECCOMP = 317
+SYS_SECCOMP, SYS_PIDFD_GETFD = 317, 438
 SET_MODE_FILTER = 1
 NEW_LISTENER = 1 << 3
 RET_USER_NOTIF, RET_ALLOW = 0x7FC00000, 0x7FFF0000
@@ -86,12 +84,15 @@ class Injector:
         wanted: what is to fail; None lets all pass.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, pid: int, pipe: int) -> None:
+        """Take the listener of a process that is `injection.py`, whose number comes through `pipe`."""
         self.wanted: Wanted | None = None
-        self._connection = connection
         self._lock = threading.Lock()
-        self._roles: dict[int, str] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
+        theirs, process = int(os.read(pipe, 20)), os.pidfd_open(pid)
+        self._listener = self._libc.syscall(SYS_PIDFD_GETFD, process, theirs, 0)
+        os.close(process)
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> "Injector":
@@ -99,8 +100,9 @@ class Injector:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        self._over.set()
         self._thread.join(30)
+        os.close(self._listener)
 
     def fail(self, role: str, kind: str, number: int = 1, times: int = 1, error: int | None = None) -> Wanted:
         """Fail the `number`-th call of a kind from now on, and as many after it, in processes of a role."""
@@ -115,18 +117,13 @@ class Injector:
             self.wanted = None
 
     def _run(self) -> None:
-        _, (listener, *_), _, _ = socket.recv_fds(self._connection, 1, 1)
         poller = select.poll()
-        poller.register(listener, select.POLLIN)
-        with suppress(OSError):
-            while True:
-                for _, events in poller.poll(1000):
-                    if events & (select.POLLHUP | select.POLLERR):
-                        return
-                    self._answer(listener)
-                if self._connection.fileno() < 0 and self.wanted is not None:
-                    self.stop()
-        os.close(listener)
+        poller.register(self._listener, select.POLLIN)
+        while not self._over.is_set():
+            for _, events in poller.poll(200):
+                if events & (select.POLLHUP | select.POLLERR):
+                    return
+                self._answer(self._listener)
 
     def _answer(self, listener: int) -> None:
         asked = ctypes.create_string_buffer(80)
@@ -163,12 +160,11 @@ def role_of(thread: int) -> str:
         return "worker" if b"warpsmith.evaluator.zygote" in parent else "zygote"
     if b"warpsmith.evaluator.judge" in command:
         return "judge"
-    return "assembler" if command[0].endswith(b"ptxas") else "client"
+    return "assembler" if b"ptxas" in Path(os.fsdecode(command[0])).name.encode() else "client"
 
 
 def main(arguments: list[str]) -> None:
-    with socket.socket(fileno=int(arguments[0])) as connection:
-        socket.send_fds(connection, [b"l"], [_install()])
+    os.write(int(arguments[0]), str(_install()).encode())
     os.execv(arguments[1], arguments[1:])
 
 

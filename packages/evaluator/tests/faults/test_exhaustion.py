@@ -5,8 +5,8 @@ is an error that names it; never `compile_error`, never `incorrect`, never a wai
 """
 
 import json
+import os
 import select
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -44,26 +44,27 @@ class Asked:
 
 
 @contextmanager
-def started(config: EvaluatorConfig = CONFIG, command=()):
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        line = [sys.executable, str(HERE / "injection.py"), str(theirs.fileno()), *command, sys.executable]
-        process = subprocess.Popen(
-            [*line, str(HERE / "asked_evaluator.py"), config.model_dump_json()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[theirs.fileno()],
-            text=True,
-        )
-        try:
-            with Injector(ours) as injector:
-                yield Asked(process, injector)
-                injector.stop()
-                process.stdin.close()
-                process.wait(60)
-        finally:
-            process.kill()
+def started(config: EvaluatorConfig = CONFIG):
+    ours, theirs = os.pipe()
+    line = [sys.executable, str(HERE / "injection.py"), str(theirs), sys.executable, str(HERE / "asked_evaluator.py")]
+    process = subprocess.Popen(
+        [*line, config.model_dump_json()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=[theirs],
+        text=True,
+    )
+    try:
+        os.close(theirs)
+        with Injector(process.pid, ours) as injector:
+            yield Asked(process, injector)
+            injector.stop()
+            process.stdin.close()
             process.wait(60)
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,11 @@ class CompileFailedError(Exception):
 
 
 class _CrashedError(Exception):
-    """The compile worker ended by itself."""
+    """The compiler or the assembler ended by itself: `found` is what that amounts to if it does so again."""
+
+    def __init__(self, message: str, found: Compilation) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 LOST: Final = (WorkerStartError, WorkerDiedError, WorkerTimeoutError, CompileFailedError, _native.NativeError, OSError)
@@ -146,10 +150,7 @@ class CompileService:
                     worker_began = time.monotonic()
                     found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
             except _CrashedError as error:
-                cause, found = (
-                    str(error),
-                    _broken(f"Triton's compiler crashed on the kernels ({error}). Write them in a simpler way."),
-                )
+                cause, found = str(error), error.found
                 if attempt + 1 < ATTEMPTS:
                     continue
             except LOST as error:
@@ -186,7 +187,8 @@ class CompileService:
         except WorkerDiedError as error:
             if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
                 raise
-            raise _CrashedError(str(error)) from error
+            crashed = _broken(f"Triton's compiler crashed on the kernels ({error}).")
+            raise _CrashedError(str(error), crashed) from error
         except WorkerTimeoutError as error:
             starved = error.starved_seconds
             if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
@@ -211,7 +213,10 @@ class CompileService:
             raise WireError(f"The compile worker answered {message.kind.name}.")
         if lost := message.fields.text("lost", MAX_MESSAGE):
             raise CompileFailedError(lost)
-        return _compilation(message.fields)
+        found = _compilation(message.fields)
+        if message.fields.flag("crashed"):
+            raise _CrashedError(found.message, found)
+        return found
 
     def close(self) -> None:
         """Start nothing more. What is under way ends with the machine's workers."""

@@ -15,10 +15,13 @@ ALLOCATOR: Final = "set_allocator"
 USED_SHARE: Final = 0.5
 """Share of the memory or of the scratch space that it may have, from which on a compilation exhausted that itself."""
 _PTXAS_LACKED: Final = re.compile(
-    r"`ptxas` failed with error code -9\b|^ptxas fatal\s*:\s*(Memory allocation failure|Could not (open|create|write))",
-    flags=re.MULTILINE | re.IGNORECASE,
+    r"\A(PTXAS error: )?`ptxas` failed with error code (126|127|-9)\b"
+    r"|^ptxas\S* fatal\s*: (Memory allocation failure|(Input|Output) file \S+ could not be)",
+    flags=re.MULTILINE,
 )
-"""What is said of an assembler that was killed, or could not have what it needs."""
+"""What is said of an assembler that was killed, could not be loaded, or could not have what it needs."""
+_PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
+"""Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
 """Dtypes of tensors for which Triton has no pointer."""
 
@@ -41,8 +44,9 @@ def compile_source(
 ) -> dict[str, Any]:
     """Compile every launch and return the fields of a COMPILED message.
 
-    They are `ok`, `category`, `message`, `tf32`, in the order of the launches the wanted `binaries`, and `lost`: what
-    the machine had no more of, where that and not the source kept the launches from being compiled.
+    They are `ok`, `category`, `message`, `tf32`, in the order of the launches the wanted `binaries`, `lost` (what the
+    machine had no more of, where that and not the source kept the launches from being compiled) and `crashed` (whether
+    the assembler was ended by a signal, for which either may be to blame).
     """
     try:
         kernels = compiling.load_kernels(extract.extract(source), scratch)
@@ -52,7 +56,7 @@ def compile_source(
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
         if lacked_by_the_machine(error, scratch):
             return _failed("unknown", "", lost=f"{type(error).__name__}: {error}"[:500])
-        return _failed(*_category_and_message(error))
+        return _failed(*_category_and_message(error), crashed=bool(_PTXAS_CRASHED.search(str(error))))
     return {
         "ok": True,
         "category": "",
@@ -60,6 +64,7 @@ def compile_source(
         "tf32": any(fact["tf32"] for fact in facts),
         "binaries": [fact["binary"] for fact in facts if binaries],
         "lost": "",
+        "crashed": False,
     }
 
 
@@ -130,6 +135,6 @@ def _check_allocator(source: str) -> None:
         )
 
 
-def _failed(category: str, message: str, *, lost: str = "") -> dict[str, Any]:
+def _failed(category: str, message: str, *, lost: str = "", crashed: bool = False) -> dict[str, Any]:
     answer = {"ok": False, "category": category, "message": message[:8000], "tf32": False, "binaries": []}
-    return answer | {"lost": lost}
+    return answer | {"lost": lost, "crashed": crashed}

@@ -456,7 +456,9 @@ class Service:
                     slots.submit(self._audit, message.fields)
                     continue
                 slots.submit(self._answer, message.fields, time.monotonic())
-        except _native.PeerClosed:
+        finally:
+            # First, so that the client of a judge that fails here asks another, and gets no answer that its end made.
+            protocol.hang_up(self._channel)
             slots.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, fields: wire.Fields, arrived: float) -> None:

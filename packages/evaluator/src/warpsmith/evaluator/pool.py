@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -27,6 +27,7 @@ from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sandbox import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
+from warpsmith.evaluator.threads import started_executor
 from warpsmith.evaluator.zygote import ZygoteKind, roles_of
 
 OUTPUT_TAIL_BYTES: Final = 2000
@@ -266,7 +267,7 @@ class Zygote:
     pending: dict[int, _Pending] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
     dead: bool = False
-    listener: threading.Thread | None = None
+    listener: Future[None] | None = None
     closing: threading.Lock = field(default_factory=threading.Lock)
     closed: bool = False
 
@@ -303,8 +304,13 @@ class Zygote:
             raise
         return zygote
 
-    def await_ready(self, timeout_s: float) -> None:
+    def await_ready(self, timeout_s: float, threads: ThreadPoolExecutor) -> None:
         """Wait until the zygote has warmed up; closed again if it does not.
+
+        Args:
+            timeout_s: how long that may take.
+            threads: run already, one of them to listen from then on: a thread that is started while memory is short may
+                never say so.
 
         Raises:
             IsolationUnavailableError: a layer of containment that is required cannot be had.
@@ -312,10 +318,9 @@ class Zygote:
         """
         try:
             self._check_ready(protocol.receive(self.channel, timeout_s))
-            self.listener = threading.Thread(target=self._listen, name=f"{self.kind}-zygote", daemon=True)
-            self.listener.start()
+            self.listener = threads.submit(self._listen)
         except BaseException as error:
-            self.listener, self.dead = None, True
+            self.dead = True
             self.close()
             if isinstance(error, _native.NativeError | WireError | RuntimeError):
                 raise WorkerStartError(
@@ -433,8 +438,8 @@ class Zygote:
 
     def _close(self) -> None:
         protocol.hang_up(self.channel)
-        if self.listener is not None and self.listener is not threading.current_thread():
-            self.listener.join(FORK_TIMEOUT_S)
+        if self.listener is not None:
+            wait([self.listener], FORK_TIMEOUT_S)
         self.channel.close()
         end(self.process, GRACE_S)
         self.folder.remove()
@@ -692,9 +697,11 @@ class Machine:
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
         folders.sweep()
+        # One more than zygotes: a new one is listened to while the listener of the old one ends.
+        self._listeners = started_executor(len(self._roles) + 1, "zygote")
         self._zygotes = {kind: Zygote.start(kind, config, self._uuid) for kind in self._roles}
         for zygote in self._zygotes.values():
-            zygote.await_ready(config.start_timeout_s)
+            zygote.await_ready(config.start_timeout_s, self._listeners)
         size = config.slots * config.ready_workers
         # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
         at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
@@ -754,7 +761,7 @@ class Machine:
         if self._zygotes[kind].dead and not self._closing.is_set():
             self._zygotes[kind].close()
             self._zygotes[kind] = Zygote.start(kind, self.config, self._uuid)
-            self._zygotes[kind].await_ready(self.config.start_timeout_s)
+            self._zygotes[kind].await_ready(self.config.start_timeout_s, self._listeners)
         if self._closing.is_set():
             self._zygotes[kind].close()
             raise _closed()
@@ -769,3 +776,4 @@ class Machine:
             zygote.close()
         for pool in self.pools.values():
             pool.close()
+        self._listeners.shutdown(wait=False, cancel_futures=True)

@@ -130,7 +130,8 @@ class Zygote:
             self._clear(scratch)
             raise
         if isinstance(spawned, _native.InChild):
-            worker.run(spawned, role, scratch, self.config)
+            # The tier may be stronger than was found at the start, where something had run out.
+            worker.run(spawned, role, None if spawned.tier == "namespaces" else scratch, self.config)
         child = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
         try:
