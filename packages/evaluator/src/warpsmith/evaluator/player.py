@@ -9,7 +9,8 @@ from warpsmith.evaluator import interpreting, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.replay import DeviceReplay, Kernels, Replay
+from warpsmith.evaluator.player_device import DeviceReplay
+from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.worker import Memory
 
