@@ -1,8 +1,10 @@
 #include "device/memory.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <limits>
 #include <new>
 #include <utility>
@@ -14,6 +16,13 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "device";
+
+// Where a mapping may lie: addresses that both the device and its host's processes have (47 bits), apart from
+// the ends, where programs and the driver put what is theirs.
+constexpr cuda::Address kLowest = cuda::Address{1} << 41;
+constexpr cuda::Address kHighest = cuda::Address{0x6f} << 40;
+// Where the driver takes no hint: in how many more bytes a mapping is put somewhere.
+constexpr std::size_t kScatter = std::size_t{64} << 30;
 
 [[noreturn]] void raise_rule(const std::string& operation, int error, const std::string& message,
                              const std::string& remedy = "") {
@@ -33,6 +42,13 @@ void close_on_exec(int fd) {
     throw system_failure(kLayer, "FD_CLOEXEC", errno);
 }
 
+// Below `bound`; nobody can foresee it. The bias is below 2^-16: bounds are of 47 bits at most.
+std::uint64_t random_below(std::uint64_t bound) {
+  std::uint64_t drawn = 0;
+  if (::getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) throw system_failure(kLayer, "getrandom", errno);
+  return drawn % bound;
+}
+
 // The driver's answer to a bad descriptor is not the same in every version.
 void check_descriptor(int fd) {
   if (::fcntl(fd, F_GETFD) < 0)
@@ -41,31 +57,24 @@ void check_descriptor(int fd) {
 
 }  // namespace
 
-void DeviceMemory::allocate(std::size_t bytes) {
-  const cuda::AllocationProperties properties = device_->allocation_properties();
-  device_->driver().mem_create(&handle_, bytes, &properties, 0);
-  held_ = true;
+std::shared_ptr<const DeviceAllocation> DeviceAllocation::create(std::shared_ptr<const Device> device,
+                                                                 std::size_t bytes, bool shareable) {
+  const std::shared_ptr<DeviceAllocation> made(new DeviceAllocation(std::move(device)));
+  cuda::AllocationProperties properties = made->device_->allocation_properties();
+  if (!shareable) properties.handle_types = cuda::kHandleNone;
+  made->device_->driver().mem_create(&made->handle_, bytes, &properties, 0);
+  return made;
 }
 
-void DeviceMemory::import(int fd) {
+std::shared_ptr<const DeviceAllocation> DeviceAllocation::import(std::shared_ptr<const Device> device,
+                                                                 int fd) {
+  const std::shared_ptr<DeviceAllocation> made(new DeviceAllocation(std::move(device)));
   void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(fd));
-  device_->driver().mem_import(&handle_, handle, cuda::kHandlePosixDescriptor);
-  held_ = true;
+  made->device_->driver().mem_import(&made->handle_, handle, cuda::kHandlePosixDescriptor);
+  return made;
 }
 
-void DeviceMemory::map(std::size_t bytes, bool writable) {
-  const cuda::Driver& driver = device_->driver();
-  driver.address_reserve(&address_, bytes, 0, 0, 0);
-  reserved_bytes_ = bytes;
-  driver.mem_map(address_, bytes, 0, handle_, 0);
-  mapped_ = true;
-  cuda::AccessDescription access;
-  access.location = device_->allocation_properties().location;
-  access.flags = writable ? cuda::kAccessReadWrite : cuda::kAccessRead;
-  driver.mem_set_access(address_, bytes, &access, 1);
-}
-
-UniqueFd DeviceMemory::share() const {
+UniqueFd DeviceAllocation::share() const {
   int fd = -1;
   device_->driver().mem_export(&fd, handle_, cuda::kHandlePosixDescriptor, 0);
   UniqueFd own(fd);
@@ -73,25 +82,81 @@ UniqueFd DeviceMemory::share() const {
   return own;
 }
 
-DeviceMemory::~DeviceMemory() {
-  const cuda::Driver& driver = device_->driver();
+DeviceAllocation::~DeviceAllocation() {
+  if (handle_ == 0) return;
   const CurrentContext current(*device_, std::nothrow);
+  device_->driver().mem_release.result(handle_);
+}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const DeviceAllocation> allocation, std::size_t bytes,
+                           bool writable)
+    : allocation_(std::move(allocation)), bytes_(bytes) {
+  try {
+    reserve();
+    device().driver().mem_map(address_, bytes_, 0, allocation_->handle(), 0);
+    mapped_ = true;
+    set_access(writable);
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+bool DeviceMemory::reserve_at(cuda::Address hint, std::size_t bytes) {
+  const cuda::Result result = device().driver().address_reserve.result(&reserved_, bytes, 0, hint, 0);
+  if (result != cuda::kSuccess) return false;
+  reserved_bytes_ = bytes;
+  return true;
+}
+
+void DeviceMemory::reserve() {
+  const std::size_t unit = device().granularity();
+  const std::size_t needed = bytes_ + 2 * kGap;
+  const cuda::Address hint = (kLowest + random_below(kHighest - kLowest)) / unit * unit;
+  if (reserve_at(hint, needed) && reserved_ == hint) {
+    address_ = reserved_ + kGap;
+    return;
+  }
+  // The driver takes no hint: what it gives may be foreseen, so the mapping lies somewhere in more than is
+  // needed.
+  if (reserved_bytes_ > 0) device().driver().address_free.result(reserved_, reserved_bytes_);
+  reserved_bytes_ = 0;
+  const std::size_t places = kScatter / unit;
+  if (!reserve_at(0, needed + kScatter)) {
+    device().driver().address_reserve(&reserved_, needed, 0, 0, 0);
+    reserved_bytes_ = needed;
+    address_ = reserved_ + kGap;
+    return;
+  }
+  address_ = reserved_ + kGap + random_below(places + 1) * unit;
+}
+
+void DeviceMemory::set_access(bool writable) {
+  cuda::AccessDescription access;
+  access.location = device().allocation_properties().location;
+  access.flags = writable ? cuda::kAccessReadWrite : cuda::kAccessRead;
+  device().driver().mem_set_access(address_, bytes_, &access, 1);
+}
+
+void DeviceMemory::end() noexcept {
+  const cuda::Driver& driver = device().driver();
+  const CurrentContext current(device(), std::nothrow);
   // Unmapping does not always wait for the kernels that still use the memory.
   if (mapped_) {
     driver.context_synchronize.result();
-    driver.mem_unmap.result(address_, reserved_bytes_);
+    driver.mem_unmap.result(address_, bytes_);
   }
-  if (reserved_bytes_ > 0) driver.address_free.result(address_, reserved_bytes_);
-  if (held_) driver.mem_release.result(handle_);
+  if (reserved_bytes_ > 0) driver.address_free.result(reserved_, reserved_bytes_);
 }
 
-DeviceBuffer DeviceBuffer::create(std::shared_ptr<const Device> device, std::size_t size) {
+DeviceMemory::~DeviceMemory() { end(); }
+
+DeviceBuffer DeviceBuffer::create(std::shared_ptr<const Device> device, std::size_t size, bool shareable) {
   const std::size_t bytes = rounded_size(size, device->granularity());
   const CurrentContext current(*device);
-  auto memory = std::make_shared<DeviceMemory>(device);
-  memory->allocate(bytes);
-  memory->map(bytes, true);
-  UniqueFd fd = memory->share();
+  const auto allocation = DeviceAllocation::create(device, bytes, shareable);
+  auto memory = std::make_shared<DeviceMemory>(allocation, bytes, true);
+  UniqueFd fd = shareable ? allocation->share() : UniqueFd();
   return DeviceBuffer(std::move(memory), std::move(fd), size, true);
 }
 
@@ -100,10 +165,14 @@ DeviceBuffer DeviceBuffer::map(std::shared_ptr<const Device> device, int fd, std
   const std::size_t bytes = rounded_size(size, device->granularity());
   check_descriptor(fd);
   const CurrentContext current(*device);
-  auto memory = std::make_shared<DeviceMemory>(device);
-  memory->import(fd);
-  memory->map(bytes, writable);
+  auto memory = std::make_shared<DeviceMemory>(DeviceAllocation::import(device, fd), bytes, writable);
   return DeviceBuffer(std::move(memory), UniqueFd(), size, writable);
+}
+
+DeviceBuffer DeviceBuffer::alias(bool writable) const {
+  const CurrentContext current(memory_->device());
+  auto memory = std::make_shared<DeviceMemory>(memory_->allocation(), memory_->bytes(), writable);
+  return DeviceBuffer(std::move(memory), UniqueFd(), size_, writable);
 }
 
 DeviceBuffer::DeviceBuffer(std::shared_ptr<DeviceMemory> memory, UniqueFd fd, std::size_t size, bool writable)
@@ -111,7 +180,7 @@ DeviceBuffer::DeviceBuffer(std::shared_ptr<DeviceMemory> memory, UniqueFd fd, st
 
 int DeviceBuffer::fd() const {
   if (!fd_.valid())
-    raise_rule("fileno", EBADF, "This device buffer has no descriptor: it was mapped, or closed.",
+    raise_rule("fileno", EBADF, "This device buffer has no descriptor: it was mapped, closed, or not made shareable.",
                "Pass on the descriptor of the buffer that was created.");
   return fd_.get();
 }
@@ -123,6 +192,13 @@ void DeviceBuffer::fill(unsigned char byte) const {
   device.driver().memset_bytes(address(), byte, size_);
   // Setting device memory returns before it is done.
   device.driver().stream_synchronize(nullptr);
+}
+
+void DeviceBuffer::protect() {
+  const CurrentContext current(memory_->device());
+  memory_->device().driver().context_synchronize();
+  memory_->set_access(false);
+  writable_ = false;
 }
 
 }  // namespace warpsmith
