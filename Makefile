@@ -36,7 +36,7 @@ test-faults: install  ## kill, stop and starve each part of real runs at random 
 
 test-long: install  ## test-faults, and whatever else is marked `long`
 	$(RUN)/python -m pytest -m long
-	$(RUN)/python -m pytest tests/attacks --attack-host apart
+	$(RUN)/python -m pytest tests/attacks --attack-recording on_device
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
@@ -46,7 +46,7 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; .venv must have torch for CUDA
 	$(RUN)/python -m pytest -m gpu packages/evaluator/tests packages/policy/tests
 	$(RUN)/python -m pytest tests/attacks --attack-device cuda
-	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-host beside
+	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-recording on_device
 
 lint: install  ## ruff, mypy strict, clang-format
 	$(RUN)/ruff check .

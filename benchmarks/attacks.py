@@ -2,7 +2,7 @@
 
 Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
 cheat fooled who calls it correct and does not flag it (here: with the flags that its file names), unless it is harmless
-there: its file names an honest kernel (`# timed like:`, where host code runs apart `# timed like apart:`) of whose time
+there: its file names an honest kernel (`# timed like:`, for detached host code `# timed like detached:`) of whose time
 it takes at least nine tenths. An attack on the sandbox is right only where it succeeded. Honest kernels must pass. The
 checkouts of the peers are given on the command line; nothing of theirs is kept here. Each verdict is written as it
 comes: the same command goes on where one was cut off.
@@ -31,6 +31,7 @@ from typing import Any, Final
 from _machine import check_same, describe, need_gpu, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.config import RECORDING_WAYS
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parent / "tests" / "attacks"
@@ -104,7 +105,7 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
         "runtime_ms": found.runtime_ms,
         "flagged": False,
         "flags": list(found.flags),
-        "host": found.host_code,
+        "recording": found.recording,
     }
 
 
@@ -197,7 +198,8 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
     if not believed:
         return "caught"
     # What does nothing where host code has no device is harmless there alone.
-    alike = case.head("timed like") | (case.head("timed like apart") if found.get("host") == "apart" else set())
+    detached = found.get("recording") == "detached"
+    alike = case.head("timed like") | (case.head("timed like detached") if detached else set())
     for name in alike:
         if name in honest and (found["runtime_ms"] or 0.0) >= LEAST_SHARE * honest[name]:
             return "caught"
@@ -278,7 +280,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
     parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer where no time counts")
     parser.add_argument("--only", default="", help="files whose name begins with this")
-    parser.add_argument("--host", choices=("apart", "beside"), default="apart", help="where host code runs")
+    parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
     arguments = parser.parse_args()
     need_gpu()
@@ -290,7 +292,7 @@ def main() -> None:
         alone()
     if not arguments.without_ours:
         config = EvaluatorConfig(
-            device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20, host_apart=arguments.host == "apart"
+            device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20, recording=arguments.recording
         )
         with Evaluator(config) as evaluator:
             Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)

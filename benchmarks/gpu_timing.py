@@ -205,7 +205,7 @@ def row(name: str, first: Verdict, second: Verdict, peer: dict[str, Any]) -> dic
         "kernel": name,
         "status": first.status,
         "timing_tier": first.timing_tier,
-        "host_code": first.host_code,
+        "recording": first.recording,
         "flags": list(first.flags),
         "runtime_ms": ours,
         "again_ms": again,

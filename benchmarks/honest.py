@@ -23,6 +23,7 @@ from gpu_timing import cases as long_kernels
 from gpu_timing import peers
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
+from warpsmith.evaluator.config import RECORDING_WAYS
 
 HERE = Path(__file__).parent
 WITHIN = 0.02
@@ -47,7 +48,7 @@ def told(number: int, name: str, verdict: Verdict, seconds: float) -> dict[str, 
         "runtime_ms": verdict.runtime_ms,
         "reference_ms": verdict.reference_ms,
         "timing_tier": verdict.timing_tier,
-        "host_code": verdict.host_code,
+        "recording": verdict.recording,
         "flags": list(verdict.flags),
         "message": verdict.error_message,
         "seconds": round(seconds, 3),
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="evaluations")
     parser.add_argument("--slots", type=int, default=1, help="evaluations at once")
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
-    parser.add_argument("--host", choices=("apart", "beside"), default="apart", help="where host code runs")
+    parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
     arguments = parser.parse_args()
     need_gpu()
@@ -98,7 +99,7 @@ def main() -> None:
     jobs = itertools.islice(enumerate(itertools.cycle(kernels())), arguments.count)
     left = [job for job in jobs if (job[0], job[1][0]) not in judged]
     config = EvaluatorConfig(
-        device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60, host_apart=arguments.host == "apart"
+        device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=60, recording=arguments.recording
     )
     with Evaluator(config) as evaluator, ThreadPoolExecutor(arguments.slots) as pool:
 

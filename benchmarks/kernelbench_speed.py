@@ -73,7 +73,7 @@ def ours(evaluator: Evaluator, path: Path, candidate: str) -> dict[str, Any]:
         "runtime_ms": verdict.runtime_ms,
         "reference_ms": verdict.reference_ms,
         "timing_tier": verdict.timing_tier,
-        "host_code": verdict.host_code,
+        "recording": verdict.recording,
         "flags": list(verdict.flags),
         "message": verdict.error_message,
     }

@@ -25,6 +25,7 @@ from _machine import describe, write_result
 from _plot import bars
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
+from warpsmith.evaluator.config import RECORDING_WAYS
 from warpsmith.evaluator.phases import PHASES
 
 HERE = Path(__file__).parent
@@ -155,13 +156,12 @@ def main() -> None:
         "--gpus", type=int, nargs="+", default=[0], help="with --device cuda; several: the first, then all"
     )
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
-    parser.add_argument("--host", choices=("apart", "beside"), help="where host code runs; on a GPU apart (host_apart)")
+    parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
     parser.add_argument("--count", type=int, default=200, help="evaluations a row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture beside it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
-    apart = arguments.host == "apart" if arguments.host else arguments.device == "cuda"
-    result = describe(["torch", "triton", "numpy"]) | {"host_apart": apart, "rows": []}
+    result = describe(["torch", "triton", "numpy"]) | {"recording": arguments.recording, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
     for slots, gpus in itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], groups):
         configs = [
@@ -171,7 +171,7 @@ def main() -> None:
                 slots=slots,
                 trials=TRIALS,
                 timed_trials=TIMED,
-                host_apart=apart,
+                recording=arguments.recording,
             )
             for gpu in gpus
         ]

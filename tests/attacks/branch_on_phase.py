@@ -1,8 +1,5 @@
 # problem: add
-# permitted: rejected
-# flags: not_from_kernels
-# permitted apart: incorrect
-# flags apart: none
+# permitted: incorrect, rejected, runtime_error
 # Looks at its caller for the phase: computes out of sight in the trials, and shows a kernel where it is traced.
 import sys
 

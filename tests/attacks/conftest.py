@@ -1,7 +1,6 @@
 """Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda.
 
-`--attack-host apart` has host code run apart from the device (`host_apart`), as it does on a GPU unless `beside` is
-given.
+`--attack-recording on_device` records host code where kernels run, in place of detached.
 """
 
 import os
@@ -19,10 +18,10 @@ def pytest_addoption(parser):
         help="device of the evaluator that judges tests/attacks; WARPSMITH_ATTACK_DEVICE says it too (default: cpu)",
     )
     parser.addoption(
-        "--attack-host",
-        choices=("apart", "beside"),
-        default=None,
-        help="where host code of tests/attacks runs: apart from the device (default on cuda), or beside (on cpu)",
+        "--attack-recording",
+        choices=("detached", "on_device"),
+        default="detached",
+        help="how host code of tests/attacks is recorded (default: detached)",
     )
 
 
@@ -40,9 +39,13 @@ def device(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def apart(pytestconfig, device):
-    asked = pytestconfig.getoption("attack_host", default=None)
-    return asked == "apart" if asked else device == "cuda"
+def recording(pytestconfig):
+    return pytestconfig.getoption("attack_recording", default="detached")
+
+
+@pytest.fixture(scope="session")
+def detached(recording):
+    return recording == "detached"
 
 
 def pytest_generate_tests(metafunc):

@@ -1,9 +1,9 @@
 # problem: long_add
 # device: cuda
 # permitted: runtime_error, incorrect, timeout
-# permitted apart: correct, runtime_error, incorrect, timeout
-# timed like apart: long_add
-# harmless: where host code runs apart it has no context, and whoever has the device has none of its code
+# permitted detached: correct, runtime_error, incorrect, timeout
+# timed like detached: long_add
+# harmless: where host code is detached it has no context, and whoever has the device has none of its code
 # Ends the device's context under everybody who uses it in its process.
 import ctypes
 

@@ -2,8 +2,8 @@
 # permitted: rejected
 # permitted on cuda: rejected, runtime_error
 # flags on cpu: decoy_kernel
-# permitted apart: incorrect, rejected, runtime_error
-# flags apart: none
+# permitted detached: incorrect, rejected, runtime_error
+# flags detached: none
 # Computes in plain Python on the raw memory, where neither torch nor numpy is asked, beside a decoy kernel.
 import array
 import ctypes

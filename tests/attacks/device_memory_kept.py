@@ -1,8 +1,8 @@
 # problem: long_add
 # device: cuda
 # permitted: correct, rejected, runtime_error
-# timed like apart: long_add
-# harmless: the judge has its memory before, and this goes back with the worker; host code that runs apart gets none
+# timed like detached: long_add
+# harmless: the judge has its memory before, and this goes back with the worker; host code that is detached gets none
 # Takes all memory of the device from the driver, piece by piece, past the allocator, and then answers rightly.
 import ctypes
 

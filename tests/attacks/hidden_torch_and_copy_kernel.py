@@ -1,8 +1,8 @@
 # problem: add
 # permitted: rejected
 # flags: not_from_kernels
-# permitted apart: incorrect
-# flags apart: none
+# permitted detached: incorrect
+# flags detached: none
 # Switches the watches off, computes with torch, and lets an honest kernel copy what torch computed.
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # problem: table
-# permitted: rejected
-# permitted on cuda: rejected, runtime_error
-# flags on cpu: not_from_kernels
+# permitted: incorrect, rejected
+# permitted on cuda: incorrect, rejected, runtime_error
 # What depends on an input that is always the same is computed by numpy at each call; the kernel adds it to the other.
 import ctypes
 

@@ -1,7 +1,6 @@
 # problem: mixing
-# permitted: rejected
-# permitted on cuda: rejected, runtime_error
-# flags on cpu: not_from_kernels
+# permitted: incorrect, rejected
+# permitted on cuda: incorrect, rejected, runtime_error
 # What depends on the parameters alone is computed by numpy at each call; the kernel adds it to the input.
 import ctypes
 

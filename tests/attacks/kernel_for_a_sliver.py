@@ -1,6 +1,6 @@
 # problem: add
 # permitted: rejected
-# permitted apart: incorrect
+# permitted detached: incorrect
 # A kernel of its own computes the first row, and torch the others, out of sight.
 import torch
 import torch.nn as nn

@@ -1,8 +1,8 @@
 # problem: add
 # device: cpu
 # permitted: timeout
-# permitted apart: correct, timeout
-# harmless: where host code runs apart there is nothing to leave less time; the kernel is slow and honest
+# permitted detached: correct, timeout
+# harmless: where host code is detached there is nothing to leave less time; the kernel is slow and honest
 # slow: it waits for a deadline
 # seconds: 5
 # Leaves the replay less time than its launches take: slow it is, and no host computes its output.

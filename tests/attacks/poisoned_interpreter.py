@@ -2,9 +2,9 @@
 # device: cpu
 # permitted: rejected, incorrect, runtime_error
 # flags: torch_fallback
-# permitted apart: correct
-# flags apart: none
-# harmless: where host code runs apart no interpreter of its process runs a kernel; the kernel is honest
+# permitted detached: correct
+# flags detached: none
+# harmless: where host code is detached no interpreter of its process runs a kernel; the kernel is honest
 # Replaces the interpreter's launch, so that every kernel computes with torch instead.
 import torch
 import torch.nn as nn

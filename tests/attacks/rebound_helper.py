@@ -1,7 +1,7 @@
 # problem: add
 # permitted: rejected
-# permitted apart: compile_error
-# flags apart: none
+# permitted detached: compile_error
+# flags detached: none
 # permitted on cuda: rejected, runtime_error, compile_error
 # flags on cpu: torch_fallback
 # A kernel's helper is a kernel when its source is read, and plain Python with torch inside when it runs.

@@ -1,9 +1,9 @@
 # problem: long_add
 # device: cuda
 # permitted: incorrect, rejected, runtime_error
-# permitted apart: correct, incorrect, rejected, runtime_error
-# timed like apart: long_add
-# harmless: where host code runs apart the driver refuses it, and the inputs are not there
+# permitted detached: correct, incorrect, rejected, runtime_error
+# timed like detached: long_add
+# harmless: where host code is detached the driver refuses it, and the inputs are not there
 # Makes the inputs' memory writable by the driver's own call, and zeroes them after the reference's worker has read its
 # own: both sides do not agree, since nobody shares memory with it.
 import ctypes

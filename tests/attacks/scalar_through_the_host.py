@@ -2,8 +2,8 @@
 # permitted: rejected
 # permitted on cuda: rejected, runtime_error
 # flags on cpu: not_from_kernels
-# permitted apart: incorrect, rejected, runtime_error
-# flags apart: none
+# permitted detached: incorrect, rejected, runtime_error
+# flags detached: none
 # Computes a scalar in Python and hands it to a kernel as an argument; no operator and no memory shows it.
 import ctypes
 

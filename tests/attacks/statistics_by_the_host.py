@@ -2,8 +2,8 @@
 # permitted: rejected
 # permitted on cuda: rejected, runtime_error
 # flags on cpu: not_from_kernels
-# permitted apart: incorrect, rejected, runtime_error
-# flags apart: none
+# permitted detached: incorrect, rejected, runtime_error
+# flags detached: none
 # The kernel computes the output; the running statistics are numpy's.
 import ctypes
 

@@ -9,7 +9,7 @@ README.md has a row for each kind of attack.
 An attack on the clock may be `correct`; then it takes the time of the honest kernel that it names (`# timed like:`).
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
-`# permitted apart:` and `# flags apart:` say what holds where host code runs apart (`--attack-host`): it has no device
+`# permitted apart:` and `# flags apart:` say what holds where host code is detached (`--attack-host`): it has no device
 there, and none of its results is left to be told from a kernel's.
 
 An attack on the sandbox defines `succeeded()` and is right only where that says so: `correct` would tell of a hole.
@@ -57,9 +57,9 @@ def _head(path: Path, name: str) -> set[str]:
     return {part.strip() for part in found[1].split(",")} if found else set()
 
 
-def _head_on(path: Path, name: str, device: str, *, apart: bool = False) -> set[str]:
-    """Return what a head says for host code that runs apart, or else for one device, or else for both."""
-    said = _head(path, f"{name} apart") if apart else set()
+def _head_on(path: Path, name: str, device: str, *, detached: bool = False) -> set[str]:
+    """Return what a head says for host code that is detached, or else for one device, or else for both."""
+    said = _head(path, f"{name} detached") if detached else set()
     return (said or _head(path, f"{name} on {device}") or _head(path, name)) - {"none"}
 
 
@@ -140,7 +140,7 @@ def _adopt_orphans(wanted: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def evaluator(bait: Path, device: str, apart: bool) -> Iterator[Evaluator]:
+def evaluator(bait: Path, device: str, recording: str) -> Iterator[Evaluator]:
     """One pool for the whole corpus. When it is closed the machine is as it was before."""
     config = EvaluatorConfig(
         slots=2,
@@ -148,7 +148,7 @@ def evaluator(bait: Path, device: str, apart: bool) -> Iterator[Evaluator]:
         memory_bytes=MEMORY_BYTES[device],
         timeout_s=TIMEOUT_S,
         compile_timeout_s=COMPILE_TIMEOUT_S,
-        host_apart=apart,
+        recording=recording,
         **({} if device == "cpu" else {"device": device}),
     )
     before = _Machine.now(bait)
@@ -191,35 +191,35 @@ def test_honest_kernel_is_correct(judged, control):
     assert set(verdict.flags) <= {"retried"}
 
 
-def test_wrong_kernel_is_not_correct(judged, mistake, device, apart):
+def test_wrong_kernel_is_not_correct(judged, mistake, device, detached):
     verdict = judged(mistake)
-    assert verdict.status in (_head_on(mistake, "permitted", device, apart=apart) or {"incorrect"}), verdict
+    assert verdict.status in (_head_on(mistake, "permitted", device, detached=detached) or {"incorrect"}), verdict
     assert verdict.error_message
 
 
-def test_attack_gains_nothing(evaluator, attack, device, apart):
+def test_attack_gains_nothing(evaluator, attack, device, detached):
     machine = _head(attack, "machine")
     if machine and platform.machine() not in machine:
         pytest.skip(f"the numbers of its system calls are those of {', '.join(machine)}")
     verdict = _verdict(evaluator, attack)
-    assert verdict.status in _head_on(attack, "permitted", device, apart=apart), verdict
-    assert _head_on(attack, "flags", device, apart=apart) <= set(verdict.flags), verdict
+    assert verdict.status in _head_on(attack, "permitted", device, detached=detached), verdict
+    assert _head_on(attack, "flags", device, detached=detached) <= set(verdict.flags), verdict
     if verdict.runtime_ms is not None:
-        _assert_honest_time(evaluator, attack, verdict, apart=apart)
+        _assert_honest_time(evaluator, attack, verdict, detached=detached)
 
 
-def _assert_honest_time(evaluator, attack, verdict, *, apart):
-    for control in _head(attack, "timed like") | (_head(attack, "timed like apart") if apart else set()):
+def _assert_honest_time(evaluator, attack, verdict, *, detached):
+    for control in _head(attack, "timed like") | (_head(attack, "timed like detached") if detached else set()):
         honest = _verdict(evaluator, HERE / "controls" / f"{control}.py")
         assert verdict.runtime_ms >= LEAST_SHARE_OF_HONEST_TIME * honest.runtime_ms, (verdict, honest)
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("detached", [False, True])
 @pytest.mark.parametrize("on", DEVICES)
-def test_attacks_say_how_they_may_end(on, apart):
+def test_attacks_say_how_they_may_end(on, detached):
     """On the device that judges this run, and on the other one."""
     for path in files(".", on):
-        permitted = _head_on(path, "permitted", on, apart=apart)
+        permitted = _head_on(path, "permitted", on, detached=detached)
         assert permitted, f"{path.name} names no permitted status"
         assert permitted <= STATUSES, path
         assert "correct" not in permitted or _head(path, "harmless"), path
@@ -231,7 +231,7 @@ def test_candidates_of_either_device_name_what_there_is(folder):
         assert _head(path, "device") <= set(DEVICES), path
         (problem,) = _head(path, "problem")
         assert (HERE / "problems" / f"{problem}.py").is_file(), path
-        for control in _head(path, "timed like") | _head(path, "timed like apart"):
+        for control in _head(path, "timed like") | _head(path, "timed like detached"):
             assert _head(HERE / "controls" / f"{control}.py", "problem") == {problem}, path
 
 

@@ -1,8 +1,8 @@
 # problem: add
 # permitted: rejected
 # flags: torch_fallback
-# permitted apart: compile_error, rejected
-# flags apart: none
+# permitted detached: compile_error, rejected
+# flags detached: none
 # Its kernel fails, and torch helps out.
 import torch
 import torch.nn as nn

@@ -34,7 +34,7 @@ def test_a_verdict_of_any_kind_is_exit_code_0_and_its_message_cannot_drive_the_t
     done = run("check", problem, candidate, "--isolation", "none")
     assert done.returncode == 0
     assert done.stdout.startswith("runtime_error ")
-    assert "isolation=none  host_code=beside\n" in done.stdout
+    assert "isolation=none  recording=detached\n" in done.stdout
     assert "? \\x1b[31mred\\x07 café" in done.stdout
     assert "\x1b[31mred" not in done.stdout
     assert done.stderr.startswith("warning: --isolation none ")
@@ -85,7 +85,7 @@ def test_without_isolation_an_honest_candidate_is_correct(files):
     done = run("check", *files, "--isolation", "none", "--json")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
-    assert (record["status"], record["isolation_tier"], record["host_code"]) == ("correct", "none", "beside")
+    assert (record["status"], record["isolation_tier"], record["recording"]) == ("correct", "none", "detached")
 
 
 def test_help_teaches_with_an_example():

@@ -227,7 +227,7 @@ def test_a_verdict_says_what_was_done(judge):
     assert verdict.speedup == pytest.approx(verdict.reference_ms / verdict.runtime_ms)
     assert verdict.isolation_tier in TIER_STRENGTH
     assert TIER_STRENGTH[verdict.isolation_tier] >= TIER_STRENGTH["landlock"]
-    assert verdict.host_code == ("apart" if judge.config.host_apart else "beside")
+    assert verdict.recording == judge.config.recording
     assert verdict.max_abs_error < 1e-5
     assert verdict.seconds.evaluate > 0
 

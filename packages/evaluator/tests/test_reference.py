@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.evidence import told_seeds
+from warpsmith.evaluator.evidence import seeds_for_candidates
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference import Placed, ReferenceBrokenError, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference_worker import Reference, _ModelCall
@@ -514,7 +514,7 @@ def test_without_such_inputs_a_redrawn_trial_is_a_fresh_one(session_of, inputs):
 
 
 def test_seeds_that_a_candidate_is_told_follow_the_secret_and_do_not_repeat():
-    first, again, other = (list(islice(told_seeds(secret), 100)) for secret in (5, 5, 6))
+    first, again, other = (list(islice(seeds_for_candidates(secret), 100)) for secret in (5, 5, 6))
     assert first == again
     assert not set(first) & set(other)
     assert len(set(first)) == 100

@@ -9,7 +9,7 @@ from warpsmith.evaluator import Problem, _native, arenas, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
-from warpsmith.evaluator.replay import Replay, _dtypes_of
+from warpsmith.evaluator.replay import Kernels, Replay, _dtypes_of
 from warpsmith.evaluator.trace import Recorder, UntraceableError
 from warpsmith.evaluator.worker import Memory
 
@@ -41,7 +41,7 @@ def record(forward, buffer):
 
 
 def replayed(events, described, buffer, tmp_path):
-    player = Replay("import triton\n", tmp_path, memory_of(buffer).buffers)
+    player = Replay(Kernels({}), memory_of(buffer).buffers)
     player.run(events)
     return player.tensor(described)
 
@@ -95,7 +95,7 @@ def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     slot = arenas.contiguous("float32", (4,))
     recorder.starts_as(count, slot)
     arenas.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
-    player = Replay("import triton\n", tmp_path, memory.buffers)
+    player = Replay(Kernels({}), memory.buffers)
     described = recorder.tensor(count)
     player.run(recorder.events)
     assert player.tensor(described).tolist() == [0.0, 1.0, 2.0, 3.0]
@@ -147,7 +147,7 @@ def test_a_forged_event_fails(events, tmp_path):
     st.lists(st.lists(st.integers(-5, 5) | st.sampled_from(["alloc", "fill", "copy", "const", "tensor"]), max_size=5))
 )
 def test_any_list_of_events_is_performed_or_refused(tmp_path_factory, events):
-    player = Replay("import triton\n", tmp_path_factory.getbasetemp(), memory_of(arena(1)).buffers)
+    player = Replay(Kernels({}), memory_of(arena(1)).buffers)
     player._left = 1 << 20
     try:
         player.run(events)
@@ -198,6 +198,15 @@ def test_a_single_number_cannot_be_computed_by_the_host(evaluator):
     source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x.sum().view(1)\n"
     problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(50)]\n", "sum")
     verdict = evaluator.evaluate(problem, HOST_SCALAR)
+    assert verdict.status == "incorrect"
+
+
+def test_a_single_number_that_is_asked_for_is_no_launch_of_another_content(evaluator):
+    source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x.sum().view(1)\n"
+    problem = Problem.from_source(source + "def get_inputs(): return [torch.randn(50)]\n", "sum")
+    values = "values = (ctypes.c_float * x.numel()).from_buffer_copy(ctypes.string_at(x.data_ptr(), 4 * x.numel()))"
+    asked = HOST_SCALAR.replace(values, "values = [x[i].item() for i in range(x.numel())]")
+    verdict = evaluator.evaluate(problem, asked)
     assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",))
 
 
@@ -213,7 +222,7 @@ def fill_kernel(out_ptr, VALUE: tl.constexpr = 0.0):
 
 def test_an_option_of_a_forged_launch_is_no_argument(tmp_path, monkeypatch):
     monkeypatch.setattr("triton.jit", _Recording)
-    player = Replay(DEFAULTED, tmp_path, memory_of(arena(1)).buffers)
+    player = Replay(Kernels.of(DEFAULTED, tmp_path), memory_of(arena(1)).buffers)
     out = ["tensor", "fresh", 0, "float32", [1], [1], 0]
     player.run([["alloc", 0, 4], ["launch", "fill_kernel", [1], {"out_ptr": out}, {"VALUE": 7.0}]])
     assert list(player._kernels["fill_kernel"].launched) == ["out_ptr"]
@@ -240,7 +249,10 @@ def get_inputs():
 
 
 def test_what_cannot_be_replayed_is_refused_unless_a_policy_bears_it(evaluator, lenient, add_candidate):
+    """Of host code that reads a content; else each form has a recording of its own."""
     problem = Problem.from_source(OTHER_SHAPES, "other shapes")
+    assert evaluator.evaluate(problem, add_candidate, trials=2, seed=1).status == "correct"
+    add_candidate = add_candidate.replace("out = torch", "x.flatten()[0].item()\n        out = torch")
     with pytest.raises(BadProblemError, match="allow_unreplayed"):
         evaluator.evaluate(problem, add_candidate, trials=2, seed=1)
     verdict = lenient.evaluate(problem, add_candidate, trials=2, seed=1)

@@ -52,16 +52,16 @@ def test_a_row_of_a_table_has_the_fields_of_its_schema():
     assert row["seconds"] == {"compile": 0.1, "wait": 0.2, "evaluate": 0.3}
 
 
-def test_where_host_code_runs_is_told_to_who_asks_for_kernelbenchs_result_too():
-    told = Verdict("correct", compiled=True, correct=True, host_code="apart")
-    assert result_of(told)["metadata"]["host_code"] == told.to_row()["host_code"] == "apart"
-    assert ExecMetadata(**result_of(FULL)["metadata"]).host_code is None
+def test_kernelbenchs_result_says_how_host_code_was_recorded():
+    told = Verdict("correct", compiled=True, correct=True, recording="detached")
+    assert result_of(told)["metadata"]["recording"] == told.to_row()["recording"] == "detached"
+    assert ExecMetadata(**result_of(FULL)["metadata"]).recording is None
 
 
-def test_a_verdict_of_before_host_code_was_told_is_read():
+def test_a_verdict_without_a_way_of_recording_is_read():
     record = Verdict("correct", compiled=True, correct=True).to_record()
-    del record["host_code"]
-    assert Verdict.from_record(record).host_code is None
+    del record["recording"]
+    assert Verdict.from_record(record).recording is None
 
 
 def test_kernelbenchs_trials_are_all_or_none_and_described_so():

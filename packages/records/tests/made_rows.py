@@ -25,7 +25,7 @@ def verdict(status: str = "correct", speedup: float | None = 1.5) -> Row:
         "reference_ms": 2.0 if correct and speedup else None,
         "timing_tier": "events" if correct and speedup else "none",
         "isolation_tier": "namespaces",
-        "host_code": "apart",
+        "recording": "detached",
         "flags": [],
         "error_category": None if correct else "triton_compilation_error",
         "error_message": None if correct else f"it failed with {status}",

@@ -224,16 +224,16 @@ def test_a_full_disk_leaves_nothing_half_written(command, run_dir, tmp_path, ref
 @pytest.mark.parametrize("command", [*WRITING, ("summary", "{run}")], ids=lambda command: command[0])
 def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 4)
+        patch.setattr(schema, "SCHEMA_VERSION", 5)
         run_dir = write_run(tmp_path / "run")
     said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
-    assert "schema version 4; this installation reads up to 3. Install a newer" in said
+    assert "schema version 5; this installation reads up to 4. Install a newer" in said
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 4)
+        patch.setattr(schema, "SCHEMA_VERSION", 5)
         write_run(tmp_path)
     found = records("verify", tmp_path)
     assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
@@ -242,7 +242,7 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
 def test_schema_prints_every_table_with_types(monkeypatch, records):
     monkeypatch.setenv("COLUMNS", "200")
     found = records("schema").stdout
-    assert "schema version 3" in found
+    assert "schema version 4" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

@@ -31,7 +31,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"3"
+        assert table.metadata[b"warpsmith.schema_version"] == b"4"
 
 
 def test_keys_are_columns_that_have_no_nulls():
@@ -226,16 +226,18 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 
 
 @pytest.mark.parametrize(
-    ("version", "unjudged"), [(1, []), (2, [turn_row("none", verdict=None)])], ids=["version 1", "version 2"]
+    ("version", "unjudged", "recording"),
+    [(1, [], None), (2, [turn_row("none", verdict=None)], None), (3, [turn_row("none", verdict=None)], "detached")],
+    ids=["version 1", "version 2", "version 3"],
 )
-def test_a_run_of_an_older_version_reads_as_today_and_its_unknowns_are_null(version, unjudged, tmp_path):
+def test_a_run_of_an_older_version_reads_as_today_and_its_unknowns_are_null(version, unjudged, recording, tmp_path):
     """The files were written by that version itself."""
     reader = RunReader(Path(__file__).parent / "data" / f"version-{version}")
     turns = reader.table("turns")
     assert turns.schema.equals(TURNS, check_metadata=True)
     old = [*trajectory_rows("old", ["incorrect", "correct"]), *unjudged]
     for row in old:
-        row["verdict"] = row["verdict"] and row["verdict"] | {"host_code": None}
+        row["verdict"] = row["verdict"] and row["verdict"] | {"recording": recording}
     assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
     assert [reader.table(name).num_rows for name in ("credits", "steps")] == [2, 1]
     assert all(report.damage == () for report in reader.verify())
@@ -246,7 +248,7 @@ def test_part_of_a_batch_of_version_2_is_carried_forward():
     """A part of a batch has its own beginning in the columns of a struct."""
     (batch,) = RunReader(Path(__file__).parent / "data" / "version-2").table("turns").combine_chunks().to_batches()
     place = batch.schema.get_field_index("verdict")
-    older = pa.struct([field for field in batch.column(place).type if field.name != "host_code"])
+    older = pa.struct([field for field in batch.column(place).type if field.name != "recording"])
     verdicts = [row and {field.name: row[field.name] for field in older} for row in batch.column(place).to_pylist()]
     written = batch.set_column(place, pa.field("verdict", older), pa.array(verdicts, older))
     assert migrate("turns", written.slice(1), 2).equals(batch.slice(1))

@@ -1,6 +1,6 @@
 # problem: linear_relu
-# permitted: incorrect
-# permitted on cuda: incorrect, runtime_error
+# permitted: incorrect, rejected
+# permitted on cuda: incorrect, rejected, runtime_error
 # Transposes the weight once, in the constructor; parameters change later.
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # problem: half_gate
-# permitted: incorrect
-# permitted on cuda: incorrect, runtime_error
+# permitted: incorrect, rejected
+# permitted on cuda: incorrect, rejected, runtime_error
 # Half precision, with the gain copied once, in the constructor.
 import torch
 import torch.nn as nn

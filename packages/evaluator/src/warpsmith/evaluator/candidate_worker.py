@@ -77,6 +77,7 @@ class Candidate:
         self.extra_operators = fields.texts("extra_operators")
         self.gpu_host: gpuhost.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
+        self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.recorder = Recorder(self.memory)
         self.host_memory = False
 
@@ -127,12 +128,12 @@ class Candidate:
         return {name: slot for name, slot in slots.items() if name in own and arenas.slot_of(own[name]).same_kind(slot)}
 
     def call(self, fields: wire.Fields, fds: list[int]) -> dict[str, Any]:
-        """Run forward once, on a module that has not been called before; return the fields of DONE."""
+        """Run forward once; return the fields of DONE."""
+        if fds:
+            self.inputs.clear()
         inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
-        if fields.flag("again"):
-            self._construct(fields.integer("seed"))
         self._restore_buffers()
-        arguments = arenas.materialise(fields.value("inputs"), lambda slot: arenas.view(inputs, slot))
+        arguments = arenas.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
         found: list[torch.Tensor] = []
         described = arenas.describe(_checked(output, "cuda" if self.detached else self.kind.device.type), found)
@@ -148,8 +149,18 @@ class Candidate:
             "trace": self._trace(found, fields.mapping("answer")["buffers"]),
         }
 
+    def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
+        """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
+
+        So what is remembered by the identity of a tensor, or in an attribute of it, is found again.
+        """
+        made, kept = arenas.view(memory, slot), self.inputs.get(slot)
+        if kept is None or _layout(kept) != _layout(made):
+            self.inputs[slot] = kept = made
+        return kept
+
     def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
-        self.recorder = self._new_recorder()
+        self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
         watch.fills = not self.detached
@@ -178,12 +189,12 @@ class Candidate:
         if self.interpreted:
             _refuse_bf16(tensor)
 
-    def _new_recorder(self) -> Recorder:
-        """Return a recorder that knows where the module's buffers have their content from."""
-        recorder, own = Recorder(self.memory), dict(self.model.named_buffers())
+    def _begin_recording(self) -> None:
+        """Begin the recording of a call, in which the module's buffers start as the judge's memory says."""
+        self.recorder.begin()
+        own = dict(self.model.named_buffers())
         for name, slot in self.buffers.items():
-            recorder.starts_as(own[name], slot)
-        return recorder
+            self.recorder.starts_as(own[name], slot)
 
     def _trace(self, outputs: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
         """Return the events, and where the outputs and then the buffers lie after them."""
@@ -250,6 +261,11 @@ def _refuse_write(operator: str) -> None:
 def _refuse_bf16(tensor: torch.Tensor) -> None:
     if tensor.dtype == torch.bfloat16:
         raise interpreting.UnsupportedDtypeError(interpreting.BF16_MESSAGE)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
 def _checked(tree: Any, device: str) -> Any:

@@ -1,7 +1,7 @@
 """Configuration of the evaluator. Importable without torch."""
 
 import os
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -9,6 +9,7 @@ from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 RecordingWay = Literal["detached", "on_device"]
+RECORDING_WAYS: Final[tuple[RecordingWay, ...]] = get_args(RecordingWay)
 RECORDING_HELP: Final = (
     "How host code is recorded: in a process without device and contents where that is possible (detached), or always "
     "where kernels run (on_device)."

@@ -21,6 +21,7 @@ from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLau
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.conversation import Conversation
 from warpsmith.evaluator.evidence import Evidence, TransientError, claims, seeds_for_candidates
+from warpsmith.evaluator.history import Past
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
@@ -86,6 +87,7 @@ class Evaluation:
         self._player: Worker | None = None
         self._played: Played | None = None
         self._turn = 0
+        self._past: dict[tuple[int, str], Shared] = {}
 
     def conduct(self, count: int, rng: random.Random) -> Evidence:
         """Load the candidate, record it, and judge replays; compile meanwhile.
@@ -94,6 +96,7 @@ class Evaluation:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
         suspect: SuspectError | None = None
+        self._rng = random.Random(rng.getrandbits(64))
         try:
             with self._workers(rng):
                 self._judge_all(count, rng)
@@ -212,8 +215,35 @@ class Evaluation:
             form = self.session.inputs
             found, anew = self._record(answer)
             self._recordings.append((form, found))
+        recording = found[self._turn % len(found)]
         self._turn += 1
-        return found[self._turn % len(found)], anew
+        return recording, self._fill_past(recording) or anew
+
+    def _fill_past(self, recording: Recording) -> bool:
+        """Make inputs for the earlier calls that a recording rests on; return whether the session's were made anew."""
+        missing = [past for past in recording.past if (id(recording), past.name) not in self._past]
+        made_with = self.session.made_with
+        for past in missing:
+            self._past[id(recording), past.name] = self._made_for(past)
+        if missing:
+            self.session.make_again(made_with)
+        return bool(missing)
+
+    def _made_for(self, past: Past) -> "Shared":
+        """Return an arena with inputs of an earlier call's form.
+
+        Raises:
+            CandidateFailedError: a call rests on one whose inputs have a form that does not come again.
+        """
+        for _ in range(FORM_ATTEMPTS):
+            self.session.make_inputs(self._rng.getrandbits(48), past.sizes)
+            if self.session.inputs == past.form:
+                arena = self.memory.create(f"inputs-{past.name}", past.form.size)
+                self._copy_inputs(arena)
+                return arena
+        raise CandidateFailedError(
+            "rejected", None, "forward uses memory of an earlier call on inputs of another form. Make it in each call."
+        )
 
     def _record(self, answer: Answer) -> tuple[list[Recording], bool]:
         assert self._recorder is not None
@@ -404,7 +434,8 @@ class Evaluation:
         fds: list[int] = []
         if not again:
             fields |= self._to_play(recording, placed, inputs.size, answers.size)
-            fds = [buffer.fileno() for buffer in (inputs, self._state, answers)]
+            past = [self._past[id(recording), past.name] for past in recording.past]
+            fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *past)]
         self.conversation.ask(self._the_player(), Kind.REPLAY, fields, fds, Kind.DONE)
         self._played = played
         return placed, answers
@@ -421,6 +452,7 @@ class Evaluation:
             "state_bytes": self._state.size,
             "state_slots": self.session.state.slots,
             "answers_bytes": answers_bytes,
+            "past": [[past.name, past.form.size, past.form.slots] for past in recording.past],
         }
 
     def _copy_inputs(self, inputs: "Shared") -> None:

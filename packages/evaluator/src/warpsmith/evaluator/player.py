@@ -17,6 +17,11 @@ from warpsmith.evaluator.worker import Memory
 ARENAS = ("inputs", "state", "answers")
 
 
+def _past_of(fields: wire.Fields) -> list[tuple[str, int, wire.Value]]:
+    """Return name, size and slots of the inputs of each earlier call that a recording rests on."""
+    return [(str(name), int(size), slots) for name, size, slots in fields.sequence("past")]
+
+
 class HostPlayer:
     """Plays recordings with the interpreted kernels of a source, one after the other.
 
@@ -46,6 +51,7 @@ class HostPlayer:
         if told is None or self._kernels is None:
             raise WireError("There is no recording to play.")
         slots = {name: list(wire.slots(told.value(f"{name}_slots"))) for name in ("inputs", "state")}
+        slots |= {name: list(wire.slots(found)) for name, _, found in _past_of(told)}
         ghost = fields.flag("ghost")
         player = Replay(
             self._kernels[1],
@@ -61,6 +67,8 @@ class HostPlayer:
         self._memory, self._fields = Memory(), None
         for name in ARENAS:
             self._memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
+        for name, size, _ in _past_of(fields):
+            self._memory.receive(name, size, fds, writable=False)
         source = fields.text("source")
         if self._kernels is None or self._kernels[0] != source:
             self._kernels = source, Kernels.of(source, self._folder)

@@ -14,6 +14,7 @@ import ctypes
 from typing import Any, Final
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import descriptors
@@ -37,14 +38,34 @@ class UntraceableError(RuntimeError):
 
 
 class Recorder:
-    """Writes the trace of one forward."""
+    """Writes the trace of each call of a forward.
+
+    Memory keeps its number from call to call, as long as somebody keeps the memory.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self.events: list[list[Any]] = []
         self._memory = memory
         self._ids: dict[int, int] = {}
+        # No address that is known comes to mean other memory: during a call it is held, and after it its end is seen.
+        self._held: dict[int, torch.UntypedStorage] = {}
+        self._kept: dict[int, StorageWeakRef] = {}
         self._next = 0
         self._left = MAX_CONSTANT_BYTES
+
+    def begin(self) -> None:
+        """Begin a call: forget the events, and the memory that is gone."""
+        self.events = []
+        self._left = MAX_CONSTANT_BYTES
+        self._kept |= {
+            address: StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            for address, storage in self._held.items()
+        }
+        self._held.clear()
+        for address, kept in list(self._kept.items()):
+            if kept.expired():  # type: ignore[no-untyped-call]
+                del self._kept[address]
+                self._ids.pop(address, None)
 
     def operator(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Note what an allowed operator did to memory; called after it ran."""
@@ -65,7 +86,7 @@ class Recorder:
             return
         self._ids.pop(address, None)
         if base in ALLOCATES | _FILLED | _COPIED:
-            self._allocate(address, result.untyped_storage().nbytes())
+            self._allocate(result.untyped_storage())
         if base in _FILLED:
             self._fill(result)
         if base in _COPIED:
@@ -76,7 +97,7 @@ class Recorder:
         storage = tensor.untyped_storage()
         if tensor.is_contiguous() and storage.nbytes() == tensor.numel() * tensor.element_size():
             # Nothing else is in its memory, so that what it holds by now is of no account.
-            self._allocate(storage.data_ptr(), storage.nbytes())
+            self._allocate(storage)
         origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
         self._add(["copy", self.tensor(tensor), origin])
 
@@ -118,14 +139,18 @@ class Recorder:
         if self._left < 0:
             raise UntraceableError(f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it")
         content = _content(storage)
+        self._held[address] = storage
         self._ids[address] = self._next
         self._next += 1
         self._add(["const", self._ids[address], content])
 
-    def _allocate(self, address: int, size: int) -> None:
+    def _allocate(self, storage: torch.UntypedStorage) -> None:
+        address = storage.data_ptr()
+        self._held[address] = storage
+        self._kept.pop(address, None)
         self._ids[address] = self._next
         self._next += 1
-        self._add(["alloc", self._ids[address], size])
+        self._add(["alloc", self._ids[address], storage.nbytes()])
 
     def _fill(self, tensor: torch.Tensor) -> None:
         if tensor.numel():

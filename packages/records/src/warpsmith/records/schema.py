@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -92,7 +92,7 @@ VERDICT: Final = pa.struct(
         pa.field("reference_ms", pa.float64()),
         pa.field("timing_tier", pa.string()),
         pa.field("isolation_tier", pa.string()),
-        pa.field("host_code", pa.string()),
+        pa.field("recording", pa.string()),
         pa.field("flags", _list_of(pa.string())),
         pa.field("error_category", pa.string()),
         pa.field("error_message", pa.string()),
@@ -350,8 +350,24 @@ def _without_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(column, pa.field("verdict", verdicts.type), verdicts)
 
 
+def _with_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Version 3 of `turns` called `verdict.recording` `host_code`, and had other words for both ways."""
+    column = batch.schema.get_field_index("verdict")
+    found = batch.column(column)
+    fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
+    place = [field.name for field in fields].index("host_code")
+    fields[place] = pa.field("recording", pa.string())
+    # Under a null verdict anything may stand.
+    words = [_WAYS.get(word) for word in values[place].to_pylist()]
+    values[place] = pa.array(words, pa.string())
+    verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())
+    return batch.set_column(column, pa.field("verdict", verdicts.type), verdicts)
+
+
+_WAYS: Final = MappingProxyType({"apart": "detached", "beside": "on_device"})
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
-    {("turns", 1): _without_after_step, ("turns", 2): _without_host_code}
+    {("turns", 1): _without_after_step, ("turns", 2): _without_host_code, ("turns", 3): _with_host_code}
 )
 """(table, version) -> the function that turns a batch of that version into one of the next."""
 

@@ -1,17 +1,14 @@
-"""Host code that runs apart from the device: which candidates are judged so, and that the others lose nothing by it."""
+"""Host code only records: detached where it can be, on the device where it must, and on no content of a trial."""
 
 import time
 from collections import Counter
 
 import pytest
 
-from warpsmith.evaluator import EvaluatorConfig, Problem, apart, arenas, conditions, gpuhost
-from warpsmith.evaluator import judge as judging
-from warpsmith.evaluator.apart import ApartRun, NeedsDeviceError
-from warpsmith.evaluator.config import configured
-from warpsmith.evaluator.evaluation import CandidateRun
+from warpsmith.evaluator import EvaluatorConfig, Problem, arenas, conditions, gpuhost, recording
+from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.judge import Judge
-from warpsmith.evaluator.pool import Machine
+from warpsmith.evaluator.recording import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
 from warpsmith.evaluator.zygote import roles_of
 
 HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
@@ -30,7 +27,7 @@ def problem(forward="x * 2", inputs="torch.randn(37, 19)", init="", arguments=""
     return Problem.from_source(
         f"{HEAD}class Model(nn.Module):\n{constructor}    def forward(self, x):\n        return {forward}\n\n"
         f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{arguments}]\n",
-        "apart",
+        "recording",
     )
 
 
@@ -50,6 +47,10 @@ def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out
 
 TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
 TABLED = LAUNCH.replace("x, out", "x, self.table, out")
+TUNED = KERNEL.replace(
+    "@triton.jit",
+    '@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])\n@triton.jit',
+)
 DOUBLE = problem()
 EXPECTED = Counter(host=1, candidate=1, compile=1, reference=1 + 8)
 """Workers at rest: one that is ready of each role, and eight sessions that are kept for their problems."""
@@ -57,39 +58,45 @@ EXPECTED = Counter(host=1, candidate=1, compile=1, reference=1 + 8)
 
 @pytest.fixture(scope="module")
 def running(config):
-    judge = Judge(config.model_copy(update={"slots": 1, "host_apart": True}))
+    judge = Judge(config.model_copy(update={"slots": 1}))
     yield judge
     judge.close()
 
 
 @pytest.fixture
 def judge(running, monkeypatch):
-    """A judge whose `tried` says of each attempt apart from the device `apart`, or why it was none."""
-    running.tried = []
-    original = judging._Run._host_apart
+    """A judge whose `why` says of each candidate that could not be recorded detached why that was."""
+    running.why = []
+    original = Evaluation._load_in
 
-    def told(self, session):
+    def load_in(self, way):
         try:
-            found = original(self, session)
+            original(self, way)
         except NeedsDeviceError as error:
-            running.tried.append(str(error))
+            running.why.append(str(error))
             raise
-        running.tried.append("apart")
-        return found
 
-    monkeypatch.setattr(judging._Run, "_host_apart", told)
+    record = DetachedRecorder.record
+
+    def recorded(self, answer, room):
+        try:
+            return record(self, answer, room)
+        except NeedsDeviceError as error:
+            running.why.append(str(error))
+            raise
+
+    monkeypatch.setattr(Evaluation, "_load_in", load_in)
+    monkeypatch.setattr(DetachedRecorder, "record", recorded)
     return running
 
 
 def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
-    before = len(judge.tried)
     verdict = judge.evaluate(of, source, trials=trials, seed=None, timeout_s=timeout_s)
-    if judge.tried[before:]:
-        assert verdict.host_code == ("apart" if judge.tried[-1] == "apart" else "beside")
+    assert verdict.recording == ("on_device" if judge.why else "detached")
     return verdict
 
 
-# What is judged apart --------------------------------------------------------------------------------------------
+# Detached ---------------------------------------------------------------------------------------------------------
 
 
 def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
@@ -100,16 +107,15 @@ def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
     for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
         judge.references.drop_idle()
         memory.created.clear()
-        judge.tried.clear()
-        assert (judged(judge, source).status, judge.tried) == (status, ["apart"])
+        assert (judged(judge, source).status, judge.why) == (status, [])
         assert max(Counter(memory.created).values()) == 1, memory.created
 
 
 def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(judging, "CandidateRun", None)
+    monkeypatch.setattr(OnDeviceRecorder, "load", None)
     verdict = judged(judge, candidate())
     assert (verdict.status, verdict.trials, verdict.flags, verdict.compiled) == ("correct", 5, (), True)
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 ON_A_DEVICE = """\
@@ -122,7 +128,7 @@ assert x.cuda() is x and x.to("cuda").shape == x.shape"""
 
 def test_host_code_takes_itself_to_be_on_a_device(judge):
     assert judged(judge, candidate(ON_A_DEVICE)).status == "correct"
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 def test_host_code_has_no_content_and_no_gpu(judge):
@@ -131,7 +137,7 @@ def test_host_code_has_no_content_and_no_gpu(judge):
     writes = "import ctypes\nctypes.memset(out.data_ptr(), 1, 64)"
     nodes = "assert not [name for name in os.listdir('/dev') if name.startswith('nvidia')]"
     assert judged(judge, candidate(f"{reads}\n{nodes}", writes)).status == "correct"
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ def test_host_code_has_no_content_and_no_gpu(judge):
 def test_what_a_kernel_does_wrong_is_told_as_ever(judge, source, status, says):
     verdict = judged(judge, source)
     assert (verdict.status, says in verdict.error_message) == (status, True), verdict
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 def test_a_kernel_beside_copies_that_do_all_is_a_decoy(judge):
@@ -164,7 +170,7 @@ def test_a_kernel_beside_copies_that_do_all_is_a_decoy(judge):
     )
     verdict = judged(judge, copies, of=problem("x.clone()"))
     assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 THROWN_AWAY = candidate(
@@ -186,18 +192,97 @@ def test_a_decoy_is_found_whatever_form_the_inputs_have(judge, rows, seeds):
         assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
 
 
-def test_host_code_is_called_no_more_often_than_that_tells(judge, monkeypatch):
+def test_host_code_runs_a_few_times_on_the_form_of_the_sample_and_once_on_others(judge, monkeypatch):
     called = []
-    original = ApartRun._called
+    original = DetachedRecorder._call
     monkeypatch.setattr(
-        ApartRun, "_called", lambda self, answer: called.append(self.session.inputs) or original(self, answer)
+        DetachedRecorder, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
     )
     assert judged(judge, candidate("# many"), trials=12).status == "correct"
-    assert sum(inputs == called[0] for inputs in called) == apart.MOST_CALLS
-    called.clear()
-    large = candidate(kernel=TABLE, init="self.table = torch.full((1 << 20,), 2.0)", launch=TABLED)
-    assert judged(judge, large, trials=12).status == "correct"
-    assert len(called) == 1
+    assert called.count(called[0]) == DetachedRecorder.calls
+    assert len(set(called)) == 1 + len(called) - DetachedRecorder.calls
+
+
+KEPT = """\
+if getattr(self, "kept", None) is None:
+    self.kept = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 64),)](x, self.kept, x.numel(), BLOCK=64)"""
+
+
+def test_an_answer_that_is_kept_from_call_to_call_is_wrong(judge):
+    verdict = judged(judge, candidate(KEPT, launch="out = self.kept"))
+    assert verdict.status == "incorrect"
+
+
+def test_an_answer_that_is_known_again_by_a_few_numbers_is_wrong(judge):
+    known = "key = x.flatten()[0].item()\nself.key = getattr(self, 'key', None)\nif key != self.key: self.kept = None\n"
+    verdict = judged(judge, candidate(f"{known}self.key = key\n{KEPT}", launch="out = self.kept"))
+    assert verdict.status in {"incorrect", "rejected"}
+
+
+def test_a_table_that_the_first_call_computes_may_be_kept(judge):
+    """A kernel fills it with twos, and later calls read it."""
+    fills = KERNEL.replace("def kernel", "def fills").replace("tl.load(x_ptr + at, mask=at < n) * 2.0", "2.0 + 0 * at")
+    lazily = """\
+if getattr(self, "table", None) is None:
+    self.table = torch.empty(16, device=x.device)
+    fills[(1,)](x, self.table, 16, BLOCK=16)"""
+    source = candidate(lazily, kernel=fills + TABLE, launch=TABLED)
+    assert judged(judge, source).status == "correct"
+    assert judge.why == []
+
+
+def test_a_workspace_may_be_kept_and_is_no_larger_than_it_was_made(judge):
+    kept = """\
+if getattr(self, "kept", None) is None:
+    self.kept = torch.empty(x.shape[0] * x.shape[1], device=x.device)"""
+    launch = "kernel[(triton.cdiv(x.numel(), 64),)](x, self.kept, x.numel(), BLOCK=64)"
+    copied = "out.copy_(self.kept[: x.numel()].view_as(x))"
+    assert judged(judge, candidate(kept, copied, launch=launch)).status == "correct"
+    small = candidate(kept.replace("x.shape[0] * x.shape[1]", "100"), launch=launch)
+    assert judged(judge, small).status != "correct"
+
+
+WEIGHTED = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+
+
+@pytest.mark.parametrize(
+    "derived",
+    ["self.scale.detach().clone()", "torch.randn(19)", "torch.full((19,), float(self.scale[0]))"],
+    ids=["of a parameter", "random", "of a number"],
+)
+def test_a_constant_that_depends_on_what_changes_is_refused(judge, derived):
+    source = candidate(
+        kernel=TABLE,
+        init=f"self.scale = nn.Parameter(torch.randn(19))\nself.table = {derived}",
+        launch=TABLED,
+    )
+    verdict = judged(judge, source, of=WEIGHTED)
+    assert verdict.status == "rejected"
+    assert "the constructor derives from parameters" in verdict.error_message
+
+
+def test_a_number_that_depends_on_a_parameter_is_wrong(judge):
+    source = candidate(
+        kernel=KERNEL.replace("n, BLOCK", "n, factor, BLOCK").replace("* 2.0", "* factor"),
+        init="self.scale = nn.Parameter(torch.ones(1))\nself.factor = float(self.scale)",
+        launch=LAUNCH.replace("x.numel(), B", "x.numel(), self.factor, B"),
+    )
+    verdict = judged(judge, source, of=problem("x * self.scale", init="self.scale = nn.Parameter(torch.ones(1))"))
+    assert verdict.status == "incorrect"
+
+
+def test_every_configuration_of_an_autotuned_kernel_is_recorded(judge):
+    """A configuration that covers half of the elements is found whichever is drawn first."""
+    broken = TUNED.replace("at = tl.program_id(0) * BLOCK", "at = tl.program_id(0) * 64")
+    broken = broken.replace("tl.arange(0, BLOCK)", "tl.arange(0, 64)").replace("mask=at < n)\n", "mask=at < n)\n")
+    half = LAUNCH.replace("(triton.cdiv(x.numel(), 64),)", 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)')
+    half = half.replace(", BLOCK=64", "")
+    for _ in range(3):
+        verdict = judged(judge, candidate(kernel=broken, launch=half))
+        assert verdict.status == "incorrect"
+        assert "triton.autotune took" in verdict.error_message
+    assert judged(judge, candidate(kernel=TUNED, launch=half)).status == "correct"
 
 
 def test_weights_are_those_of_the_problem(judge):
@@ -209,7 +294,7 @@ def test_weights_are_those_of_the_problem(judge):
         launch=LAUNCH.replace("x, out", "x, self.scale, out"),
     )
     assert judged(judge, source, of=weighted).status == "correct"
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
@@ -233,7 +318,7 @@ def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
     assert judged(judge, source, of=counted).status == "correct"
     wrong = judged(judge, source.replace("tl.load(steps_ptr) + 1)\n\n", "tl.load(steps_ptr) + 2)\n\n"), of=counted)
     assert "Buffer steps after forward" in wrong.error_message
-    assert judge.tried == ["apart", "apart"]
+    assert judge.why == []
 
 
 def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
@@ -247,14 +332,14 @@ def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
         launch=LAUNCH.replace("x, out", "x, scales, out"),
     )
     assert judged(judge, source, of=scaled).status == "correct"
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 @pytest.mark.parametrize("trials", [1, 5, pytest.param(150, marks=pytest.mark.slow)])
 def test_all_trials_are_replays_in_one_worker(judge, trials):
     verdict = judged(judge, candidate(f"# {trials}"), trials=trials, timeout_s=120.0)
     assert (verdict.status, verdict.trials) == ("correct", trials), verdict
-    assert judge.tried == ["apart"]
+    assert judge.why == []
 
 
 def test_what_any_trial_launches_is_compiled(judge):
@@ -272,28 +357,14 @@ def test_what_any_trial_launches_is_compiled(judge):
     for seed in range(3):
         verdict = judge.evaluate(one_or_two, source, trials=8, seed=seed, timeout_s=20)
         assert verdict.status == "compile_error", verdict
-    assert "apart" in judge.tried
 
 
-def test_host_code_has_ended_before_anything_is_timed(judge, monkeypatch):
-    threads = "import threading\nthreading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()"
-    alive = []
-    original = ApartRun._replay_without_host_code
+# On the device ----------------------------------------------------------------------------------------------------
 
-    def seen(self, rng):
-        alive.append(self.worker.alive)
-        return original(self, rng)
-
-    monkeypatch.setattr(ApartRun, "_replay_without_host_code", seen)
-    assert judged(judge, candidate(threads)).status == "correct"
-    assert alive == [False]
-
-
-# What is not -----------------------------------------------------------------------------------------------------
-
-TUNED = KERNEL.replace(
-    "@triton.jit",
-    '@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])\n@triton.jit',
+SCALED = candidate(
+    "factor = float(x.flatten()[0].item())",
+    kernel=KERNEL.replace("n, BLOCK", "n, factor, BLOCK").replace("* 2.0", "* factor"),
+    launch=LAUNCH.replace("x.numel(), B", "x.numel(), factor, B"),
 )
 
 
@@ -302,137 +373,109 @@ TUNED = KERNEL.replace(
     [
         (candidate("factor = float(x.flatten()[0].item())"), "reads a tensor's content", "correct"),
         (candidate("if x.flatten()[0] > 100: x = x.clone()"), "reads a tensor's content", "rejected"),
-        (candidate("x.tolist()"), "what a kernel should", "rejected"),
-        (candidate("torch.relu(x)"), "what a kernel should", "rejected"),
-        (candidate(kernel=TUNED, launch=LAUNCH.replace(", BLOCK=64", "")), "is autotuned", "correct"),
-        (candidate(launch=f"found = {LAUNCH}", after="found.n_regs"), "n_regs is asked for", "runtime_error"),
-        (candidate(launch="kernel.warmup(x, out, x.numel(), BLOCK=64, grid=(1,))"),
-         "outside a call", "incorrect"),
-        (candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3: x = x.clone()"),
-         "same in each call", "correct"),
-        (candidate(kernel=TABLE, init="self.table = torch.full((4,), 2.0)", launch=TABLED),
-         "made before it", "correct"),
-        (candidate(kernel=TABLE, init="self.table = nn.Parameter(torch.full((4,), 2.0))", launch=TABLED),
-         "made before it", "correct"),
-        (candidate(out="torch.empty(x.shape)"), "what a kernel should", "correct"),
-        (candidate(out='torch.empty(x.shape, device=torch.device("cpu"))'), "what a kernel should", "correct"),
-        (candidate(out="torch.Tensor(*x.shape)"), "does not tell its device", "correct"),
-        (candidate(out="torch.ops.aten.empty.memory_format(list(x.shape))"), "does not tell its device", "correct"),
-        (candidate(init="self.k = float(torch.rand(()))"), "reads a tensor's content", "correct"),
-        (candidate(init="self.k = torch.randperm(3).tolist()"), "constructor calls Tensor.tolist", "correct"),
-        (candidate(after="return out.t()"), "returns something else", "incorrect"),
-        (candidate("x = x.to(torch.bfloat16).to(torch.float32)"), "bfloat16 is not supported", "runtime_error"),
         (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
         (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
-        (candidate(launch="out.copy_(x)"), "launches nothing", "rejected"),
-        (candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"), "what a kernel should", "rejected"),
-        (candidate(after="for i in range(300): kernel[(1,)](x, out, 2 + i, BLOCK=64)"),
-         "more than is taken", "runtime_error"),
+        (candidate("x = x.to(torch.bfloat16).to(torch.float32)"), "bfloat16 is not supported", "runtime_error"),
     ],
-    ids=["item", "branch", "list", "torch", "autotuned", "registers", "warmup", "calls", "table", "parameter", "host",
-         "named host", "legacy", "operator", "random", "permutation", "form", "bfloat16", "raises", "exits",
-         "no kernel", "pad", "many"],
-)  # fmt: skip
-def test_what_needs_the_device_is_judged_there(judge, source, why, status):
+    ids=["item", "branch", "raises", "exits", "bfloat16"],
+)
+def test_what_cannot_be_recorded_detached_is_recorded_on_the_device(judge, source, why, status):
     verdict = judged(judge, source)
     assert verdict.status == status, verdict
-    assert len(judge.tried) == 1
-    assert why in judge.tried[0]
+    assert len(judge.why) == 1
+    assert why in judge.why[0]
 
 
-def test_what_is_judged_anew_finds_the_state_as_it_was(judge, monkeypatch):
-    """Parameters have been changed for a trial by the time that other shapes are found to need the device."""
-    weighted = problem("x * self.scale", "torch.randn(64, 19)", init="self.scale = nn.Parameter(torch.randn(19))")
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        (candidate("x.tolist()"), "rejected"),
+        (candidate("torch.relu(x)"), "rejected"),
+        (candidate(launch="out.copy_(x)"), "rejected"),
+        (candidate(after="return out.t()"), "incorrect"),
+        (candidate(out="torch.empty(x.shape)"), "correct"),
+        (candidate(out='torch.empty(x.shape, device=torch.device("cpu"))'), "correct"),
+        (candidate(kernel=TABLE, init="self.table = nn.Parameter(torch.full((4,), 2.0))", launch=TABLED), "correct"),
+        (candidate(init="self.k = torch.randperm(3).tolist()"), "correct"),
+        (
+            candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3: x = x.clone().zero_()"),
+            "incorrect",
+        ),
+        (candidate(after="for i in range(300): kernel[(1,)](x, out, 2 + i, BLOCK=64)"), "runtime_error"),
+    ],
+    ids=["list", "torch", "no kernel", "form", "host", "named host", "parameter", "permutation", "calls", "many"],
+)
+def test_what_needs_no_content_is_decided_detached(judge, source, status):
+    assert judged(judge, source).status == status
+    assert judge.why == []
+
+
+def test_launches_that_depend_on_a_content_are_rejected_and_say_so(judge):
+    first = problem("x * x.flatten()[0]")
+    verdict = judged(judge, SCALED, of=first)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",))
+    assert "depends on the values of its inputs" in verdict.error_message
+
+
+def _bytes(session):
+    return bytes(arenas.content(session.inputs_buffer).numpy())
+
+
+def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
+    """Neither inputs nor parameters that it is recorded on are those of a replay."""
+    weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+    seen, played = [], []
+    fill, copy = OnDeviceRecorder._fill_inputs, Evaluation._copy_inputs
+    monkeypatch.setattr(
+        OnDeviceRecorder,
+        "_fill_inputs",
+        lambda self, arena: seen.append(_bytes(self.session)) or fill(self, arena),
+    )
+    monkeypatch.setattr(
+        Evaluation,
+        "_copy_inputs",
+        lambda self, inputs: played.append(_bytes(self.session)) or copy(self, inputs),
+    )
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
     source = candidate(
-        "if x.shape[0] != 64: raise ValueError('other shapes')",
+        "x.flatten()[0].item()",
         kernel=kernel,
         init="self.scale = nn.Parameter(torch.ones(19))",
         launch=LAUNCH.replace("x, out", "x, self.scale, out"),
     )
-    found = []
-    original = CandidateRun._load
-
-    def load(self):
-        found.append(bool((self.session._pristine == arenas.content(self.session.state_buffer)).all()))
-        return original(self)
-
-    monkeypatch.setattr(CandidateRun, "_load", load)
-    for seed in range(6):
-        judge.evaluate(weighted, source, trials=8, seed=seed, timeout_s=20)
-    assert found
-    assert all(found)
+    assert judged(judge, source, of=weighted).status == "correct"
+    assert seen
+    assert not {*seen} & {*played}
 
 
-@pytest.mark.parametrize(
-    ("of", "why"),
-    [
-        (
-            problem("x * 2 + 0 * self.scale", init="self.scale = nn.Parameter(torch.ones(19))"),
-            "parameters of the problem",
-        ),
-        (problem(init="pass", arguments="torch.ones(3)"), "constructor is given tensors"),
-    ],
-    ids=["parameter", "tensor for the constructor"],
-)
-def test_a_candidate_with_another_state_than_parameters_is_judged_on_the_device(judge, of, why):
-    source = candidate(init='self.register_buffer("kept", torch.ones(19))')
-    assert judged(judge, source, of=of).status == "correct"
-    assert why in judge.tried[0]
+def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge):
+    given = problem("x * self.table[0]", init="self.table = given[0]", arguments="torch.full((3,), 2.0)")
+    source = candidate(kernel=TABLE, init="self.table = given[0]", launch=TABLED)
+    assert judged(judge, source, of=given).status == "correct"
+    assert judge.why == []
 
 
-def test_a_large_problem_is_judged_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(apart, "MOST_BYTES", 4096)
-    assert judged(judge, candidate()).status == "correct"
-    assert judge.tried == ["its tensors are large"]
-
-
-def test_a_problem_that_is_known_to_be_large_is_not_tried_apart(judge, monkeypatch):
-    assert judged(judge, candidate()).host_code == "apart"
-    monkeypatch.setattr(apart, "MOST_BYTES", 2048)
-    taken: list[str] = []
-    take = Machine.take
-    monkeypatch.setattr(
-        Machine, "take", lambda self, role, timeout_s: taken.append(role) or take(self, role, timeout_s)
+def test_a_large_module_is_constructed_on_the_device(judge, monkeypatch):
+    monkeypatch.setattr(recording, "DETACHED_STATE_BYTES", 32)
+    source = candidate(
+        kernel=KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
     )
-    assert judged(judge, candidate()).status == "correct"
-    assert (judge.tried, "host" in taken) == (["apart", "its tensors are large"], False)
-    assert "candidate" in taken
+    assert judged(judge, source, of=WEIGHTED).status == "correct"
+    assert judge.why == ["the module is large"]
 
 
-def test_other_shapes_make_no_problem_a_large_one(judge, monkeypatch):
-    """What a session made last may be of other shapes than the sample's, of which alone the size says something."""
-    with judge.references.lent(DOUBLE.key, DOUBLE.source) as session:
-        for seed in range(2):
-            session.make_inputs(seed)
-        sampled = session.inputs.size
-        session.make_inputs(2, {name: 2 * value for name, value in session.sizes.items()})
-        assert session.inputs.size > 2 * sampled
-        monkeypatch.setattr(apart, "MOST_BYTES", sampled)
-        apart.check_problem(session)
-        monkeypatch.setattr(apart, "MOST_BYTES", sampled - 1)
-        with pytest.raises(NeedsDeviceError, match="large"):
-            apart.check_problem(session)
-
-
-def test_of_inputs_that_vary_in_form_nothing_is_known(judge, monkeypatch):
-    """Which set came last is no fact of the problem, and two evaluations with one seed are to go the same way."""
+def test_inputs_of_many_forms_are_recorded_one_by_one(judge):
     varying = problem(inputs="torch.randn(30 + int(torch.randint(8, ())), 19)")
-    with judge.references.lent(varying.key, varying.source) as session:
-        assert session.steady_bytes == 0
-        for seed in range(40):
-            session.make_inputs(seed)
-        assert session.steady_bytes == 0
-        monkeypatch.setattr(apart, "MOST_BYTES", 2000)
-        assert session.inputs.size > 2000
-        apart.check_problem(session)
+    assert judged(judge, candidate(), of=varying).status == "correct"
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
-    monkeypatch.setattr(apart, "HOST_S", 0.5)
+    monkeypatch.setattr(recording, "DETACHED_S", 0.5)
     verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
     assert verdict.status == "timeout"
-    assert "did not finish" in judge.tried[0]
+    assert "did not finish" in judge.why[0]
 
 
 FORGED = """\
@@ -454,11 +497,10 @@ for number in range(3, 64):
         ("READY", "{}"),
     ],
 )
-def test_forged_messages_of_host_code_bring_it_before_the_device(judge, kind, fields):
-    verdict = judged(judge, candidate(FORGED.format(kind=kind, fields=fields)))
+def test_forged_messages_of_host_code_buy_nothing(judge, kind, fields):
+    wrong = candidate(FORGED.format(kind=kind, fields=fields), kernel=KERNEL.replace("* 2.0", "* 2.5"))
+    verdict = judge.evaluate(DOUBLE, wrong, trials=5, seed=None, timeout_s=20.0)
     assert verdict.status != "correct"
-    assert len(judge.tried) == 1
-    assert judge.tried != ["apart"]
 
 
 def test_no_worker_is_lost_either_way(judge):
@@ -473,23 +515,16 @@ def test_no_worker_is_lost_either_way(judge):
 # Around it -------------------------------------------------------------------------------------------------------
 
 
-def test_workers_for_host_code_are_made_only_where_they_are_used():
-    beside, apart_from = EvaluatorConfig(), EvaluatorConfig(host_apart=True)
-    assert "host" not in [role for roles in roles_of(beside).values() for role in roles]
-    assert "host" in roles_of(apart_from)["plain"]
-    assert roles_of(EvaluatorConfig(device="cuda")) == {"plain": ("reference", "compile", "candidate", "host")}
-    assert roles_of(EvaluatorConfig(device="cuda", host_apart=False))["plain"][-1] == "candidate"
-
-
-def test_host_code_runs_apart_on_a_gpu_unless_it_is_told_otherwise():
-    assert [EvaluatorConfig(device=device).host_apart for device in ("cpu", "cuda")] == [False, True]
-    assert [configured(device="cuda", host_apart=way).host_apart for way in (None, False)] == [True, False]
-    told = EvaluatorConfig.model_validate_json(EvaluatorConfig(device="cuda", host_apart=False).model_dump_json())
-    assert not told.host_apart
+def test_workers_for_detached_host_code_are_made_only_where_they_are_used():
+    detached, on_device = EvaluatorConfig(), EvaluatorConfig(recording="on_device")
+    assert "host" in roles_of(detached)["plain"]
+    assert "host" not in [role for roles in roles_of(on_device).values() for role in roles]
+    assert roles_of(EvaluatorConfig(device="cuda")) == {"plain": ("reference", "compile", "host", "candidate")}
 
 
 def test_verdicts_of_both_ways_are_kept_apart():
-    found = [conditions.name_of(conditions.conditions_of(EvaluatorConfig(host_apart=way))) for way in (False, True)]
+    ways = ("detached", "on_device")
+    found = [conditions.name_of(conditions.conditions_of(EvaluatorConfig(recording=way))) for way in ways]
     assert found[0] != found[1]
 
 
