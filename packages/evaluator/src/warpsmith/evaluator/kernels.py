@@ -143,20 +143,33 @@ class LoadedKernel:
         """Registers of a thread that lie in local memory, as Triton counts them."""
         return self._kernel.local_bytes // 4
 
-    def prepared(self, grid: Sequence[int], values: dict[str, Any]) -> "tuple[_native.Launch, torch.Tensor | None]":
-        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long."""
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a thread."""
+        return self._kernel.local_bytes
+
+    def prepared(
+        self, grid: Sequence[int], values: dict[str, Any], *, allocate: Callable[[int], torch.Tensor] | None = None
+    ) -> "tuple[_native.Launch, torch.Tensor | None]":
+        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long.
+
+        `allocate` returns so many bytes of scratch memory; torch's allocator does where it is None.
+        """
         x, y, z = (*grid, 1, 1)[:3]
         binary = self.binary
         scratch = None
         if binary.scratch_bytes:
             room = max(x * y * z, 1) * binary.blocks * binary.scratch_bytes
-            scratch = torch.empty(room, dtype=torch.uint8, device=self._memory.device)
+            scratch = (allocate or self._allocated)(room)
         encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles else None
         parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
         launch = self._kernel.prepare(
             (x * binary.blocks, y, z), WARP * binary.warps, binary.blocks, binary.cooperative, parameters
         )
         return launch, scratch
+
+    def _allocated(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, device=self._memory.device)
 
     def _encoded(self, tiles: "Iterator[Tile]", value: TensorDescriptor) -> bytes:
         """Return the bytes that the chip takes for the next descriptor."""

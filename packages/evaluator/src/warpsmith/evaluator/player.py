@@ -9,7 +9,7 @@ from warpsmith.evaluator import interpreting, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.player_device import DeviceReplay
+from warpsmith.evaluator.player_device import Arena, DeviceReplay
 from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.worker import Memory
@@ -106,10 +106,19 @@ class DevicePlayer:
         memory = Memory(self._kind)
         for name in ARENAS:
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-        binaries = [Binary.of(values) for values in fields.sequence("binaries")]
-        replay = DeviceReplay(self._kind, memory.buffers["state"], fields.sequence("events"), binaries)
-        replay.expect(fields.sequence("outputs"), fields.value("answer"))
-        replay.set_up(memory.buffers["inputs"], memory.buffers["answers"])
+        slots = {name: fields.value(f"{name}_slots") for name in ("inputs", "state")}
+        for name, size, found in _past_of(fields):
+            memory.receive(name, size, fds, writable=False)
+            slots[name] = found
+        replay = DeviceReplay(
+            self._kind,
+            {name: Arena(memory.buffers[name], list(wire.slots(found))) for name, found in slots.items()},
+            fields.sequence("events"),
+            [Binary.of(values) for values in fields.sequence("binaries")],
+            outputs=fields.sequence("outputs"),
+            answer=fields.value("answer"),
+        )
+        replay.set_up(memory.buffers["answers"])
         self._replay = replay
 
     def ring(self, fields: wire.Fields, fds: list[int]) -> None:

@@ -7,7 +7,6 @@ PTX, since they must take all of a multiprocessor, and assembled before a worker
 
 import subprocess
 import tempfile
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from struct import pack
@@ -130,20 +129,22 @@ def ptx() -> str:
 
 
 @cache
-def assembled(ptxas: Path, arch: int) -> bytes:
-    """Return the machine code of all kernels that scrub.
+def assembled(arch: int) -> bytes:
+    """Return the machine code of all kernels that scrub; assembled once, where a process may execute the assembler.
 
     Args:
-        ptxas: the assembler; run once, where a process may execute it.
         arch: the chip, as `Device.arch` says it.
 
     Raises:
         CalledProcessError: the assembler refuses them.
     """
+    from triton.backends.nvidia.compiler import get_ptxas
+
     with tempfile.TemporaryDirectory() as folder:
         source, code = Path(folder) / "scrub.ptx", Path(folder) / "scrub.cubin"
         source.write_text(ptx(), encoding="utf-8")
-        subprocess.run([ptxas, f"-arch=sm_{arch}", source, "-o", code], check=True, capture_output=True)
+        command = [get_ptxas(arch).path, f"-arch=sm_{arch}", str(source), "-o", str(code)]
+        subprocess.run(command, check=True, capture_output=True)
         return code.read_bytes()
 
 
@@ -193,6 +194,3 @@ class Scrub:
 
 def _launch(kernel: "_native.Kernel", blocks: int, parameters: list[bytes]) -> "_native.Launch":
     return kernel.prepare((blocks, 1, 1), THREADS, 1, False, parameters)
-
-
-NoScrub: Final[Callable[[], None]] = lambda: None  # noqa: E731
