@@ -226,13 +226,14 @@ class Side:
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     fenced_sets: list[int] = field(default_factory=list)
 
-    def calls(self, count: int, looks: int = 0, *, fenced: int = 0) -> list[int]:
+    def calls(self, count: int, looks: int = 0, *, fenced: int = 0, counted: bool = True) -> list[int]:
         """Let `count` calls be timed by events, and the answers of some, at secret places, be delivered.
 
         Args:
             count: of the calls whose times count.
             looks: how many of them are looked at.
             fenced: fenced calls beside them; they are looked at as well, and their times do not count.
+            counted: whether any times count.
 
         Returns:
             The sets whose answers were delivered, each once.
@@ -244,8 +245,9 @@ class Side:
         apart = self.rng.sample(places, min(fenced, most, len(places)))
         told = self._ask_round("call", order=order, deliver=places, fenced=sorted(apart))
         self.gated &= told.flag("gated")
-        times = enumerate(told.sequence("milliseconds"))
-        self.times += [float(value) for place, value in times if place not in apart and isinstance(value, int | float)]
+        if counted:
+            times = [ms for place, ms in enumerate(told.sequence("milliseconds")) if place not in apart]
+            self.times += [float(ms) for ms in times if isinstance(ms, int | float)]
         return [order[place] for place in places]
 
     def _ask_round(self, mode: str, **fields: Any) -> wire.Fields:
