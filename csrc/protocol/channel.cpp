@@ -1,8 +1,10 @@
 #include "protocol/channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -55,6 +57,14 @@ std::unique_lock<std::mutex> lock_direction(std::mutex& mutex, const char* opera
   return lock;
 }
 
+// Where a standard descriptor is closed, a new socket gets its number, and what libraries print goes into it.
+UniqueFd above_standard(UniqueFd fd) {
+  if (fd.get() > STDERR_FILENO) return fd;
+  const int moved = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (moved < 0) throw system_failure(kLayer, "F_DUPFD_CLOEXEC", errno);
+  return UniqueFd(moved);
+}
+
 // Takes every descriptor that came with a message, so that none leaks whatever is decided about the frame.
 void take_descriptors(msghdr& message, std::vector<UniqueFd>& fds) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -80,7 +90,9 @@ std::pair<UniqueFd, UniqueFd> Channel::pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw system_failure(kLayer, "socketpair", errno);
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  UniqueFd first(ends[0]);
+  UniqueFd second(ends[1]);
+  return {above_standard(std::move(first)), above_standard(std::move(second))};
 }
 
 void Channel::check_open(const char* operation) const {

@@ -281,6 +281,13 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
   return {child.pid, std::move(child.pidfd), std::move(plan.output), tier, plan.cgroup.release()};
 }
 
+// What a machine, or a limit around this process, had no more of. It says nothing about a layer: a weaker tier
+// because of it would be a silent downgrade. ENOSPC is not among them: it is how user namespaces are forbidden.
+bool is_exhaustion(int error) {
+  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETIMEDOUT ||
+         error == ECHILD;
+}
+
 }  // namespace
 
 SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks, Cgroups* cgroups) {
@@ -293,6 +300,7 @@ SpawnResult spawn(const Policy& policy, int channel_fd, const ForkHooks& hooks, 
     try {
       return spawn_at(policy, tier, channel_fd, hooks, cgroups);
     } catch (Failure& failure) {
+      if (is_exhaustion(failure.error)) throw;
       failure.message = stronger + "At the tier " + tier_name(tier) + ": " + failure.message;
       if (tier == policy.minimum_tier) throw;
       stronger = failure.message + " " + failure.remedy + " ";

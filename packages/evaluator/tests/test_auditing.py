@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem, _native, facts
+from warpsmith.evaluator import BadProblemError, Problem, _native, blame, facts
 from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
@@ -330,9 +330,9 @@ def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
 
 def test_a_worker_that_dies_before_it_is_used_is_no_problems_fault(config):
     died = WorkerDiedError("reference", _native.Exit(1, None))
-    assert judging.is_the_problems_fault(died, config)
+    assert blame.fault_of_a_reference(died, config) == "ended"
     died.at_start = True
-    assert not judging.is_the_problems_fault(died, config)
+    assert blame.fault_of_a_reference(died, config) is None
 
 
 def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, add_problem, monkeypatch):

@@ -246,7 +246,7 @@ def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", start)
     for config in (EvaluatorConfig(device="cuda", gpu=3), EvaluatorConfig()):
-        with pytest.raises(OSError, match="not started"):
+        with pytest.raises(JudgeUnavailableError, match="not started"):
             _Judge.start(config)
     on_gpu, on_cpu = started
     assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")

@@ -29,6 +29,7 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
         "message": "",
         "tf32": False,
         "binaries": [],
+        "lost": "",
     }
 
 

@@ -112,7 +112,7 @@ def test_one_that_nobody_uses_yet_is_not_looked_at(process):
     assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-def test_what_goes_wrong_with_one_keeps_it_from_no_other(process, capsys):
+def test_what_goes_wrong_with_one_keeps_it_from_no_other(process, capfd):
     hog = process(MAPPED, 2 * LIMIT)
     hog.worker.in_use = True
 
@@ -124,10 +124,10 @@ def test_what_goes_wrong_with_one_keeps_it_from_no_other(process, capsys):
     watch.look()
     watch.close()
     assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
-    assert "of some kind" in capsys.readouterr().err
+    assert "of some kind" in capfd.readouterr().err
 
 
-def test_who_may_not_look_counts_what_is_mapped_and_says_so_once(process, monkeypatch, capsys):
+def test_who_may_not_look_counts_what_is_mapped_and_says_so_once(process, monkeypatch, capfd):
     def refused(pid):
         raise PermissionError(1, "Operation not permitted")
 
@@ -141,7 +141,7 @@ def test_who_may_not_look_counts_what_is_mapped_and_says_so_once(process, monkey
     watch.look()
     watch.close()
     assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
-    assert capsys.readouterr().err.count("cgroups") == 2
+    assert capfd.readouterr().err.count("cgroups") == 2
 
 
 @pytest.mark.parametrize("makes", SHARED)

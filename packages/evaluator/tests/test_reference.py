@@ -14,7 +14,7 @@ from warpsmith.evaluator import BadProblemError, arenas
 from warpsmith.evaluator.audit import audit
 from warpsmith.evaluator.evidence import seeds_for_candidates
 from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.reference import Placed, ReferenceBrokenError, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Placed, ReferenceFaultError, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference_worker import Reference, _ModelCall
 from warpsmith.evaluator.resizing import Form, Resizing
 from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare, prepare_unseen
@@ -159,7 +159,7 @@ def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(sessio
         return message
 
     monkeypatch.setattr(ReferenceSession, "_ask", claims)
-    with pytest.raises(ReferenceBrokenError, match="another form"):
+    with pytest.raises(ReferenceFaultError, match="another form"):
         session.make_inputs(1, {"rows": 9})
         session.answer(0)
 

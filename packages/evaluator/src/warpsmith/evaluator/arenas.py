@@ -19,6 +19,23 @@ TORCH_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for na
 NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 INTEGER_POISON: Final = 0xA5
+NAN_BYTE: Final = 0xFF
+"""Repeated, NaN in every floating dtype but those below."""
+NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
+
+COMPUTABLE: Final = {
+    torch.bool: torch.uint8,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+    torch.uint64: torch.float64,
+    torch.float8_e4m3fn: torch.float32,
+    torch.float8_e5m2: torch.float32,
+    torch.float8_e4m3fnuz: torch.float32,
+    torch.float8_e5m2fnuz: torch.float32,
+    torch.float8_e8m0fnu: torch.float32,
+    torch.complex32: torch.complex64,
+}
+"""Dtypes for which torch lacks most operations, and one that holds their values (of uint64, rounded)."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +100,26 @@ def raw(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
     return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
 
 
+def computable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's values in a dtype in which torch orders them and computes with them."""
+    return tensor.to(COMPUTABLE.get(tensor.dtype, tensor.dtype))
+
+
+def equal(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two tensors of one dtype have the same shape and values, in any dtype; NaN equals nothing."""
+    if one.dtype == torch.uint64:
+        one, two = one.view(torch.int64), two.view(torch.int64)
+    return torch.equal(computable(one), computable(two))
+
+
 def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
     """Describe a tensor at offset 0: contiguous, or with its own strides where those are dense and wanted."""
     name = NAMES.get(tensor.dtype)
     if name is None:
-        raise WireError(f"A tensor of dtype {tensor.dtype} cannot cross a process border.", "Use a plain dtype.")
+        raise WireError(
+            f"A tensor of dtype {tensor.dtype} cannot cross a process border.",
+            f"Use one of {', '.join(NAMES.values())}.",
+        )
     if tensor.layout != torch.strided:
         raise WireError(f"A tensor of layout {tensor.layout} cannot cross a process border.", "Use a dense tensor.")
     shape = tuple(tensor.shape)
@@ -154,7 +186,14 @@ def _with_dtypes(tree: Any) -> Any:
 
 def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
     """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
-    content(buffer).fill_(0xFF)
+    content(buffer).fill_(NAN_BYTE)
     for slot in slots:
-        if not (slot.dtype.startswith("float") or slot.dtype.startswith("complex") or slot.dtype == "bfloat16"):
-            raw(buffer, slot).fill_(INTEGER_POISON)
+        if poison_byte(slot.dtype) != NAN_BYTE:
+            raw(buffer, slot).fill_(poison_byte(slot.dtype))
+
+
+def poison_byte(dtype: str) -> int:
+    """Return the byte that, repeated, is NaN in a dtype, or for integers and booleans an unlikely number."""
+    if dtype.startswith(("float", "bfloat", "complex")):
+        return NAN_BYTES.get(dtype, NAN_BYTE)
+    return INTEGER_POISON

@@ -38,7 +38,8 @@ def _stale(first: Expected, second: Expected) -> torch.Tensor:
 
 def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
     if second.value.numel() > MOST_SHUFFLED:
-        return second.value.flatten().flip(0).reshape(second.value.shape)
+        backwards = torch.arange(second.value.numel() - 1, -1, -1, device=second.value.device)
+        return second.value.flatten()[backwards].reshape(second.value.shape)
     cycle = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
     # In one cycle over all: no element keeps its place, and only an output of equal elements stays as it was.
     order = torch.empty_like(cycle)
@@ -49,7 +50,7 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
 def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
     value = second.value
     name = arenas.NAMES[value.dtype]
-    sizes = value.to(torch.uint8) if value.dtype == torch.bool else value.abs()
+    sizes = arenas.computable(value).abs()
     some = sizes.flatten()[:: -(-sizes.numel() // MOST_SHUFFLED)].double() if sizes.numel() else sizes
     least = min(near_one(name), float(some.max()) / 2) if sizes.numel() else 0.0
     counted = some[torch.isfinite(some) & (some > max(least, floor(name)))]
@@ -117,7 +118,7 @@ def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.R
     again = session.answer(rng.getrandbits(48))
     reduction = session.reduction(first)
     for one, two in zip(first.expected, again.expected, strict=True):
-        if not torch.equal(two.value, one.value) and not compare(two.value, one, reduction).ok:
+        if not arenas.equal(two.value, one.value) and not compare(two.value, one, reduction).ok:
             raise BadProblemError(
                 "The reference gives another output for the same input: it uses randomness in forward.",
                 "Remove dropout and random numbers from Model.forward, or make them an input.",

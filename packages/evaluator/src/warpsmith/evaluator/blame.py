@@ -5,7 +5,7 @@ What a candidate's process says or does ends as one of two errors: `CandidateFai
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from warpsmith.evaluator import wire
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -15,6 +15,7 @@ from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 MAX_TEXT: Final = 4000
 STARVED_SHARE: Final = 0.2
 USED_SHARE: Final = 0.5
+_COMPUTED_SHARE: Final = 0.8
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
 _FAULTS: Final = {
@@ -105,3 +106,21 @@ def overrun(error: WorkerTimeoutError, timeout_s: float) -> Exception:
     if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * timeout_s:
         return SuspectError(failure)
     return CandidateFailedError(failure.status, failure.category, failure.message)
+
+
+def fault_of_a_reference(
+    error: WorkerDiedError | WorkerTimeoutError, config: EvaluatorConfig
+) -> Literal["ended", "waited", "took_deadline"] | None:
+    """Tell how a reference worker was lost by its problem's own doing; None where others may be to blame.
+
+    It died of a fault or at its own memory limit, or its deadline passed undisturbed: it used the time itself
+    (`took_deadline`), or waited for something else than a processor.
+    """
+    if isinstance(error, WorkerDiedError):
+        own = error.out_of_memory or (error.ended is not None and not error.killed)
+        return "ended" if own and not error.at_start else None
+    if error.cpu_seconds is not None and error.cpu_seconds > _COMPUTED_SHARE * config.reference_timeout_s:
+        return "took_deadline"
+    starved = error.starved_seconds
+    undisturbed = starved is not None and starved < STARVED_SHARE * config.reference_timeout_s
+    return "waited" if undisturbed else None

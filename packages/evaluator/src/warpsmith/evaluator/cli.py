@@ -16,6 +16,7 @@ from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, RECORDING_HELP, RecordingWay, configured, timing_of
+from warpsmith.evaluator.diagnostics import open_standard_descriptors
 from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
@@ -190,5 +191,6 @@ app.command()(audit)
 
 def main() -> NoReturn:
     """Run the command."""
+    open_standard_descriptors()
     run(app)
     raise SystemExit(0)

@@ -9,11 +9,11 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from warpsmith.evaluator import _native, errors, folders, protocol, wire
+from warpsmith.evaluator import _native, diagnostics, errors, folders, protocol, wire
 from warpsmith.evaluator.config import MAX_TIMEOUT_S, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
@@ -24,6 +24,10 @@ from warpsmith.records.errors import UsageError
 
 MAX_SOURCE_BYTES: Final = 4 << 20
 MAX_TRIALS: Final = 1000
+STDERR: Final = 2
+SILENCE_S: Final = 60.0
+"""How long a judge may say nothing, and then leave unanswered whether it lives."""
+STOP_S: Final = 10.0
 
 
 class _JudgeLostError(Exception):
@@ -58,11 +62,38 @@ class _Judge:
     waiting: dict[int, _Owed]
     lock: threading.Lock
     dead: bool = False
-    listener: threading.Thread | None = None
+    stopped: bool = False
+    listener: threading.Thread = field(default_factory=threading.Thread)
     facts: DeviceFacts | None = None
 
     @staticmethod
     def start(config: EvaluatorConfig) -> "_Judge":
+        try:
+            judge = _Judge._launched(config)
+        except (OSError, _native.NativeError) as error:
+            raise _cannot_start(error) from error
+        try:
+            fields = {"config": config.model_dump_json()}
+            protocol.send(judge.channel, Kind.CONFIGURE, fields, timeout_s=config.start_timeout_s)
+            judge.facts = _facts(protocol.receive(judge.channel, config.start_timeout_s))
+            judge.listener.start()
+        except (_native.NativeError, WireError) as error:
+            judge.stop()
+            raise JudgeUnavailableError(
+                f"The judge did not start within {config.start_timeout_s:g} s: {error}",
+                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
+            ) from error
+        except RuntimeError as error:
+            judge.stop()
+            raise _cannot_start(error) from error
+        except BaseException:
+            judge.stop()
+            raise
+        return judge
+
+    @staticmethod
+    def _launched(config: EvaluatorConfig) -> "_Judge":
+        """Start the process."""
         channel, fd = _native.Channel.pair()
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge", str(fd)]
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
@@ -70,25 +101,18 @@ class _Judge:
         try:
             # A group of its own: a Ctrl-C is for the caller, whose end of the channel ends all of them in order.
             process = subprocess.Popen(
-                command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL, process_group=0
+                command,
+                env=environment,
+                pass_fds=[fd],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=None if _is_open(STDERR) else subprocess.DEVNULL,
+                process_group=0,
             )
         finally:
             os.close(fd)
         judge = _Judge(process, channel, {}, threading.Lock())
         judge.listener = threading.Thread(target=judge._listen, name="judge", daemon=True)
-        try:
-            protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json()})
-            judge.facts = _facts(protocol.receive(channel, config.start_timeout_s))
-        except _native.NativeError as error:
-            judge.stop()
-            raise JudgeUnavailableError(
-                f"The judge did not start within {config.start_timeout_s:g} s: {error}",
-                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
-            ) from error
-        except EvaluatorError:
-            judge.stop()
-            raise
-        judge.listener.start()
         return judge
 
     def ask(
@@ -101,8 +125,8 @@ class _Judge:
                 raise _JudgeLostError
             self.waiting[number] = _Owed(future, on_running)
             try:
-                protocol.send(self.channel, kind, fields)
-            except _native.PeerClosed as error:
+                protocol.send(self.channel, kind, fields, timeout_s=SILENCE_S)
+            except _native.NativeError as error:
                 # The listener may not have heard of it yet, and the next attempt must not meet the same judge.
                 self.dead = True
                 del self.waiting[number]
@@ -112,11 +136,27 @@ class _Judge:
     def _listen(self) -> None:
         try:
             while True:
-                self._hear(protocol.receive(self.channel))
-        except (_native.NativeError, WireError):
+                self._hear(self._next())
+        except Exception as error:  # noqa: BLE001  (whoever waits for an answer must hear that none comes)
+            if not isinstance(error, _native.PeerClosed):
+                diagnostics.tell(f"The judge is given up: {type(error).__name__}: {error}\n")
             self._lost()
 
+    def _next(self) -> Message:
+        """Receive a message. A judge that is silent is asked whether it lives; DeadlineExceeded where it says nothing.
+
+        It answers that from a thread that does nothing else, however long evaluations take.
+        """
+        try:
+            return protocol.receive(self.channel, SILENCE_S)
+        except _native.DeadlineExceeded:
+            with self.lock:
+                protocol.send(self.channel, Kind.PING, {}, timeout_s=SILENCE_S)
+            return protocol.receive(self.channel, SILENCE_S)
+
     def _hear(self, message: Message) -> None:
+        if message.kind is Kind.PONG:
+            return
         number = message.fields.integer("number")
         if message.kind is Kind.PROGRESS:
             with self.lock:
@@ -141,20 +181,37 @@ class _Judge:
 
     def stop(self) -> None:
         """End the process; its listener must be gone before the interpreter is."""
-        if self.listener is None:
+        with self.lock:
+            stopped, self.stopped = self.stopped, True
+        if stopped:
             return
         protocol.hang_up(self.channel)
-        if self.listener.ident is not None:
-            self.listener.join()
-        self.listener = None
+        if self.listener.ident is not None and self.listener is not threading.current_thread():
+            self.listener.join(STOP_S)
         self.channel.close()
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_S)
         # Where the judge and its zygotes were killed together, nobody else is left to do it.
         folders.sweep()
+
+
+def _cannot_start(error: Exception) -> JudgeUnavailableError:
+    return JudgeUnavailableError(
+        f"The judge cannot be started: {str(error).rstrip('.')}.",
+        "Give this process what it lacks: processes and threads (ulimit -u), descriptors (ulimit -n), memory.",
+    )
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _facts(ready: Message) -> DeviceFacts:

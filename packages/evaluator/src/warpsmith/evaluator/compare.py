@@ -19,6 +19,9 @@ RELATIVE: Final[dict[str, float]] = {
     "bfloat16": 2e-2,
     "float8_e4m3fn": 1e-1,
     "float8_e5m2": 2e-1,
+    "float8_e4m3fnuz": 1e-1,
+    "float8_e5m2fnuz": 2e-1,
+    "complex32": 5e-3,
     "complex64": 1e-4,
     "complex128": 1e-9,
 }
@@ -205,10 +208,10 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     """
     if not got.numel():
         return Comparison(ok=True)
-    if not (got.dtype.is_floating_point or got.is_complex()):
+    if not is_approximate(got):
         return _compared(got, expected, lambda part, other: _compare_exactly(part, other.value))
     on_device = got.device.type == "cuda"
-    if got.numel() > LARGE and not on_device and torch.equal(got, expected.value):
+    if got.numel() > LARGE and not on_device and arenas.equal(got, expected.value):
         return Comparison(ok=True, total=got.numel())
     if got.numel() <= LARGE and on_device:
         largest = largest_error_if_right(got, expected, reduction)
@@ -222,6 +225,11 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel())
     return _compared(got, trusted, lambda part, other: _compare_floats(part, other, relative, absolute))
+
+
+def is_approximate(tensor: torch.Tensor) -> bool:
+    """Whether the numbers of a tensor are rounded: floats, but no exponents (`float8_e8m0fnu`), which are exact."""
+    return arenas.NAMES[tensor.dtype] in RELATIVE
 
 
 def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: float) -> float | None:
@@ -334,11 +342,14 @@ def _same_special(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return (torch.isnan(got) & torch.isnan(value)) | (got == value)
 
 
+_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 def _compare_exactly(got: torch.Tensor, value: torch.Tensor) -> Comparison:
+    """Compare bit by bit. Another byte than 0 or 1 in a bool is no bool, and cannot hide."""
     if got.dtype == torch.bool:
-        # Another byte than 0 or 1 in a bool is no bool: compared as bytes it cannot hide.
         got, value = got.view(torch.uint8), value.view(torch.uint8)
-    agree = got == value
+    agree = got.view(_BITS[got.itemsize]) == value.view(_BITS[value.itemsize])
     wide_got, wide_value = got.double(), value.double()
     error = (wide_got - wide_value).abs()
     return _report(agree, error, wide_value, wide_got, float(error.max()))

@@ -4,18 +4,21 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
 
 from warpsmith.evaluator import _native, wire
+from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.packed import PackedStore, pack, unpack
-from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.signature import kinds_of, same_code
+from warpsmith.evaluator.threads import started_executor
+from warpsmith.evaluator.worker import EXHAUSTED_CODE
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
@@ -24,7 +27,6 @@ MAX_MESSAGE: Final = 8000
 MOST_ALIKE: Final = 16
 """Launches of a kernel, with the same options, that another one is held against."""
 ATTEMPTS: Final = 2
-SIGKILL: Final = 9
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,15 @@ class Compilation:
 
 
 class CompileFailedError(Exception):
-    """The compile worker was lost, not by the kernel's doing: a failure of the evaluator."""
+    """The kernels could not be compiled, not by their own doing: a failure of the evaluator."""
+
+
+class _CrashedError(Exception):
+    """The compile worker ended by itself."""
+
+
+LOST: Final = (WorkerStartError, WorkerDiedError, WorkerTimeoutError, CompileFailedError, _native.NativeError, OSError)
+"""How a compilation fails that is not its source's failure."""
 
 
 @dataclass
@@ -68,7 +78,7 @@ class CompileService:
         self._lock = threading.Lock()
         self._under_way: dict[bytes, Job] = {}
         self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
-        self._threads = ThreadPoolExecutor(machine.config.slots, "compile")
+        self._threads = started_executor(machine.config.slots, "compile")
 
     def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
         """Return the compilation of these launches: a known one, one under way, or a new one."""
@@ -125,24 +135,25 @@ class CompileService:
             del self._under_way[job.key]
 
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
+        """Compile in a worker, and once more in another where the evaluator failed or the compiler crashed."""
         started = time.monotonic()
-        for _ in range(ATTEMPTS):
+        cause = "nobody waits for it any more"
+        for attempt in range(ATTEMPTS):
             if not job.waiting:
                 break
             try:
                 with self._worker(job) as worker:
-                    found = self._ask(worker, source, launches, started + self._config.compile_timeout_s)
-            except WorkerDiedError as error:
-                if error.ended is None or (error.ended.signal == SIGKILL and not error.out_of_memory):
+                    worker_began = time.monotonic()
+                    found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
+            except _CrashedError as error:
+                cause, found = str(error), _broken(f"Triton's compiler crashed on the kernels ({error}).")
+                if attempt + 1 < ATTEMPTS:
                     continue
-                found = _broken(f"Triton's compiler crashed on the kernels ({error}).")
-            except WorkerTimeoutError:
-                message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
-                found = Compilation(False, "timeout", message)
-            except (WireError, _native.NativeError) as error:
-                found = _broken(f"The compile worker and the judge did not understand each other: {error}")
+            except LOST as error:
+                cause = str(error)
+                continue
             return replace(found, seconds=time.monotonic() - started)
-        raise CompileFailedError("The compile worker was killed twice, or nobody waits for it any more.")
+        raise CompileFailedError(f"The kernels could not be compiled: {cause.rstrip('.')}.")
 
     @contextmanager
     def _worker(self, job: Job) -> Iterator[Worker]:
@@ -160,6 +171,28 @@ class CompileService:
                 job.worker = None
             worker.close()
 
+    def _asked(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
+        """Return what a worker answers.
+
+        Raises:
+            _CrashedError: it ended by itself, as Triton's compiler may make it.
+            *LOST: it was lost, or could not have what it needs.
+        """
+        try:
+            return self._ask(worker, source, launches, deadline)
+        except WorkerDiedError as error:
+            if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
+                raise
+            raise _CrashedError(str(error)) from error
+        except WorkerTimeoutError as error:
+            starved = error.starved_seconds
+            if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
+                raise
+            message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
+            return Compilation(False, "timeout", message)
+        except (WireError, _native.FrameError) as error:
+            return _broken(f"The compile worker and the judge did not understand each other: {error}")
+
     def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
         worker.send(
             Kind.COMPILE,
@@ -170,6 +203,8 @@ class CompileService:
         message = worker.receive(deadline - time.monotonic())
         if message.kind is not Kind.COMPILED:
             raise WireError(f"The compile worker answered {message.kind.name}.")
+        if lost := message.fields.text("lost", MAX_MESSAGE):
+            raise CompileFailedError(lost)
         return _compilation(message.fields)
 
     def close(self) -> None:

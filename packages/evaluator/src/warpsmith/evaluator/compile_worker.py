@@ -1,13 +1,26 @@
 """The compile worker: compiles the kernels of one candidate. No candidate process can reach its channel."""
 
 import ast
+import os
+import re
+import resource
 from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator import _native, compiling, extract, protocol
+from warpsmith.evaluator.exhaustion import is_exhaustion
 from warpsmith.evaluator.protocol import Kind
 
 ALLOCATOR: Final = "set_allocator"
+USED_SHARE: Final = 0.5
+"""Share of the memory or of the scratch space that it may have, from which on a compilation exhausted that itself."""
+_PTXAS_LACKED: Final = re.compile(
+    r"`ptxas` failed with error code -9\b|^ptxas fatal\s*:\s*(Memory allocation failure|Could not (open|create|write))",
+    flags=re.MULTILINE | re.IGNORECASE,
+)
+"""What is said of an assembler that was killed, or could not have what it needs."""
+NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
+"""Dtypes of tensors for which Triton has no pointer."""
 
 
 def prepare() -> None:
@@ -28,28 +41,78 @@ def compile_source(
 ) -> dict[str, Any]:
     """Compile every launch and return the fields of a COMPILED message.
 
-    They are `ok`, `category`, `message`, `tf32` and, in the order of the launches, the wanted `binaries`.
+    They are `ok`, `category`, `message`, `tf32`, in the order of the launches the wanted `binaries`, and `lost`: what
+    the machine had no more of, where that and not the source kept the launches from being compiled.
     """
     try:
         kernels = compiling.load_kernels(extract.extract(source), scratch)
-        facts = [compiling.compile_launch(kernels, launch, arch, binary=binaries) for launch in launches]
+        facts = [_compiled(kernels, launch, arch, binary=binaries) for launch in launches]
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
-    except SyntaxError as error:
-        return _failed("syntax_error", f"line {error.lineno}: {error.msg}")
-    except extract.ExtractionError as error:
-        return _failed("triton_compilation_error", str(error))
-    except compiling.KernelCompilationError as error:
-        return _failed(error.category, str(error))
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
-        return _failed("triton_compilation_error", f"{type(error).__name__}: {error}")
+        if lacked_by_the_machine(error, scratch):
+            return _failed("unknown", "", lost=f"{type(error).__name__}: {error}"[:500])
+        return _failed(*_category_and_message(error))
     return {
         "ok": True,
         "category": "",
         "message": "",
         "tf32": any(fact["tf32"] for fact in facts),
         "binaries": [fact["binary"] for fact in facts if binaries],
+        "lost": "",
     }
+
+
+def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+    for name, described in dict(launch["arguments"]).items():
+        match described:
+            case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
+                raise compiling.KernelCompilationError(
+                    f"The argument {name} of {launch['kernel']} is a {dtype} tensor, which Triton has no pointer for. "
+                    "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
+                )
+    return compiling.compile_launch(kernels, launch, arch, binary=binary)
+
+
+def _category_and_message(error: Exception) -> tuple[str, str]:
+    match error:
+        case SyntaxError():
+            return "syntax_error", f"line {error.lineno}: {error.msg}"
+        case extract.ExtractionError():
+            return "triton_compilation_error", str(error)
+        case compiling.KernelCompilationError():
+            return error.category, str(error)
+        case _:
+            return "triton_compilation_error", f"{type(error).__name__}: {error}"
+
+
+def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
+    """Whether a compilation failed for want of what it did not exhaust itself.
+
+    Args:
+        error: what it ended in.
+        scratch: where it may write.
+    """
+    if not is_exhaustion(error) and not _PTXAS_LACKED.search(str(error)):
+        return False
+    return not (_used_much_memory() or _used_much_room(scratch))
+
+
+def _used_much_memory() -> bool:
+    """Whether this process or the assembler has held half of what a process may."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return limit != resource.RLIM_INFINITY and peak << 10 >= USED_SHARE * limit
+
+
+def _used_much_room(scratch: Path) -> bool:
+    """Whether what was written is half of all there is: of a file system of its own, or of one that it shares."""
+    try:
+        room = os.statvfs(scratch)
+        used = sum(entry.stat().st_blocks * 512 for entry in scratch.rglob("*") if entry.is_file())
+    except OSError:
+        return False
+    return used >= USED_SHARE * room.f_blocks * room.f_frsize
 
 
 def _check_allocator(source: str) -> None:
@@ -67,5 +130,6 @@ def _check_allocator(source: str) -> None:
         )
 
 
-def _failed(category: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "category": category, "message": message[:8000], "tf32": False, "binaries": []}
+def _failed(category: str, message: str, *, lost: str = "") -> dict[str, Any]:
+    answer = {"ok": False, "category": category, "message": message[:8000], "tf32": False, "binaries": []}
+    return answer | {"lost": lost}

@@ -72,7 +72,7 @@ class Conversation:
             raise blame.death(error, worker) from error
         except WorkerTimeoutError as error:
             raise blame.overrun(error, self._config.timeout_s) from error
-        except (WireError, LayoutError, _native.NativeError) as error:
+        except (WireError, LayoutError, _native.FrameError) as error:
             raise CandidateFailedError(
                 "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
             ) from error

@@ -21,7 +21,7 @@ from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLau
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.conversation import Conversation
 from warpsmith.evaluator.evidence import Evidence, TransientError, claims, seeds_for_candidates
-from warpsmith.evaluator.history import Past
+from warpsmith.evaluator.history import STATE_BEFORE, Past
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
@@ -88,6 +88,7 @@ class Evaluation:
         self._played: Played | None = None
         self._turn = 0
         self._past: dict[tuple[int, str], Shared] = {}
+        self._state_before: Shared | None = None
 
     def conduct(self, count: int, rng: random.Random) -> Evidence:
         """Load the candidate, record it, and judge replays; compile meanwhile.
@@ -225,6 +226,9 @@ class Evaluation:
         made_with = self.session.made_with
         for past in missing:
             self._past[id(recording), past.name] = self._made_for(past)
+        if missing and self._state_before is None:
+            self._state_before = self.memory.create("state-before", self.session.state.size)
+            arenas.content(self._state_before).copy_(self.session.constructed_state)
         if missing:
             self.session.make_again(made_with)
         return bool(missing)
@@ -342,25 +346,14 @@ class Evaluation:
         wrong = self._judge(answer, placed, answers)
         if not wrong:
             return
-        if self._is_right_where_it_was_recorded(recording, rng):
-            raise self._depends_on_a_content(wrong)
+        assert self._recorder is not None
+        # The next call of an autotuned kernel takes another configuration anyway.
+        if not recording.remark and self._recorder.depends_on_content(placed):
+            raise self._depends_on_content(wrong)
         remark = f" (this trial had {trial.remark})" if trial.remark else ""
         raise CandidateFailedError("incorrect", None, f"{wrong}{remark}{recording.remark}.")
 
-    def _is_right_where_it_was_recorded(self, recording: Recording, rng: random.Random) -> bool:
-        """Whether a recording is right on the content that host code saw: then it depends on that."""
-        if recording.seen is None:
-            return False
-        arenas.content(self.session.inputs_buffer).copy_(recording.seen.inputs)
-        arenas.content(self.session.state_buffer).copy_(recording.seen.state)
-        answer = self.session.answer(rng.getrandbits(48))
-        try:
-            placed, answers = self._play(recording, answer, garbage=True)
-        except (CandidateFailedError, SuspectError):
-            return False
-        return self._is_right(answer, placed, answers)
-
-    def _depends_on_a_content(self, wrong: str) -> CandidateFailedError:
+    def _depends_on_content(self, wrong: str) -> CandidateFailedError:
         self.evidence.flags.add("not_from_kernels")
         return CandidateFailedError(
             "rejected",
@@ -434,8 +427,9 @@ class Evaluation:
         fds: list[int] = []
         if not again:
             fields |= self._to_play(recording, placed, inputs.size, answers.size)
-            past = [self._past[id(recording), past.name] for past in recording.past]
-            fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *past)]
+            past, arenas_of_past = self._to_play_before(recording)
+            fields |= {"past": past}
+            fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *arenas_of_past)]
         self.conversation.ask(self._the_player(), Kind.REPLAY, fields, fds, Kind.DONE)
         self._played = played
         return placed, answers
@@ -452,8 +446,16 @@ class Evaluation:
             "state_bytes": self._state.size,
             "state_slots": self.session.state.slots,
             "answers_bytes": answers_bytes,
-            "past": [[past.name, past.form.size, past.form.slots] for past in recording.past],
         }
+
+    def _to_play_before(self, recording: Recording) -> "tuple[list[Any], list[Shared]]":
+        """Return name, size and slots of what earlier calls work on, and the arenas."""
+        if not recording.past or self._state_before is None:
+            return [], []
+        state = self.session.state
+        past = [[past.name, past.form.size, past.form.slots] for past in recording.past]
+        buffers = [self._past[id(recording), past.name] for past in recording.past]
+        return [*past, [STATE_BEFORE, state.size, state.slots]], [*buffers, self._state_before]
 
     def _copy_inputs(self, inputs: "Shared") -> None:
         """Copy the inputs, and leave NaN between and behind them, where only a load without a mask goes."""
@@ -510,7 +512,7 @@ class Evaluation:
         for name, expected in zip(answer.buffers, after, strict=True):
             known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
             known = known and not self._is_idle_counter(name, before[name])
-            if known and not torch.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
+            if known and not arenas.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
                 return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
         return ""
 

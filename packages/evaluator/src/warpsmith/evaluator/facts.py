@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator import audit, timed, timing
+from warpsmith.evaluator import arenas, audit, timed, timing
 from warpsmith.evaluator.audit import Accepts
-from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.compare import Expected, is_approximate
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine
@@ -55,10 +55,11 @@ def allclose(tolerance: float) -> Accepts:
     """
 
     def accepts(got: torch.Tensor, expected: Expected) -> bool:
-        if not (got.dtype.is_floating_point or got.is_complex()):
-            return torch.equal(expected.value, got)
-        pairs = zip(torch.split(expected.value.flatten(), PART), torch.split(got.flatten(), PART), strict=True)
-        return all(torch.allclose(one, other, atol=tolerance, rtol=tolerance) for one, other in pairs)
+        if not is_approximate(got):
+            return arenas.equal(expected.value, got)
+        value, other = arenas.computable(expected.value), arenas.computable(got)
+        pairs = zip(torch.split(value.flatten(), PART), torch.split(other.flatten(), PART), strict=True)
+        return all(torch.allclose(one, two, atol=tolerance, rtol=tolerance) for one, two in pairs)
 
     return accepts
 

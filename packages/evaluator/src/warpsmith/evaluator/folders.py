@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from warpsmith.evaluator import diagnostics
 from warpsmith.evaluator.removal import remove_at_once, start_removing
 
 PREFIX: Final = "warpsmith-zygote-"
@@ -29,27 +30,38 @@ class Folder:
 
         What takes longer than PATIENCE_S goes on without the caller, in a process that holds the lock meanwhile.
         """
-        if not remove_at_once(self.path):
-            process = start_removing([self.path], [self.lock_fd] if self.lock_fd >= 0 else [])
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_S)
-        if self.lock_fd >= 0:
-            os.close(self.lock_fd)
-        self.lock_fd = -1
+        try:
+            if not remove_at_once(self.path):
+                process = start_removing([self.path], [self.lock_fd] if self.lock_fd >= 0 else [])
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(PATIENCE_S)
+        except OSError as error:
+            diagnostics.tell(f"{self.path} cannot be removed yet, and will be by whoever starts next: {error}.\n")
+        finally:
+            if self.lock_fd >= 0:
+                os.close(self.lock_fd)
+            self.lock_fd = -1
 
 
 def make() -> Folder:
-    """Make a folder and lock it; hand the descriptor on to each process that uses it."""
+    """Make a folder and lock it; hand the descriptor on to each process that uses it.
+
+    Raises:
+        OSError: there is no room for it, or no descriptor.
+    """
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
             return Folder(path, _locked(path / LOCK, os.O_CREAT | os.O_EXCL))
         except (FileNotFoundError, BlockingIOError):
             continue  # somebody who sweeps came between: the folder is theirs
+        except OSError:
+            remove_at_once(path)
+            raise
 
 
 def sweep() -> None:
-    """Remove this user's folders that no process holds any more."""
+    """Remove this user's folders that no process holds any more. One that cannot be is left for the next time."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
             if path.lstat().st_uid == os.geteuid():
@@ -57,7 +69,7 @@ def sweep() -> None:
         except OSError as error:
             # Gone meanwhile, none of ours, or in use.
             if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EWOULDBLOCK}:
-                raise
+                diagnostics.tell(f"{path} cannot be removed: {error}.\n")
 
 
 def _remove_unless_held(path: Path) -> None:

@@ -7,12 +7,11 @@ import ctypes
 import os
 import random
 import secrets
+import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +19,8 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, protocol, wire
+from warpsmith.evaluator import _native, diagnostics, protocol, wire
 from warpsmith.evaluator.audit import audit
-from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.compilation import (
     Compilation,
     CompileFailedError,
@@ -31,32 +29,46 @@ from warpsmith.evaluator.compilation import (
     LaunchByLaunch,
 )
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
-from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
+from warpsmith.evaluator.errors import (
+    BadProblemError,
+    EvaluatorError,
+    JudgeUnavailableError,
+    LayoutError,
+    WireError,
+)
 from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.evidence import Evidence, TransientError
 from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import (
-    ReferenceBrokenError,
     ReferenceFailedError,
+    ReferenceFaultError,
     ReferenceSession,
     ReferenceStore,
     memory_ran_out,
 )
+from warpsmith.evaluator.threads import started_executor
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
 from warpsmith.evaluator.zygote import roles_of
 from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 ATTEMPTS: Final = 2
+SEND_S: Final = 60.0
+"""How long a client may leave unread what it is sent."""
 LOST: Final = (
-    WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, ReferenceBrokenError, _native.NativeError,
-)  # fmt: skip
-"""How a worker of ours is lost."""
+    WorkerStartError,
+    WorkerDiedError,
+    WorkerTimeoutError,
+    CompileFailedError,
+    WireError,
+    _native.NativeError,
+)
+"""How a worker of ours is lost, or a call of ours fails on the way to it."""
 OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
 """As what a device that is full is met."""
 MOST_TOO_LARGE: Final = 10_000
@@ -185,10 +197,10 @@ class Judge:
         started = time.monotonic()
         self.machine.clock.take()  # what an evaluation before left, if it ended in an error
         try:
-            with blaming(request.problem, request.config):
+            with blaming(request.problem):
                 evidence = _Run(self, request, on_running).in_company()
         except LOST as error:
-            return invalid(f"The evaluator lost a worker of its own, twice: {error}.")
+            return invalid(f"The evaluator lost a worker of its own, twice: {str(error).rstrip('.')}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
         return verdict_of(evidence, seconds, self.device)
 
@@ -201,7 +213,7 @@ class Judge:
         if self.health is not None:
             self.health.check()
         try:
-            with blaming(problem, self.config):
+            with blaming(problem):
                 return self._facts(problem)
         except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Ask again.") from error
@@ -250,14 +262,13 @@ class Judge:
 
 
 @contextmanager
-def blaming(problem: Problem, config: EvaluatorConfig) -> Iterator[None]:
-    """Turn what the problem's own code did into BadProblemError; one of LOST that it did not cause goes on."""
+def blaming(problem: Problem) -> Iterator[None]:
+    """Turn what the problem's own code did into BadProblemError."""
     try:
         yield
-    except LOST as error:
-        if is_the_problems_fault(error, config):
-            raise BadProblemError(f"Problem {problem.name} cannot be run: {error}.", PROBLEM_REMEDY) from error
-        raise
+    except ReferenceFaultError as error:
+        told = str(error).rstrip(".")
+        raise BadProblemError(f"Problem {problem.name} cannot be run: {told}.", PROBLEM_REMEDY) from error
     except ReferenceFailedError as error:
         told = str(error).rstrip(".")
         raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
@@ -265,29 +276,15 @@ def blaming(problem: Problem, config: EvaluatorConfig) -> Iterator[None]:
         raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
 
 
-def is_the_problems_fault(error: Exception, config: EvaluatorConfig) -> bool:
-    """Whether a reference worker was lost by its own doing: it died of a fault, or its deadline passed undisturbed.
+def is_nobodys_to_retry(error: Exception) -> bool:
+    """Whether an error is about the problem, the candidate or the device, so that another attempt ends in the same.
 
-    Undisturbed is a worker that used the time itself, or that waited for something else than a processor.
+    What is left is a failure of the evaluator's own, expected or not.
     """
-    match error:
-        case WorkerDiedError(at_start=True):
-            return False
-        case WorkerDiedError(role="reference", out_of_memory=True):
-            return True
-        case WorkerDiedError(role="reference", ended=_native.Exit()):
-            return not error.killed
-        case WorkerTimeoutError(role="reference", starved_seconds=starved):
-            undisturbed = starved is not None and starved < STARVED_SHARE * config.reference_timeout_s
-            return undisturbed or computed_to_the_end(error, config)
-        case _:
-            return False
-
-
-def computed_to_the_end(error: Exception, config: EvaluatorConfig) -> bool:
-    """Whether a reference worker used its whole deadline itself, so that another attempt would be no better."""
-    used = error.cpu_seconds if isinstance(error, WorkerTimeoutError) and error.role == "reference" else None
-    return used is not None and used > 0.8 * config.reference_timeout_s
+    if isinstance(error, ReferenceFaultError):
+        return error.took_deadline
+    about_others = (TransientError, ReferenceFailedError, torch.OutOfMemoryError, WarpsmithError)
+    return isinstance(error, about_others) and not isinstance(error, WireError | _native.NativeError)
 
 
 class _Run:
@@ -328,7 +325,7 @@ class _Run:
         return evidence
 
     def _with_spare_attempt(self) -> Evidence:
-        """Try again once when a worker of ours is lost, and once more for each zygote: they can die one by one.
+        """Try again once when the evaluator fails, and once more for each zygote: they can die one by one.
 
         So can the workers that were ready when a machine ran out of memory: taken before its end, each is one more.
         """
@@ -337,12 +334,14 @@ class _Run:
         while True:
             try:
                 return self._attempt()
-            except (WorkerDiedError, WorkerTimeoutError, CompileFailedError, WireError, ReferenceBrokenError) as error:
+            except Exception as error:
+                if is_nobodys_to_retry(error):
+                    raise
                 if isinstance(error, WorkerDiedError) and error.lost_with_zygote and zygotes:
                     zygotes -= 1
                 elif isinstance(error, WorkerDiedError) and error.killed and ready:
                     ready -= 1
-                elif spare and not computed_to_the_end(error, config):
+                elif spare:
                     spare -= 1
                 else:
                     raise
@@ -444,10 +443,13 @@ class Service:
 
     def serve(self) -> None:
         """Answer until the client closes the channel or dies; what is under way then has nobody to be answered to."""
-        slots = ThreadPoolExecutor(self._judge.config.slots, "slot")
+        slots = started_executor(self._judge.config.slots, "slot")
         try:
             while True:
                 message = protocol.receive(self._channel)
+                if message.kind is Kind.PING:
+                    self._send(Kind.PONG, {})
+                    continue
                 if message.kind is Kind.AUDIT:
                     slots.submit(self._audit, message.fields)
                     continue
@@ -490,8 +492,16 @@ class Service:
             self._send(Kind.REFUSED, _refusal(number, EvaluatorError(_own_fault(error).error_message or "", "")))
 
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
-        with self._lock:
-            protocol.send(self._channel, kind, fields)
+        """Send to the client; one that has not read for long is gone, and with it whoever waits for an answer."""
+        try:
+            with self._lock:
+                protocol.send(self._channel, kind, fields, timeout_s=SEND_S)
+        except _native.PeerClosed:
+            raise
+        except _native.NativeError as error:
+            diagnostics.tell(f"The client of the judge cannot be told {kind.name}: {error}\n")
+            protocol.hang_up(self._channel)
+            raise
 
 
 def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
@@ -500,7 +510,7 @@ def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
 
 
 def _own_fault(error: Exception) -> Verdict:
-    traceback.print_exception(error)
+    diagnostics.tell_error(error)
     return invalid(f"The judge failed: {type(error).__name__}: {error}")
 
 
@@ -510,6 +520,9 @@ def hide_memory() -> None:
 
 
 def main(arguments: list[str]) -> None:
+    diagnostics.open_standard_descriptors()
+    # Who ignores it, as a parent may have this process do, cannot learn how a child ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = _native.Channel(int(arguments[0]))
     with suppress(_native.PeerClosed):
         _serve(channel)
@@ -529,7 +542,20 @@ def _serve(channel: _native.Channel) -> None:
             protocol.send(channel, Kind.READY, facts)
             Service(channel, judge).serve()
     except EvaluatorError as error:
-        protocol.send(channel, Kind.REFUSED, _refusal(0, error))
+        protocol.send(channel, Kind.REFUSED, _refusal(0, error), timeout_s=SEND_S)
+    except _native.PeerClosed:
+        raise
+    except Exception as error:  # noqa: BLE001  (the client waits to hear why)
+        diagnostics.tell_error(error)
+        protocol.send(channel, Kind.REFUSED, _refusal(0, _not_started(error)), timeout_s=SEND_S)
+
+
+def _not_started(error: Exception) -> JudgeUnavailableError:
+    return JudgeUnavailableError(
+        f"The judge cannot start: {str(error).rstrip('.') or type(error).__name__}.",
+        "Give the machine back what it lacks (processes, memory, descriptors, room in the temporary folder), and "
+        "try again; torch and triton must import without PYTHONPATH.",
+    )
 
 
 @contextmanager

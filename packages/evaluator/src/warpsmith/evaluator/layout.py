@@ -23,16 +23,35 @@ ITEM_BYTES: Final[dict[str, int]] = {
     "int64": 8,
     "float8_e4m3fn": 1,
     "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
     "float16": 2,
     "bfloat16": 2,
     "float32": 4,
     "float64": 8,
+    "complex32": 4,
     "complex64": 8,
     "complex128": 16,
 }
-"""Bytes of one element by dtype name (torch's names without the `torch.`)."""
+"""Bytes of one element by dtype name (torch's names without the `torch.`): every dtype whose numbers can be compared.
 
-FLOATING: Final = frozenset({"float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"})
+Quantised, packed (`float4_e2m1fn_x2`) and raw-bit dtypes are left out: torch does not convert them to numbers.
+"""
+
+FLOATING: Final = frozenset(
+    {
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    }
+)
+"""Dtypes whose values may be varied, and computed in fp64 instead. `float8_e8m0fnu` has no zero and no sign."""
 
 MAX_RANK: Final = 16
 ALIGNMENT: Final = 512

@@ -13,11 +13,12 @@ their content stays.
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from warpsmith.evaluator import diagnostics
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.pool import Worker
@@ -124,11 +125,11 @@ class MemoryWatch:
             except PermissionError as error:
                 self._do_with_less(error)
             except Exception as error:  # noqa: BLE001  (one worker's end must not keep the watch from the others)
-                sys.stderr.write(f"A worker's memory could not be looked at: {error}\n")
+                diagnostics.tell(f"A worker's memory could not be looked at: {error}\n")
 
     def _do_with_less(self, error: PermissionError) -> None:
         self._held = resident_bytes
-        sys.stderr.write(
+        diagnostics.tell(
             f"The shared memory of workers is not seen in full ({error}): what they map just now is counted. "
             "Run the evaluator as root, or give it cgroups and set cgroups to required.\n"
         )

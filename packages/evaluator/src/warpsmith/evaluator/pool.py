@@ -1,6 +1,7 @@
 """The judge's side of zygotes and workers: starting them, keeping some ready, noticing their deaths."""
 
 import contextlib
+import math
 import os
 import queue
 import re
@@ -16,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, compare, folders, protocol
+from warpsmith.evaluator import _native, compare, diagnostics, folders, protocol, wire
 from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
+from warpsmith.evaluator.exhaustion import EXHAUSTED, is_exhaustion
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
@@ -30,8 +32,20 @@ from warpsmith.evaluator.zygote import ZygoteKind, roles_of
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0
 MAX_START_FAILURES: Final = 3
+GRACE_S: Final = 5.0
+KILLED_S: Final = 10.0
+"""What a killed process takes at most to be gone, unless a driver holds it."""
+NO_LAYERS: Final = frozenset({"scratch", "start"})
+"""What a zygote names in place of a layer of containment where its own folder or its own start failed."""
 AT_ONCE: Final = 2
 """Workers of a role that are made at a time on a GPU."""
+
+
+class WorkerStartError(Exception):
+    """A worker or its zygote could not be started: the machine ran out of something, or the zygote failed at its start.
+
+    Nobody's foreign code has run by then. Another attempt may do.
+    """
 
 
 class WorkerDiedError(Exception):
@@ -272,41 +286,67 @@ class Zygote:
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.zygote", str(fd), kind, str(folder.path)]
         handed_on = [fd, folder.lock_fd]
         try:
-            process = subprocess.Popen(command, env=environment, pass_fds=handed_on, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, env=environment, pass_fds=handed_on, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
         except BaseException:
             folder.remove()
             raise
         finally:
             os.close(fd)
-        protocol.send(channel, Kind.CONFIGURE, {"config": config.model_dump_json(), "gpu": uuid})
-        return Zygote(kind, process, channel, folder)
+        zygote = Zygote(kind, process, channel, folder)
+        try:
+            fields = {"config": config.model_dump_json(), "gpu": uuid}
+            protocol.send(channel, Kind.CONFIGURE, fields, timeout_s=FORK_TIMEOUT_S)
+        except BaseException:
+            zygote.close()
+            raise
+        return zygote
 
     def await_ready(self, timeout_s: float) -> None:
-        """Wait until the zygote has warmed up; JudgeUnavailableError if it does not."""
+        """Wait until the zygote has warmed up; closed again if it does not.
+
+        Raises:
+            IsolationUnavailableError: a layer of containment that is required cannot be had.
+            WorkerStartError: it failed for another reason.
+        """
         try:
-            message = protocol.receive(self.channel, timeout_s)
-        except _native.NativeError as error:
+            self._check_ready(protocol.receive(self.channel, timeout_s))
+            self.listener = threading.Thread(target=self._listen, name=f"{self.kind}-zygote", daemon=True)
+            self.listener.start()
+        except BaseException as error:
+            self.listener, self.dead = None, True
             self.close()
-            raise JudgeUnavailableError(
-                f"The {self.kind} zygote did not start within {timeout_s:g} s (exit code {self.process.poll()}).",
-                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
-            ) from error
+            if isinstance(error, _native.NativeError | WireError | RuntimeError):
+                raise WorkerStartError(
+                    f"the {self.kind} zygote did not start within {timeout_s:g} s "
+                    f"(exit code {self.process.poll()}): {error}"
+                ) from error
+            raise
+
+    def _check_ready(self, message: Message) -> None:
         if message.kind is Kind.FORK_FAILED:
-            self.close()
-            raise _isolation_error(message.fields.text("layer"), message.fields.text("message"))
+            raise _start_error(message.fields)
         if message.kind is not Kind.READY:
-            raise JudgeUnavailableError(f"The {self.kind} zygote began with {message.kind.name}; READY was expected.")
-        self.listener = threading.Thread(target=self._listen, name=f"{self.kind}-zygote", daemon=True)
-        self.listener.start()
+            raise WorkerStartError(f"the {self.kind} zygote began with {message.kind.name}; READY was expected")
 
     def fork(self, role: Role, number: int) -> Worker:
         """Return a worker that has said it is ready.
 
         Raises:
             IsolationUnavailableError: a layer of containment cannot be had.
+            WorkerStartError: the machine has no room for it.
             WorkerDiedError, WorkerTimeoutError: the worker or the zygote ended or hung at its start.
         """
         channel, fd = _native.Channel.pair()
+        try:
+            return self._forked(role, number, channel, fd)
+        except BaseException:
+            # A worker that comes to life all the same finds its channel closed, and ends.
+            channel.close()
+            raise
+
+    def _forked(self, role: Role, number: int, channel: _native.Channel, fd: int) -> Worker:
         worker = Worker(role, number, channel)
         pending = _Pending(worker, Future())
         with self.lock:
@@ -318,13 +358,20 @@ class Zygote:
                 raise WorkerDiedError(role, None) from error
             finally:
                 os.close(fd)
-        pending.born.result(timeout=FORK_TIMEOUT_S)
+        try:
+            pending.born.result(timeout=FORK_TIMEOUT_S)
+        except TimeoutError:
+            raise WorkerStartError(f"the {role} worker was not forked within {FORK_TIMEOUT_S:g} s") from None
         try:
             worker.receive(FORK_TIMEOUT_S)
         except WorkerDiedError as error:
             # Nobody else will look at what it said.
-            sys.stderr.write(worker.printed())
+            diagnostics.tell(worker.printed())
             error.at_start = True
+            worker.close()
+            raise
+        except BaseException:
+            worker.close()
             raise
         return worker
 
@@ -332,7 +379,10 @@ class Zygote:
         try:
             while True:
                 self._hear(protocol.receive(self.channel))
-        except _native.NativeError:
+        except _native.PeerClosed:
+            self._died()
+        except Exception as error:  # noqa: BLE001  (whoever waits for a worker must hear of it, whatever it was)
+            diagnostics.tell_error(error)
             self._died()
 
     def _hear(self, message: Message) -> None:
@@ -348,7 +398,7 @@ class Zygote:
             case Kind.FORK_FAILED:
                 with self.lock:
                     pending = self.pending.pop(number)
-                pending.born.set_exception(_isolation_error(fields.text("layer"), fields.text("message")))
+                pending.born.set_exception(_start_error(fields))
             case Kind.EXITED:
                 with self.lock:
                     worker = self.workers.pop(number)
@@ -384,21 +434,31 @@ class Zygote:
     def _close(self) -> None:
         protocol.hang_up(self.channel)
         if self.listener is not None and self.listener is not threading.current_thread():
-            self.listener.join()
+            self.listener.join(FORK_TIMEOUT_S)
         self.channel.close()
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process, GRACE_S)
         self.folder.remove()
 
 
-def _isolation_error(layer: str, message: str) -> IsolationUnavailableError:
+def _start_error(fields: wire.Fields) -> Exception:
+    """Return what a zygote says kept it from starting a worker: a missing layer, or that the machine ran out."""
+    layer, message = fields.text("layer"), fields.text("message")
+    if fields.integer("errno") in EXHAUSTED or layer in NO_LAYERS:
+        return WorkerStartError(f"a worker could not be started: {layer}: {message}")
     return IsolationUnavailableError(
         f"A worker could not be contained: {layer}: {message}",
         "Run `warpsmith-evaluator doctor` to see what this machine gives, or accept a weaker tier with --isolation.",
     )
+
+
+def end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    """Wait for a process to end, and kill one that takes longer; one that not even that ends is left behind."""
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(KILLED_S)
 
 
 class Pool:
@@ -414,7 +474,7 @@ class Pool:
     def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1) -> None:
         self.role = role
         self._fork = fork
-        self._ready: queue.SimpleQueue[Worker | BaseException] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[Worker | _Failed] = queue.SimpleQueue()
         self._wanted = threading.Semaphore(size)
         self._lock = threading.Lock()
         self._surplus = 0
@@ -430,10 +490,12 @@ class Pool:
         """Return a ready worker; the caller owns it and closes it.
 
         Raises:
-            IsolationUnavailableError, JudgeUnavailableError: no worker can be made, or the pool is closed.
-            WorkerTimeoutError: none was ready in time.
+            IsolationUnavailableError: no worker can be contained.
+            WorkerStartError, WorkerDiedError, WorkerTimeoutError: none could be made, or none was ready in time.
+            JudgeUnavailableError: the pool is closed.
         """
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         while True:
             try:
                 item = self._ready.get(timeout=max(deadline - time.monotonic(), 0.0))
@@ -442,8 +504,10 @@ class Pool:
             self._order_another()
             if self._closed.is_set():
                 self._turn_away(item)
-            if isinstance(item, BaseException):
-                raise item
+            if isinstance(item, _Failed):
+                if item.at >= began:
+                    raise item.error
+                continue  # of an earlier moment: what the machine lacked then it may have by now
             if item.alive and item.answers(deadline - time.monotonic()):
                 item.taken()
                 return item
@@ -467,9 +531,12 @@ class Pool:
 
     def await_first(self) -> None:
         """Wait for the first worker, so that a machine that cannot make one says so at the start."""
-        item = self._ready.get(timeout=2 * FORK_TIMEOUT_S)
-        if isinstance(item, BaseException):
-            raise item
+        try:
+            item = self._ready.get(timeout=2 * FORK_TIMEOUT_S)
+        except queue.Empty:
+            raise WorkerTimeoutError(self.role) from None
+        if isinstance(item, _Failed):
+            raise item.error
         self._ready.put(item)
 
     def _refill(self) -> None:
@@ -480,12 +547,12 @@ class Pool:
             try:
                 self._ready.put(self._fork(self.role))
             except BaseException as error:  # noqa: BLE001  (the taker raises it; the pool itself must go on)
-                self._ready.put(error)
+                self._ready.put(_Failed(_as_start_error(error), time.monotonic()))
 
-    def _turn_away(self, item: Worker | BaseException) -> NoReturn:
+    def _turn_away(self, item: "Worker | _Failed") -> NoReturn:
         if isinstance(item, Worker):
             item.close()
-        self._ready.put(_closed())
+        self._ready.put(_Failed(_closed(), math.inf))
         raise _closed()
 
     def close(self) -> None:
@@ -499,7 +566,22 @@ class Pool:
                 item = self._ready.get_nowait()
                 if isinstance(item, Worker):
                     item.close()
-        self._ready.put(_closed())
+        self._ready.put(_Failed(_closed(), math.inf))
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """Stands in a pool for a worker that could not be made: why, and when (by the monotonic clock)."""
+
+    error: BaseException
+    at: float
+
+
+def _as_start_error(error: BaseException) -> BaseException:
+    """Return an error of making a worker; what ran out on the way is one that may pass."""
+    if isinstance(error, OSError | RuntimeError | MemoryError | _native.NativeError) and is_exhaustion(error):
+        return WorkerStartError(f"a worker could not be started: {error}")
+    return error
 
 
 def _closed() -> JudgeUnavailableError:
@@ -655,7 +737,7 @@ class Machine:
             for _ in range(MAX_START_FAILURES - 1):
                 try:
                     return self.pools[role].take(timeout_s)
-                except WorkerDiedError:
+                except (WorkerDiedError, WorkerStartError):
                     continue
             return self.pools[role].take(timeout_s)
 

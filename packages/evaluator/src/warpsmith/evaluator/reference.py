@@ -11,11 +11,12 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, wire
 from warpsmith.evaluator.arenas import Part
+from warpsmith.evaluator.blame import fault_of_a_reference
 from warpsmith.evaluator.compare import Expected
-from warpsmith.evaluator.errors import BadProblemError, LayoutError
+from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.memory import room
-from warpsmith.evaluator.pool import Machine, Worker
+from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sizes import MOST, is_size
 
@@ -44,8 +45,47 @@ class ReferenceFailedError(Exception):
         )
 
 
-class ReferenceBrokenError(Exception):
-    """The reference worker said what none of ours says: no fault of a candidate, whatever was under way."""
+class ReferenceFaultError(Exception):
+    """The problem's own code ended its worker, took its whole deadline, or spoiled its channel or its device context.
+
+    The session can do nothing more before it is restarted (`ReferenceSession.restart`).
+
+    Attributes:
+        took_deadline: whether it computed to its deadline, so that another attempt would take as long.
+    """
+
+    def __init__(self, message: str, *, took_deadline: bool = False) -> None:
+        super().__init__(message)
+        self.took_deadline = took_deadline
+
+
+_SPOILED: Final = (
+    "CUDA error: an illegal memory access",
+    "CUDA error: misaligned address",
+    "CUDA error: an illegal instruction",
+    "CUDA error: invalid program counter",
+    "CUDA error: device-side assert triggered",
+    "CUDA error: unspecified launch failure",
+    "CUDA error: the launch timed out",
+    "CUDA error: hardware stack error",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_LAUNCH_FAILED",
+)
+"""What torch and the driver say of a fault after which a context can do nothing more, whoever asks next."""
+
+
+@contextmanager
+def told_by_a_reference() -> Iterator[None]:
+    """Read what a reference worker tells. Only the problem's code can make it tell what is no answer.
+
+    Raises:
+        ReferenceFaultError: it told what none of ours tells.
+    """
+    try:
+        yield
+    except (WireError, _native.FrameError) as error:
+        raise ReferenceFaultError(f"its worker sent what is no answer: {error.message}") from error
 
 
 _SAID_OF_MEMORY: Final = (
@@ -97,7 +137,8 @@ class Answer:
 
     @property
     def finite(self) -> bool:
-        return all(bool(torch.isfinite(item.value).all()) for item in self.expected if item.value.is_floating_point())
+        values = (arenas.computable(item.value) for item in self.expected if item.value.is_floating_point())
+        return all(bool(torch.isfinite(value).all()) for value in values)
 
 
 @dataclass(frozen=True)
@@ -125,7 +166,8 @@ class ReferenceSession:
 
     Raises (from every method):
         ReferenceFailedError: the problem's code raised.
-        WorkerDiedError, WorkerTimeoutError: the worker ended or hung.
+        ReferenceFaultError: the problem's code ended its worker, hung in it, or spoiled it.
+        WorkerDiedError, WorkerTimeoutError: the worker was lost by the doing of others.
         BadProblemError: what the problem describes cannot be judged.
     """
 
@@ -136,6 +178,7 @@ class ReferenceSession:
         self._most_exact = MOST_EXACT_BYTES[config.device]
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
+        self._machine = machine
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
         # Nobody else knows of the worker yet, so nobody else would end it.
         try:
@@ -159,20 +202,52 @@ class ReferenceSession:
         self._answers: tuple[wire.Value, Shared] | None = None
         self._load(source)
 
+    def restart(self) -> None:
+        """Load the problem again in a fresh worker, in place of one that was lost.
+
+        What the judge knows of the problem is kept. The state is as construction gives it, and inputs are to be made
+        anew.
+
+        Raises:
+            ReferenceFaultError: the problem constructs another state than it did before.
+        """
+        self.end()
+        before = self.state.tree
+        self.worker = self._machine.take("reference", self._machine.config.start_timeout_s)
+        self._inputs_buffer, self._answers = None, None
+        try:
+            self._load(self.source)
+            if not _is_same(self.state.tree, before):
+                raise ReferenceFaultError("it constructs another state each time")
+        except BaseException:
+            self.end()
+            raise
+
+    @told_by_a_reference()
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
         """Send one step and return its answer."""
         with self._lease.shared():
             self.memory.settle()
             self._lease.give_way()
             deadline = time.monotonic() + self._timeout_s
-            self.worker.send(kind, fields, fds or [], self._timeout_s)
-            message = self.worker.receive(deadline - time.monotonic())
+            try:
+                self.worker.send(kind, fields, fds or [], self._timeout_s)
+                message = self.worker.receive(deadline - time.monotonic())
+            except (WorkerDiedError, WorkerTimeoutError) as error:
+                fault = fault_of_a_reference(error, self._machine.config)
+                if fault is None:
+                    raise
+                raise ReferenceFaultError(str(error), took_deadline=fault == "took_deadline") from error
         if message.kind is Kind.FAILED:
-            raise ReferenceFailedError(message.fields)
+            failed = ReferenceFailedError(message.fields)
+            if any(said in str(failed) for said in _SPOILED):
+                raise ReferenceFaultError(f"{failed.stage} raised {failed}") from failed
+            raise failed
         if message.kind is not answer:
-            raise ReferenceBrokenError(f"the reference worker answered {message.kind.name}; {answer.name} was expected")
+            raise WireError(f"{message.kind.name} was sent; {answer.name} was expected")
         return message
 
+    @told_by_a_reference()
     def _load(self, source: str) -> None:
         fields = self._ask(Kind.LOAD, {"source": source, "seed": self.init_seed}, Kind.LOADED).fields
         state = {
@@ -232,6 +307,7 @@ class ReferenceSession:
         """Make an input set once more, in the input arena."""
         self.make_inputs(made_with.seed, made_with.sizes)
 
+    @told_by_a_reference()
     def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
         """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
         self.made_with = MadeWith(seed, dict(sizes or {}))
@@ -245,7 +321,7 @@ class ReferenceSession:
         self.inputs, held = placed, self._inputs_buffer
         if answer.fields.flag("filled"):
             if held is None or not same:
-                raise ReferenceBrokenError("the reference worker filled an arena with inputs of another form")
+                raise WireError("It filled an arena with inputs of another form.")
             return
         buffer = room(self.memory, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
         # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
@@ -272,13 +348,17 @@ class ReferenceSession:
         """Return the slots of floating inputs that are not empty, by their number among all inputs."""
         return {number: slot for number, slot in enumerate(self.inputs.slots) if slot.dtype in FLOATING and slot.numel}
 
+    @told_by_a_reference()
     def answer(self, seed: int, *, exact: bool = True) -> Answer:
         """Let the problem compute its answer to the input arena's content, and return private copies of it."""
         exact = exact and self.inputs.size <= self._most_exact
         fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact}, Kind.ANSWERED).fields
         tree = wire.Fields(fields.value("answer"))
         slots = list(wire.slots(fields.value("answer")))
-        has_exact = self._affordable(slots, [bool(flag) for flag in fields.sequence("exact")])
+        exacts = fields.sequence("exact")
+        if len(exacts) != len(slots):
+            raise WireError(f"It tells of {len(slots)} tensors and of {len(exacts)} fp64 forms.")
+        has_exact = self._affordable(slots, [bool(flag) for flag in exacts])
         pairs = self._collect(slots, has_exact, collected=fields.flag("collected"))
         buffers = tree.slot_map("buffers")
         return Answer(tree.value("output"), buffers, pairs)
@@ -294,13 +374,13 @@ class ReferenceSession:
         """Return private copies of an answer, which the worker may have put where the one before it was."""
         wanted: list[Any] = []
         for slot, wide in zip(slots, has_exact, strict=True):
-            check_slot(slot, self._limit)
+            _check(slot, self._limit)
             wanted.append([slot, TensorSlot("float64", slot.shape, slot.stride) if wide else None])
         placed = self._placed(wanted)
         before, held = self._answers or (None, None)
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
-            raise ReferenceBrokenError("the reference worker filled an arena with an answer of another form")
+            raise WireError("It filled an arena with an answer of another form.")
         buffer = room(self.memory, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
         if not collected:
             self._answers = None
@@ -335,6 +415,13 @@ class ReferenceSession:
         with suppress(TimeoutError):
             self.worker.end()
         self.close()
+
+
+def _check(slot: TensorSlot, limit: int) -> None:
+    try:
+        check_slot(slot, limit)
+    except LayoutError as error:
+        raise BadProblemError(error.message, error.remedy) from error
 
 
 def _is_same(one: wire.Value, two: wire.Value) -> bool:

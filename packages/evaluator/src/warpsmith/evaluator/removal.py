@@ -6,6 +6,7 @@ removes folders whole, so that whoever has others to serve need not.
 
 import errno
 import os
+import select
 import stat
 import subprocess
 import sys
@@ -22,6 +23,8 @@ AT_ONCE_S: Final = 0.02
 AT_MOST: Final = 100
 """How many folders one process is given: their names must fit a command line."""
 YIELDING: Final = 10
+KILLED_S: Final = 10.0
+"""What a killed process takes at most to be gone."""
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
@@ -169,7 +172,7 @@ class Backlog:
             watched = os.pidfd_open(self._process.pid)
         except OSError as error:
             # No process to be had just now: whoever ends next leads here again.
-            sys.stderr.write(f"What workers left cannot be removed yet: {error}.\n")
+            _tell(f"What workers left cannot be removed yet: {error}.\n")
             self.end()
             return None
         for _ in some:
@@ -180,7 +183,8 @@ class Backlog:
         """Reap the process; one that still runs is killed."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILLED_S)
         self._process = None
 
 
@@ -200,8 +204,15 @@ def remove_or_say(folder: Path) -> bool:
     try:
         return remove(folder)
     except OSError as error:
-        sys.stderr.write(f"What a worker left cannot be removed: {error}. Remove {folder} by hand.\n")
+        _tell(f"What a worker left cannot be removed: {error}. Remove {folder} by hand.\n")
         return False
+
+
+def _tell(text: str) -> None:
+    """Write to stderr as far as there is somebody to read it; as a program this knows no `diagnostics`."""
+    with suppress(OSError, ValueError):
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, text.encode("utf-8", "backslashreplace")[: select.PIPE_BUF])
 
 
 def main(names: list[str]) -> int:

@@ -9,6 +9,8 @@ from functools import reduce
 
 import torch
 
+from warpsmith.evaluator import arenas
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -50,4 +52,4 @@ def is_symmetric(tensor: torch.Tensor) -> bool:
     """Whether a tensor is a symmetric matrix, or a batch of them, of more than one number."""
     if tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2] or not tensor.numel():
         return False
-    return torch.equal(tensor, tensor.mT) and bool((tensor != tensor.flatten()[0]).any())
+    return arenas.equal(tensor, tensor.mT) and bool((tensor != tensor.flatten()[0]).any())

@@ -273,7 +273,7 @@ def _apply(
         return True
     for number, slot in slots.items():
         tensor = arenas.view(session.inputs_buffer, slot)
-        if bool(torch.isfinite(tensor).all()):
+        if bool(torch.isfinite(arenas.computable(tensor)).all()):
             variation.stretch(tensor, centred=content == "shifted", factor=rng.uniform(1.5, 3.0))
             learned.structure(number).restore(tensor)
     return True

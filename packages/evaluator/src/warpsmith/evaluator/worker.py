@@ -6,8 +6,9 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, protocol
+from warpsmith.evaluator import _native, diagnostics, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.exhaustion import is_exhaustion
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.sandbox import OFF_DEVICE, Role
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 TRACE_LINES: Final = 12
+EXHAUSTED_CODE: Final = 75
+"""Exit code of a worker that ended for want of what the machine had no more of. Believed of compile workers alone."""
 MAX_MESSAGE: Final = 4000
 
 
@@ -27,8 +30,9 @@ def run(child: _native.InChild, role: Role, scratch: Path | None, config: Evalua
         code = 0
     except _native.PeerClosed:
         code = 0
-    except BaseException:  # noqa: BLE001  (whatever it is, it must not unwind into the zygote's loop)
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001  (whatever it is, it must not unwind into the zygote's loop)
+        diagnostics.tell_error(error)
+        code = EXHAUSTED_CODE if is_exhaustion(error) else 1
     finally:
         os._exit(code)
 

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import os
 import select
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from warpsmith.evaluator import _native, protocol, worker
+from warpsmith.evaluator import _native, diagnostics, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
@@ -39,6 +40,9 @@ def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
 
 MANY_FORKS: Final = 24
 """From so many on, forks that are cheap repay what making them so takes: half a second, and 16 ms less for each."""
+KILLED_S: Final = 10.0
+"""What a killed worker takes at most to be gone, unless a driver holds it."""
+SAY_S: Final = 30.0
 HUGE_PAGE_BYTES: Final = 2 << 20
 MADV_COLLAPSE: Final = 25
 
@@ -81,10 +85,7 @@ class Zygote:
                     self._attend(fd, poller)
         except _native.PeerClosed:
             for child in self.children.values():
-                _native.kill(child.pidfd)
-                _native.wait(child.pidfd)
-                os.close(child.pidfd)
-                self._take_cgroup(child)
+                self._end(child)
         finally:
             # What it leaves goes with the folder that all is in.
             self.left.end()
@@ -113,15 +114,10 @@ class Zygote:
             self._fork(number, role, channel_fd, poller)  # type: ignore[arg-type]
         except _native.PeerClosed:
             raise
-        except _native.NativeError as error:
-            self._fail(number, error.layer, error)
-        except OSError as error:
-            self._fail(number, "scratch", error)
+        except (_native.NativeError, OSError) as error:
+            say_failed(self.channel, number, error, "scratch")
         finally:
             os.close(channel_fd)
-
-    def _fail(self, number: int, layer: str, error: Exception) -> None:
-        protocol.send(self.channel, Kind.FORK_FAILED, {"number": number, "layer": layer, "message": str(error)})
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
         if self.config.device == "cuda" and not _native.driver_untouched():
@@ -135,11 +131,19 @@ class Zygote:
             raise
         if isinstance(spawned, _native.InChild):
             worker.run(spawned, role, scratch, self.config)
-        self.children[spawned.pidfd] = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
-        poller.register(spawned.pidfd, select.POLLIN)
+        child = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
-        protocol.send(self.channel, Kind.FORKED, facts, [spawned.pidfd, spawned.output_fd])
-        os.close(spawned.output_fd)
+        try:
+            protocol.send(self.channel, Kind.FORKED, facts, [spawned.pidfd, spawned.output_fd])
+        except BaseException:
+            # Nobody has heard of it.
+            self._end(child)
+            self._clear(scratch)
+            raise
+        finally:
+            os.close(spawned.output_fd)
+        self.children[spawned.pidfd] = child
+        poller.register(spawned.pidfd, select.POLLIN)
         self.forks += 1
         if self.forks == MANY_FORKS:
             # The worker lives whether or not forks become cheaper.
@@ -164,6 +168,13 @@ class Zygote:
             protocol.send(self.channel, Kind.EXITED, facts)
         self._clear(child.scratch)
 
+    def _end(self, child: _Child) -> None:
+        """Kill and reap a worker."""
+        _native.kill(child.pidfd)
+        _native.wait(child.pidfd, KILLED_S)
+        os.close(child.pidfd)
+        self._take_cgroup(child)
+
     def _clear(self, scratch: Path | None) -> None:
         if scratch is not None:
             self.left.remove(scratch)
@@ -179,9 +190,24 @@ class Zygote:
             events = self.cgroups.remove(child.cgroup)
         except _native.NativeError as error:
             # It is removed with the others at the end; one worker's remains are no reason to fail the next.
-            sys.stderr.write(f"A worker's cgroup cannot be removed: {error}\n")
+            diagnostics.tell(f"A worker's cgroup cannot be removed: {error}\n")
             return False
         return events.limit_reached > 0 and events.killed > 0
+
+
+def say_failed(channel: _native.Channel, number: int, error: Exception, layer: str) -> None:
+    """Tell the judge why a worker, or with the number 0 the zygote itself, cannot be had.
+
+    Args:
+        channel: to the judge.
+        number: the worker's.
+        error: what failed; a NativeError names its own layer.
+        layer: what is named for any other error.
+    """
+    layer = error.layer if isinstance(error, _native.NativeError) else layer
+    number_of_error = error.errno if isinstance(error, _native.NativeError | OSError) else 0
+    facts = {"number": number, "layer": layer, "message": str(error), "errno": number_of_error or 0}
+    protocol.send(channel, Kind.FORK_FAILED, facts, timeout_s=SAY_S)
 
 
 def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) -> None:
@@ -263,7 +289,7 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
     try:
         cgroups = open_cgroups(config)
     except _native.NativeError as error:
-        protocol.send(channel, Kind.FORK_FAILED, {"number": 0, "layer": error.layer, "message": str(error)})
+        say_failed(channel, 0, error, "cgroup")
         return
     mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
     if mounts_scratch:
@@ -287,7 +313,23 @@ def find_ptxas(arch: int) -> Path:
     return Path(get_ptxas(arch).path).resolve()
 
 
+def _warmed_up(channel: _native.Channel, kind: ZygoteKind, config: EvaluatorConfig, root: Path) -> bool:
+    """Warm up; where that fails, say why in place of READY and return False."""
+    try:
+        root.chmod(0o711)
+        warm_up(kind, roles_of(config)[kind], config.target_arch, root)
+        settle_memory()
+    except Exception as error:  # noqa: BLE001  (the judge says to its client what it was)
+        diagnostics.tell_error(error)
+        say_failed(channel, 0, error, "start")
+        return False
+    return True
+
+
 def main(arguments: list[str]) -> None:
+    diagnostics.open_standard_descriptors()
+    # Who ignores it, as a parent may have this process do, cannot learn how a worker ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     fd = int(arguments[0])
     kind: ZygoteKind | None = next((known for known in ROLES["cpu"] if known == arguments[1]), None)
     if kind is None:
@@ -296,12 +338,10 @@ def main(arguments: list[str]) -> None:
     told = protocol.receive(channel).fields
     config = EvaluatorConfig.model_validate_json(told.text("config"))
     root = Path(arguments[2])
-    root.chmod(0o711)
     os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
     try:
-        warm_up(kind, roles_of(config)[kind], config.target_arch, root)
-        settle_memory()
-        serve(channel, config, root, told.text("gpu"))
+        if _warmed_up(channel, kind, config, root):
+            serve(channel, config, root, told.text("gpu"))
     finally:
         # The judge removes it as well, unless it was killed.
         remove_or_say(root)

@@ -4,6 +4,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 import typer
@@ -61,13 +62,16 @@ def end_at_once(error: WarpsmithError) -> NoReturn:
     For what leaves nothing to be closed in order: to be used where waiting would end the process without a word.
     """
     _tell(error)
-    sys.stderr.flush()
     os._exit(error.exit_code)
 
 
 def _tell(error: WarpsmithError) -> None:
     paragraph = " ".join(f"error: {error}".split())
-    sys.stderr.write(textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False) + "\n")
+    # The exit code says it as well, where nobody reads: a closed stderr is None, a broken pipe raises.
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False) + "\n")
+            sys.stderr.flush()
 
 
 def _refused(error: OSError) -> WarpsmithError:

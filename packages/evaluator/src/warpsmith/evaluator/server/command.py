@@ -75,7 +75,10 @@ def serve(
         float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
     ] = 30.0,
     max_failures: Annotated[
-        int, typer.Option(min=1, max=1000, help="Failures of a device's own in a row before it is quarantined.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Failures in a row before a device is probed and, if it fails, quarantined."
+        ),
     ] = 10,
     cache: Annotated[
         bool, typer.Option(help="Answer requests that do not say from verdicts that were reached before.")

@@ -21,8 +21,9 @@ class Device:
     """One evaluator with its judge process. For one event loop.
 
     A memory fault of a candidate ends a worker that would have ended anyway: it is counted, and takes nothing out of
-    service. What does is the device's own failure: the evaluator says that the device is out of use, or `max_failures`
-    evaluations in a row end as `invalid` or find no judge. Then nothing is asked of it until `reset`.
+    service. What does is the device's own failure: the evaluator says that the device is out of use, `max_failures`
+    evaluations in a row find no judge, or a right kernel of the server's own fails after as many in a row ended as
+    `invalid`: what clients sent may have made them so. Then nothing is asked of the device until `reset`.
 
     Attributes:
         lane: its number, its slots, and whether it is in service.
@@ -31,7 +32,9 @@ class Device:
         facts: what it is, as its judge said at the last start.
     """
 
-    def __init__(self, lane: Lane, evaluator: Evaluator, admission: Admission, max_failures: int) -> None:
+    def __init__(
+        self, lane: Lane, evaluator: Evaluator, admission: Admission, max_failures: int, busy_s: float = 0.0
+    ) -> None:
         self.lane = lane
         self.faults = 0
         self.cause = ""
@@ -39,6 +42,8 @@ class Device:
         self._evaluator = evaluator
         self._admission = admission
         self._max_failures = max_failures
+        self._busy_s = busy_s
+        self._checking: asyncio.Task[None] | None = None
         self._running = 0
         self._lost_before = 0
         self._lost_told = 0
@@ -71,7 +76,7 @@ class Device:
                 self._quarantine(error.message)
             raise
         except JudgeUnavailableError as error:
-            self._count(evaluator, error.message)
+            self._count(evaluator, error.message, of_device=True)
             raise
         finally:
             self._running -= 1
@@ -116,6 +121,8 @@ class Device:
 
     async def close(self) -> None:
         """End the evaluator; evaluations under way end as `invalid`."""
+        if self._checking is not None:
+            self._checking.cancel()
         await asyncio.to_thread(self._evaluator.close)
 
     async def _renew(self, drain_s: float) -> None:
@@ -149,13 +156,37 @@ class Device:
             except TimeoutError:
                 log("device reset under evaluations", device=self.number, running=self._running)
 
-    def _count(self, evaluator: Evaluator, failure: str | None) -> None:
-        """Count a failure of the device, or that there was none. What a replaced evaluator says counts no more."""
+    def _count(self, evaluator: Evaluator, failure: str | None, *, of_device: bool = False) -> None:
+        """Count a failure, or that there was none. What a replaced evaluator says counts no more.
+
+        Args:
+            evaluator: where it was.
+            failure: what happened; None where nothing did.
+            of_device: whether no request can have caused it.
+        """
         if evaluator is not self._evaluator or self.lane.state != "open":
             return
         self.lane.troubles = 0 if failure is None else self.lane.troubles + 1
-        if self.lane.troubles >= self._max_failures:
-            self._quarantine(f"{self.lane.troubles} evaluations in a row failed; the last: {failure}")
+        if self.lane.troubles < self._max_failures or failure is None:
+            return
+        cause = f"{self.lane.troubles} evaluations in a row failed; the last: {failure}"
+        if of_device:
+            self._quarantine(cause)
+        elif self._checking is None:
+            self._checking = asyncio.ensure_future(self._check(evaluator, cause))
+
+    async def _check(self, evaluator: Evaluator, cause: str) -> None:
+        """Have a right kernel judged after failures that requests may have caused; one that fails is out of service."""
+        try:
+            await probe(evaluator, evaluator.config.start_timeout_s + self._busy_s)
+        except EvaluatorError as error:
+            if evaluator is self._evaluator and self.lane.state == "open":
+                self._quarantine(f"{cause} {error.message}")
+        else:
+            self.lane.troubles = 0
+            log("device passed its probe", device=self.number, after=cause)
+        finally:
+            self._checking = None
 
     def _quarantine(self, cause: str) -> None:
         self.cause = cause

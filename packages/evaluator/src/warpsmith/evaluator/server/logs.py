@@ -2,10 +2,11 @@
 
 import json
 import logging
-import sys
 import traceback
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from warpsmith.evaluator.diagnostics import PATIENCE_S, tell
 
 LOGGER: Final = "warpsmith.evaluator.server"
 _FIELDS: Final = "fields"
@@ -27,6 +28,19 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class StderrHandler(logging.Handler):
+    """Writes to stderr, as far as somebody reads it: a stalled reader misses lines and delays nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patience_s = PATIENCE_S
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line. Who left one unread is not waited for again before it reads."""
+        written = tell(self.format(record) + "\n", self._patience_s)
+        self._patience_s = PATIENCE_S if written else 0.0
+
+
 def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
     """Log one event with its fields."""
     logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={_FIELDS: fields})
@@ -34,7 +48,7 @@ def log(event: str, *, level: int = logging.INFO, error: BaseException | None = 
 
 def log_to_stderr() -> None:
     """Send the server's and uvicorn's logs to stderr as JSON lines."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StderrHandler()
     handler.setFormatter(JsonFormatter())
     for name, level in ((LOGGER, logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)

@@ -70,7 +70,7 @@ class Service:
         ]
         self.admission = Admission(lanes, settings.queue)
         self.devices = {
-            lane.number: Device(lane, evaluator, self.admission, settings.max_failures)
+            lane.number: Device(lane, evaluator, self.admission, settings.max_failures, settings.max_timeout_s)
             for lane, evaluator in zip(lanes, evaluators, strict=True)
         }
         self.cache = VerdictCache(settings.cache_entries, self.config)

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -18,13 +19,13 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.client import Evaluator
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.server.app import build_app
+from warpsmith.evaluator.server.connections import BoundedProtocol, HalfOpen, raise_descriptor_limit, room_for
 from warpsmith.evaluator.server.logs import log, log_to_stderr
 from warpsmith.evaluator.server.service import Service
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
 
 _SHORTEST_TOKEN: Final = 16
-_CONNECTIONS: Final = 4096
 _LAST_ANSWERS_S: Final = 10
 """What answers get to leave the server after the evaluations behind them were ended."""
 
@@ -131,15 +132,16 @@ async def _serve(evaluators: Sequence[Evaluator], settings: ServerSettings, list
     tier = min(_native.achievable_tier(), config.strongest_isolation, key=TIER_STRENGTH.__getitem__)
     service = Service(evaluators, settings, tier)
     await service.open()
+    half_open = HalfOpen(room_for(raise_descriptor_limit()))
     server = _Server(
         uvicorn.Config(
             build_app(service),
+            http=partial(BoundedProtocol, half_open),  # type: ignore[arg-type]  (any callable that makes a protocol)
             log_config=None,
             access_log=False,
             server_header=False,
             lifespan="off",
             ws="none",
-            limit_concurrency=_CONNECTIONS,
             timeout_graceful_shutdown=int(settings.drain_s) + _LAST_ANSWERS_S,
         ),
         service,

@@ -28,7 +28,10 @@ class ServerSettings(BaseModel):
         default=30.0, ge=0, le=MOST_DRAIN_S, description="What evaluations under way get after SIGTERM."
     )
     max_failures: int = Field(
-        default=10, ge=1, le=1000, description="Failures of a device's own in a row after which it is quarantined."
+        default=10,
+        ge=1,
+        le=1000,
+        description="Failures in a row after which a device is probed; quarantined, if it fails.",
     )
     cache: bool = Field(default=False, description="Whether a kept verdict will do for a request that does not say.")
     cache_entries: int = Field(default=4096, ge=0, le=MOST_KEPT, description="Verdicts kept; 0 keeps none.")

@@ -1,0 +1,31 @@
+"""Threads that run already when they are first needed: a machine that has none left says so at the start."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+START_S: Final = 60.0
+
+
+def started_executor(count: int, name: str) -> ThreadPoolExecutor:
+    """Return an executor whose threads all run, so that `submit` starts none.
+
+    Args:
+        count: how many threads it has.
+        name: what they are called.
+
+    Raises:
+        RuntimeError: the machine, or a limit, allows no more threads.
+    """
+    executor = ThreadPoolExecutor(count, name)
+    # Each waits for all others, so that none of them can take two of these tasks.
+    all_run = threading.Barrier(count)
+    try:
+        tasks = [executor.submit(all_run.wait, START_S) for _ in range(count)]
+    except RuntimeError:
+        all_run.abort()
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    for task in tasks:
+        task.result()
+    return executor

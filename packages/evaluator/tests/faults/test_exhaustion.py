@@ -1,0 +1,118 @@
+"""What the machine lacks is nobody's mistake: each call of judge, zygote and compile worker fails once, and for good.
+
+A call that fails once costs an attempt at most. One that fails for good makes the verdict `invalid` with the cause, or
+is an error that names it; never `compile_error`, never `incorrect`, never a wait without an end.
+"""
+
+import json
+import select
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from injection import Injector
+
+from warpsmith.evaluator import EvaluatorConfig
+
+HERE = Path(__file__).parent
+ANSWER_S = 90.0
+CONFIG = EvaluatorConfig(slots=1, ready_workers=1, timeout_s=20, start_timeout_s=40)
+
+
+class Asked:
+    """An evaluator in a process of its own, whose calls an injector answers."""
+
+    def __init__(self, process: "subprocess.Popen[str]", injector: Injector) -> None:
+        self.process = process
+        self.injector = injector
+        self.count = 0
+
+    def answer(self) -> dict:
+        assert select.select([self.process.stdout], [], [], ANSWER_S)[0], "it waits without an end"
+        return json.loads(self.process.stdout.readline())
+
+    def evaluate(self, problem: str, candidate: str) -> dict:
+        # Another source each time, so that nothing was compiled before.
+        self.count += 1
+        asked = {"problem": problem, "candidate": f"{candidate}\n# {self.count}\n"}
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+
+@contextmanager
+def started(config: EvaluatorConfig = CONFIG, command=()):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        line = [sys.executable, str(HERE / "injection.py"), str(theirs.fileno()), *command, sys.executable]
+        process = subprocess.Popen(
+            [*line, str(HERE / "asked_evaluator.py"), config.model_dump_json()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            text=True,
+        )
+        try:
+            with Injector(ours) as injector:
+                yield Asked(process, injector)
+                injector.stop()
+                process.stdin.close()
+                process.wait(60)
+        finally:
+            process.kill()
+            process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def asked():
+    with started() as running:
+        assert running.answer() == {"ready": True}
+        yield running
+
+
+def is_honest(found: dict) -> bool:
+    """Whether a right candidate got its verdict, or the evaluator says that it failed."""
+    return found.get("status") in {"correct", "invalid"} or found.get("raised") == "JudgeUnavailableError"
+
+
+STEPS = [
+    ("zygote", "fork"),
+    ("zygote", "descriptor"),
+    ("zygote", "memory"),
+    ("zygote", "message"),
+    ("judge", "memory"),
+    ("judge", "descriptor"),
+    ("judge", "message"),
+    ("worker", "fork"),
+    ("worker", "exec"),
+    ("worker", "file"),
+    ("assembler", "memory"),
+    ("assembler", "descriptor"),
+    ("assembler", "file"),
+]
+
+
+@pytest.mark.parametrize(("role", "kind"), STEPS)
+def test_a_call_that_fails_once_costs_no_verdict(asked, add_problem, add_candidate, role, kind):
+    if role == "worker" and kind in {"file", "fork"}:
+        pytest.skip("a candidate's own worker makes such calls as well")
+    wanted = asked.injector.fail(role, kind)
+    found = asked.evaluate(add_problem.source, add_candidate)
+    asked.injector.stop()
+    assert found.get("status") == "correct", (wanted.struck, found)
+    assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
+
+
+@pytest.mark.parametrize(("role", "kind"), STEPS)
+def test_what_fails_for_good_is_invalid_and_passes(asked, add_problem, add_candidate, role, kind):
+    if role == "worker" and kind == "file":
+        pytest.skip("a candidate's own worker makes such calls as well")
+    wanted = asked.injector.fail(role, kind, times=1 << 30)
+    found = asked.evaluate(add_problem.source, add_candidate)
+    asked.injector.stop()
+    assert is_honest(found), (wanted.struck, found)
+    assert wanted.struck
+    assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
