@@ -149,7 +149,7 @@ def told(x, out, BLOCK: tl.constexpr):
 def hinted(x, y, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
-    first = tl.load(x + at, mask=mask, cache_modifier=".cg", eviction_policy="evict_first")
+    first = tl.load(x + at, mask=mask, cache_modifier=".cg")
     second = tl.load(y + at, mask=mask, eviction_policy="evict_last")
     third = tl.load(x + at, mask=mask, volatile=True) + tl.load(y + at + 1, mask=mask, cache_modifier=".ca")
     fourth = tl.load(y + at, mask=mask, cache_modifier=".cv")

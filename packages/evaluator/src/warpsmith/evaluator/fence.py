@@ -48,107 +48,25 @@ RECORD_BYTES: Final = 16
 SHARED_GRAIN: Final = 1024
 """The twin is launched with shared memory in multiples of this, so that it fills all that a block is given."""
 
-_PURE: Final = frozenset(
-    [
-        "abs",
-        "activemask",
-        "add",
-        "addc",
-        "and",
-        "bar",
-        "barrier",
-        "bfe",
-        "bfi",
-        "bfind",
-        "bmsk",
-        "bra",
-        "brev",
-        "brx",
-        "clz",
-        "cnot",
-        "copysign",
-        "cos",
-        "createpolicy",
-        "cvt",
-        "cvta",
-        "div",
-        "dp2a",
-        "dp4a",
-        "elect",
-        "ex2",
-        "exit",
-        "fence",
-        "fma",
-        "fns",
-        "getctarank",
-        "griddepcontrol",
-        "isspacep",
-        "lg2",
-        "lop3",
-        "mad",
-        "mad24",
-        "madc",
-        "mapa",
-        "match",
-        "max",
-        "membar",
-        "min",
-        "mma",
-        "mov",
-        "mul",
-        "mul24",
-        "nanosleep",
-        "neg",
-        "not",
-        "or",
-        "popc",
-        "prmt",
-        "rcp",
-        "redux",
-        "rem",
-        "ret",
-        "rsqrt",
-        "sad",
-        "selp",
-        "set",
-        "setmaxnreg",
-        "setp",
-        "shf",
-        "shfl",
-        "shl",
-        "shr",
-        "sin",
-        "slct",
-        "sqrt",
-        "sub",
-        "subc",
-        "szext",
-        "tanh",
-        "testp",
-        "trap",
-        "vote",
-        "wgmma",
-        "xor",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_PURE: Final = _words(
+    "abs activemask add addc and bar barrier bfe bfi bfind bmsk bra brev brx clz cnot copysign cos "
+    "createpolicy cvt cvta div dp2a dp4a elect ex2 exit fence fma fns getctarank griddepcontrol isspacep "
+    "lg2 lop3 mad mad24 madc mapa match max membar min mma mov mul mul24 nanosleep neg not or popc prmt rcp "
+    "redux rem ret rsqrt sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt sub subc szext tanh "
+    "testp trap vote wgmma xor"
 )
 """Operations that touch no memory, or only shared memory through descriptors, which reach nothing else."""
-_SHARED_ONLY: Final = frozenset(["ldmatrix", "stmatrix", "mbarrier", "st.async", "red.async"])
-_HINTS: Final = frozenset(["prefetch", "prefetchu", "applypriority"])
+_SHARED_ONLY: Final = _words("ldmatrix stmatrix mbarrier st.async red.async")
+_HINTS: Final = _words("prefetch prefetchu applypriority")
 """What changes nothing but time: the twin leaves it out."""
-_TENSOR_MEMORY: Final = frozenset(
-    [
-        "tcgen05.alloc",
-        "tcgen05.dealloc",
-        "tcgen05.relinquish_alloc_permit",
-        "tcgen05.ld",
-        "tcgen05.st",
-        "tcgen05.wait",
-        "tcgen05.mma",
-        "tcgen05.cp",
-        "tcgen05.shift",
-        "tcgen05.fence",
-        "tcgen05.commit",
-    ]
+_TENSOR_MEMORY: Final = _words(
+    "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st tcgen05.wait "
+    "tcgen05.mma tcgen05.cp tcgen05.shift tcgen05.fence tcgen05.commit"
 )
 _ADDRESSED_SHARED: Final = frozenset({"tcgen05.alloc", "tcgen05.commit"})
 _ASYNC_GROUPS: Final = frozenset(
@@ -156,15 +74,11 @@ _ASYNC_GROUPS: Final = frozenset(
     | {"cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read"}
 )
 _DRIVER_FUNCTIONS: Final = frozenset({"vprintf", "__assertfail"})
-_SPACES: Final = frozenset(
-    ["global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"]
-)
+_SPACES: Final = _words("global shared shared::cta shared::cluster local const param param::entry param::func")
 _SHARED_SPACES: Final = frozenset({"shared", "shared::cta", "shared::cluster"})
-_ORDERS: Final = frozenset(
-    ["weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys", "mmio"]
-)
-_CACHES: Final = frozenset(["nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "unified"])
-_ATOMIC: Final = frozenset(["and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max", "noftz"])
+_ORDERS: Final = _words("weak volatile relaxed acquire release acq_rel sc cta cluster gpu sys mmio")
+_CACHES: Final = _words("nc ca cg cs lu cv wb wt unified")
+_ATOMIC: Final = _words("and or xor cas exch add inc dec min max noftz")
 _LEVEL: Final = re.compile(r"L[12]::\w+")
 _VECTORS: Final = {"v2": 2, "v4": 4, "v8": 8}
 _SPECIAL: Final = re.compile(
@@ -335,7 +249,7 @@ def _refused(instruction: Instruction, why: str) -> FenceError:
 
 
 class _Body:
-    """Rewrites the body of one function; `slots` is 0 where it has no parameter for the fence, and reaches no tensor."""
+    """Rewrites the body of one function; `slots` is 0 where it has no parameter for the fence and reaches no tensor."""
 
     def __init__(self, module: Module, function: Function, slots: int) -> None:
         self._module = module
@@ -735,7 +649,7 @@ class _Body:
             self._copied_bulk(one)
 
     def _copied_item(self, one: Instruction) -> None:
-        """Fence `cp.async [shared], [global], size, source-size`: what is not allowed copies nothing and gives zeros."""
+        """Fence `cp.async [shared], [global], size, source-size`: what is not allowed gives zeros."""
         words = one.qualifiers
         hinted = "L2::cache_hint" in words
         if "global" not in words or not _SHARED_SPACES & set(words):
