@@ -10,7 +10,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.interpreting import IllegalAccessError
 from warpsmith.evaluator.layout import contiguous, pack
 from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.player_device import GUARDED, POISON, Arena, DeviceReplay, check_slack
+from warpsmith.evaluator.player_device import GUARDED, POISON, Arena, DeviceReplay, Watch, check_slack, faults_named
 
 MEMORY = HostMemory()
 
@@ -174,3 +174,42 @@ def test_a_ring_has_inputs_of_its_own_and_lets_go_of_the_arena():
         call.deliver()
     delivered = [arenas.content(part)[:24].view(torch.float32).tolist() for part in arenas.parts(answers, room)]
     assert delivered == [[float(number)] * 6 for number in range(3)]
+
+
+def noted(watch, address, count=1):
+    watch._record.view(torch.int64).copy_(torch.tensor([address, count]))
+
+
+def test_a_plan_reaches_the_whole_memory_of_each_tensor_and_no_more():
+    x, y = (MEMORY.region(size).content for size in (400, 100))
+    view = x.view(torch.float32).as_strided((3,), (2,), 10)
+    plan = Watch(MEMORY).plan("kernel", {"x": view, "pair": (y, 3), "n": 7, "nothing": torch.empty(0)})
+    assert {extent for extent in plan.extents if extent[0] < extent[1]} == {
+        (x.data_ptr(), x.data_ptr() + 400),
+        (y.data_ptr(), y.data_ptr() + 100),
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (400, "0 bytes behind the end of x of kernel"),
+        (-8, "8 bytes before the beginning of x of"),
+        (1 << 40, "far from"),
+    ],
+)
+def test_what_a_twin_noted_is_told_once_and_beside_what_it_lies(at, said):
+    x, watch = MEMORY.region(400).content, Watch(MEMORY)
+    watch.plan("kernel", {"x": x})
+    watch.check()
+    noted(watch, x.data_ptr() + at)
+    with pytest.raises(IllegalAccessError, match=said):
+        watch.check()
+    watch.check()
+
+
+def test_an_illegal_access_is_told_in_words_and_other_errors_are_left():
+    with pytest.raises(IllegalAccessError, match="read-only"), faults_named():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    with pytest.raises(RuntimeError, match="something else"), faults_named():
+        raise RuntimeError("something else")

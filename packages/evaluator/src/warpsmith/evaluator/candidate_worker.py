@@ -16,6 +16,7 @@ from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.fence import FenceError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
@@ -291,6 +292,7 @@ _CATEGORIES: Final[dict[type[BaseException], str]] = {
     SyntaxError: "syntax_error",
     CandidateError: "parse_error",
     ArgumentError: "triton_jit_error",
+    FenceError: "triton_jit_error",
     torch.OutOfMemoryError: "out_of_memory",
     interpreting.UnsupportedDtypeError: "unsupported_dtype",
     UnsupportedOnCpuError: "unsupported_architecture",

@@ -9,7 +9,7 @@ from warpsmith.evaluator import interpreting, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.player_device import Arena, DeviceReplay
+from warpsmith.evaluator.player_device import Arena, DeviceReplay, faults_named
 from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.worker import Memory
@@ -93,10 +93,11 @@ class DevicePlayer:
             self._set_up(fields, fds)
         if self._replay is None:
             raise WireError("There is no recording to play.")
-        if fields.flag("ghost"):
-            self._replay.play(ghost=True, poison=fields.integer("poison"))
-        else:
-            self._replay.play(garbage=fields.flag("garbage"))
+        with faults_named():
+            if fields.flag("ghost"):
+                self._replay.play(ghost=True, poison=fields.integer("poison"))
+            else:
+                self._replay.play(garbage=fields.flag("garbage"))
 
     def _set_up(self, fields: wire.Fields, fds: list[int]) -> None:
         if self._replay is not None:
@@ -125,13 +126,15 @@ class DevicePlayer:
         """Prepare a call on each set of a ring, to be timed."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
-        self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
+        with faults_named():
+            self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
 
     def round(self, fields: wire.Fields) -> dict[str, Any]:
         """Time one round."""
         if self._rounds is None:
             raise WireError("There is no ring to walk.")
-        return self._rounds.round(fields)
+        with faults_named():
+            return self._rounds.round(fields)
 
 
 Player: TypeAlias = HostPlayer | DevicePlayer

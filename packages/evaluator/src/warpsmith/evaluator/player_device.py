@@ -11,14 +11,17 @@ otherwise.
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import arenas, descriptors, wire
+from warpsmith.evaluator import _native, arenas, descriptors, wire
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.fence import RECORD_BYTES, FenceError, FencePlan
 from warpsmith.evaluator.garbage import Garbage
 from warpsmith.evaluator.interpreting import IllegalAccessError
 from warpsmith.evaluator.kernels import Binary, LoadedKernel
@@ -36,6 +39,11 @@ GUARDED: Final = 0xC5
 """What lies around tensors while it is looked at whether a kernel stores there."""
 CARRIED_BYTES: Final = 16 << 20
 """Up to this size garbage is made on the host."""
+FAR: Final = 1 << 30
+"""Bytes from a tensor from which on nothing is said of it."""
+_FAULT: Final = "an illegal memory access was encountered"
+"""What torch and the driver say of it."""
+_ADDRESSES: Final = (1 << 64) - 1
 POISON: Final = 0xFF
 """The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -126,6 +134,7 @@ class DeviceReplay:
 
     Raises:
         WireError: an event is none, or it needs more memory than a replay may take.
+        FenceError: a kernel has no fenced twin; the message says why, and what to write instead.
         NativeError: the driver refuses the code, or the device has no memory left.
     """
 
@@ -152,6 +161,7 @@ class DeviceReplay:
         self._arenas = given
         self._given = {name: Given(memory, arena, self._used.get(name, set())) for name, arena in given.items()}
         kernels = self._loaded(binaries)
+        self._watch = Watch(memory)
         self._scrub = memory.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
 
@@ -160,6 +170,8 @@ class DeviceReplay:
             return []
         loaded: dict[bytes, LoadedKernel] = {}
         for binary in binaries:
+            if binary.fence_error:
+                raise FenceError(binary.fence_error)
             if binary.cubin not in loaded:
                 loaded[binary.cubin] = LoadedKernel(self._memory, binary)
         return [loaded[binary.cubin] for binary in binaries]
@@ -275,6 +287,7 @@ class DeviceReplay:
             outputs=paired(self._answer, [place.tensor(output) for output in self._outputs]),
             answers=answers,
             scrubs=self._scrub,
+            watch=self._watch,
         )
 
     def _step(self, place: "_Place", number: int, event: list[Any]) -> Step:
@@ -292,12 +305,13 @@ class DeviceReplay:
     def _launch(self, kernel: LoadedKernel, grid: list[int], values: dict[str, Any], number: int) -> Step:
         if not all(size > 0 for size in grid):
             return Step(lambda: None, launches=True)
-        launch, _ = kernel.prepared(grid, values, allocate=partial(self._scratch_for, number))
-
-        def step(_kept: Any = values) -> None:
-            launch.launch(torch.cuda.current_stream().cuda_stream)
-
-        return Step(step, launches=True)
+        allocate = partial(self._scratch_for, number)
+        launch, _ = kernel.prepared(grid, values, allocate=allocate)
+        fenced = None
+        if kernel.has_twin:
+            plan = self._watch.plan(kernel.binary.symbol, values)
+            fenced = _handing(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
+        return Step(_handing(launch, values), launches=True, fenced=fenced)
 
     def _scratch_for(self, number: int, size: int) -> torch.Tensor:
         """Return scratch memory for the launch of an event, the same in every call."""
@@ -333,6 +347,86 @@ class DeviceReplay:
         own.bring()
         own.seal()
         return self._called(self._given | {"inputs": own}, answers)
+
+
+def _handing(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:
+    """Return what hands a launch to the device, and holds on to its tensors."""
+
+    def hand(_kept: Any = values) -> None:
+        launch.launch(torch.cuda.current_stream().cuda_stream)
+
+    return hand
+
+
+class Watch:
+    """Where fenced twins note that they were about to access what is none of their launch's tensors.
+
+    Args:
+        memory: the device.
+    """
+
+    def __init__(self, memory: DeviceMemory | HostMemory) -> None:
+        self._record = memory.region(RECORD_BYTES).content
+        self._record.zero_()
+        self._extents: set[tuple[int, int, str]] = set()
+
+    def plan(self, kernel: str, values: dict[str, Any]) -> FencePlan:
+        """Return what a launch with these arguments may reach: the whole of each tensor's own memory."""
+        extents = {(*extent, f"{name} of {kernel}") for name, value in values.items() for extent in _extents(value)}
+        self._extents |= extents
+        return FencePlan(self._record.data_ptr(), tuple((begin, end) for begin, end, _ in extents))
+
+    def check(self) -> None:
+        """Raise IllegalAccessError for the first access that a twin noted; the device has nothing under way."""
+        address, count = (int(word) for word in self._record.view(torch.int64).cpu())
+        if count:
+            self._record.zero_()
+            raise IllegalAccessError(
+                f"a kernel accesses what is none of its tensors, first {self._where(address & _ADDRESSES)}. A mask or "
+                "an offset is missing or wrong."
+            )
+
+    def _where(self, address: int) -> str:
+        """Say where an address lies beside the tensor that is nearest to it."""
+        distances = [
+            (begin - address if address < begin else address - end, address < begin, name)
+            for begin, end, name in self._extents
+        ]
+        distance, before, name = min(distances, default=(FAR, False, ""))
+        if distance >= FAR:
+            return "far from all of them"
+        return f"{distance} bytes {'before the beginning' if before else 'behind the end'} of {name}"
+
+
+def _extents(value: Any) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the memory of each tensor in an argument."""
+    match value:
+        case torch.Tensor():
+            storage = value.untyped_storage()
+            yield storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+        case TensorDescriptor():
+            yield from _extents(value.base)
+        case tuple():
+            for item in value:
+                yield from _extents(item)
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """Say in words of a kernel's own what the device only calls an illegal access; its context is lost.
+
+    Raises:
+        IllegalAccessError: a kernel accessed what is not mapped, or wrote to what it only may read.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if _FAULT not in str(error):
+            raise
+        raise IllegalAccessError(
+            "a kernel accesses memory that is none of its tensors, or writes to an input, a parameter or a buffer of "
+            "the problem: these are read-only. A mask or an offset is missing or wrong."
+        ) from None
 
 
 def check_slack(region: Region) -> None:
@@ -442,6 +536,7 @@ class ReplayedCall(Call):
     outputs: list[tuple[TensorSlot, torch.Tensor]]
     answers: "Shared | arenas.Part"
     scrubs: Callable[[], None]
+    watch: "Watch"
 
     @property
     def is_fenced(self) -> bool:
@@ -466,3 +561,6 @@ class ReplayedCall(Call):
     def deliver(self) -> None:
         for slot, tensor in self.outputs:
             arenas.view(self.answers, slot).copy_(tensor)
+
+    def check(self) -> None:
+        self.watch.check()

@@ -43,6 +43,7 @@ $stay:
   ret;
 """
 
+# From the first address on: before what a block asked for lies up to a kilobyte that a kernel can reach all the same.
 SHARED: Final = f"""\
 .visible .entry scrub_shared(.param .u32 bytes)
 .maxntid {THREADS}, 1, 1
@@ -52,15 +53,15 @@ SHARED: Final = f"""\
   .reg .u32 %at, %end, %to;
   .reg .u64 %begun, %now;
   mov.u64 %begun, %clock64;
+  mov.u32 %to, room;
   ld.param.u32 %end, [bytes];
+  add.u32 %end, %end, %to;
   mov.u32 %at, %tid.x;
   shl.b32 %at, %at, 4;
 $next:
   setp.ge.u32 %again, %at, %end;
   @%again bra $stay;
-  mov.u32 %to, room;
-  add.u32 %to, %to, %at;
-  st.volatile.shared.v4.u32 [%to], {{{SCRUBBED}, {SCRUBBED}, {SCRUBBED}, {SCRUBBED}}};
+  st.volatile.shared.v4.u32 [%at], {{{SCRUBBED}, {SCRUBBED}, {SCRUBBED}, {SCRUBBED}}};
   add.u32 %at, %at, {16 * THREADS};
   bra $next;
 {STAY}}}
