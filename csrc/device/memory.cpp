@@ -1,7 +1,6 @@
 #include "device/memory.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -16,13 +15,6 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "device";
-
-// Where a mapping may lie: addresses that both the device and its host's processes have (47 bits), apart from
-// the ends, where programs and the driver put what is theirs.
-constexpr cuda::Address kLowest = cuda::Address{1} << 41;
-constexpr cuda::Address kHighest = cuda::Address{0x6f} << 40;
-// Where the driver takes no hint: in how many more bytes a mapping is put somewhere.
-constexpr std::size_t kScatter = std::size_t{64} << 30;
 
 [[noreturn]] void raise_rule(const std::string& operation, int error, const std::string& message,
                              const std::string& remedy = "") {
@@ -40,13 +32,6 @@ void close_on_exec(int fd) {
   const int flags = ::fcntl(fd, F_GETFD);
   if (flags < 0 || ::fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0)
     throw system_failure(kLayer, "FD_CLOEXEC", errno);
-}
-
-// Below `bound`; nobody can foresee it. The bias is below 2^-16: bounds are of 47 bits at most.
-std::uint64_t random_below(std::uint64_t bound) {
-  std::uint64_t drawn = 0;
-  if (::getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) throw system_failure(kLayer, "getrandom", errno);
-  return drawn % bound;
 }
 
 // The driver's answer to a bad descriptor is not the same in every version.
@@ -92,7 +77,7 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const DeviceAllocation> allocation, s
                            bool writable)
     : allocation_(std::move(allocation)), bytes_(bytes) {
   try {
-    reserve();
+    address_ = device().addresses().take(bytes_);
     device().driver().mem_map(address_, bytes_, 0, allocation_->handle(), 0);
     mapped_ = true;
     set_access(writable);
@@ -100,35 +85,6 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const DeviceAllocation> allocation, s
     end();
     throw;
   }
-}
-
-bool DeviceMemory::reserve_at(cuda::Address hint, std::size_t bytes) {
-  const cuda::Result result = device().driver().address_reserve.result(&reserved_, bytes, 0, hint, 0);
-  if (result != cuda::kSuccess) return false;
-  reserved_bytes_ = bytes;
-  return true;
-}
-
-void DeviceMemory::reserve() {
-  const std::size_t unit = device().granularity();
-  const std::size_t needed = bytes_ + 2 * kGap;
-  const cuda::Address hint = (kLowest + random_below(kHighest - kLowest)) / unit * unit;
-  if (reserve_at(hint, needed) && reserved_ == hint) {
-    address_ = reserved_ + kGap;
-    return;
-  }
-  // The driver takes no hint: what it gives may be foreseen, so the mapping lies somewhere in more than is
-  // needed.
-  if (reserved_bytes_ > 0) device().driver().address_free.result(reserved_, reserved_bytes_);
-  reserved_bytes_ = 0;
-  const std::size_t places = kScatter / unit;
-  if (!reserve_at(0, needed + kScatter)) {
-    device().driver().address_reserve(&reserved_, needed, 0, 0, 0);
-    reserved_bytes_ = needed;
-    address_ = reserved_ + kGap;
-    return;
-  }
-  address_ = reserved_ + kGap + random_below(places + 1) * unit;
 }
 
 void DeviceMemory::set_access(bool writable) {
@@ -146,7 +102,7 @@ void DeviceMemory::end() noexcept {
     driver.context_synchronize.result();
     driver.mem_unmap.result(address_, bytes_);
   }
-  if (reserved_bytes_ > 0) driver.address_free.result(reserved_, reserved_bytes_);
+  if (address_ != 0) device().addresses().give_back(address_);
 }
 
 DeviceMemory::~DeviceMemory() { end(); }

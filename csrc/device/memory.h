@@ -32,15 +32,11 @@ class DeviceAllocation {
   cuda::MemoryHandle handle_ = 0;
 };
 
-/// Device memory mapped into this process's part of the device's address space, at an address that nobody can
-/// foresee and with nothing mapped within `kGap` bytes before and behind it: a kernel that is given one mapping
-/// finds no other. Its destructor waits for the context's work, as freeing device memory does elsewhere, then
+/// Device memory mapped into this process's part of the device's address space, at an address of its
+/// `AddressSpace`: a kernel that is given one mapping finds no other. Its destructor waits for the context's work, as freeing device memory does elsewhere, then
 /// unmaps; it cannot fail.
 class DeviceMemory {
  public:
-  /// Unmapped addresses on each side of a mapping.
-  static constexpr std::size_t kGap = std::size_t{1} << 30;
-
   /// `bytes` is a multiple of the granularity. Raises Failure.
   DeviceMemory(std::shared_ptr<const DeviceAllocation> allocation, std::size_t bytes, bool writable);
   DeviceMemory(const DeviceMemory&) = delete;
@@ -56,15 +52,10 @@ class DeviceMemory {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  /// Reserve addresses for the mapping and its gaps, and choose where in them it lies.
-  void reserve();
-  bool reserve_at(cuda::Address hint, std::size_t bytes);
   void end() noexcept;
 
   std::shared_ptr<const DeviceAllocation> allocation_;
   std::size_t bytes_;
-  cuda::Address reserved_ = 0;
-  std::size_t reserved_bytes_ = 0;
   cuda::Address address_ = 0;
   bool mapped_ = false;
 };
