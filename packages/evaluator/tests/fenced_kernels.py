@@ -1,5 +1,8 @@
 """Varied kernels, with launches that compile them: what the fence is tried on, with and without a GPU."""
 
+import importlib.util
+import re
+from pathlib import Path
 from typing import Any, Final
 
 SOURCE: Final = '''\
@@ -299,3 +302,19 @@ LAUNCHES_90: Final[dict[str, dict[str, Any]]] = {
     "own_descriptor": _launch("own_descriptor", x=F32, out=F32, M=64, N=64, BM=32, BN=32),
 }
 """What is compiled otherwise for a chip with tensor memory accelerator or clusters."""
+
+
+def load(folder: Path, source: str = SOURCE) -> dict[str, Any]:
+    """Return the kernels of a source by name; Triton reads their text from a file in `folder`."""
+    path = folder / "fenced_source.py"
+    path.write_text(source, encoding="utf-8")
+    found = importlib.util.spec_from_file_location("fenced_source", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return {name: getattr(module, name) for name in re.findall(r"^def (\w+)", source, flags=re.MULTILINE)}
+
+
+def launch_of(kernel: str, options: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    """Return a described launch; an argument that is no description is a plain value."""
+    return _launch(kernel, options, **arguments)
