@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator import arenas
 from warpsmith.evaluator.compare import (
     EPSILON,
     MAX_RELATIVE,
@@ -14,12 +14,10 @@ from warpsmith.evaluator.compare import (
     agrees,
     compare,
     floor,
-    form_mismatch,
     largest_error_if_right,
     near_one,
     tolerance,
 )
-from warpsmith.evaluator.layout import contiguous
 
 
 def expected(value: torch.Tensor, exact: torch.Tensor | None = None) -> Expected:
@@ -180,32 +178,6 @@ def test_complex_and_empty_tensors_compare():
     assert compare(value.clone(), expected(value), 1).ok
     assert not compare(value.conj().resolve_conj(), expected(value), 1).ok
     assert compare(torch.empty(0), expected(torch.empty(0)), 1).ok
-
-
-SLOT = contiguous("float32", (2, 3))
-
-
-@pytest.mark.parametrize(
-    ("got", "wanted", "says"),
-    [
-        (contiguous("float64", (2, 3)), SLOT, "dtype float64; expected float32"),
-        (contiguous("float32", (3, 2)), SLOT, "shape [3, 2]; expected [2, 3]"),
-        ((SLOT,), SLOT, "a tuple; expected a tensor"),
-        ((SLOT, SLOT), (SLOT,), "2 items; expected 1"),
-        ({"a": SLOT}, {"b": SLOT}, "keys ['a']; expected ['b']"),
-        ((SLOT, contiguous("int32", (2, 3))), (SLOT, SLOT), "the output[1] has dtype int32"),
-        (None, SLOT, "a NoneType; expected a tensor"),
-        ((SLOT, 1), (SLOT, 2), "the output[1] is 1; expected 2"),
-        ((SLOT, 1.5), (SLOT, 1.0), "expected 1.0"),
-    ],
-)
-def test_a_wrong_form_is_explained(got, wanted, says):
-    assert says in form_mismatch(got, wanted)
-
-
-@pytest.mark.parametrize("tree", [SLOT, (SLOT, 1, None), {"a": (SLOT, math.nan)}, (SLOT, 0.1 + 0.2)])
-def test_the_right_form_is_accepted(tree):
-    assert form_mismatch(wire.decode(wire.encode(tree)), tree) == ""
 
 
 # --- part by part ---

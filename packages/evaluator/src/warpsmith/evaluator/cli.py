@@ -17,11 +17,9 @@ from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, RECORDING_HELP, RecordingWay, configured, timing_of
 from warpsmith.evaluator.diagnostics import open_standard_descriptors
-from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
-from warpsmith.records.errors import UsageError
 
 INVALID_EXIT_CODE: Final = 3
 
@@ -105,17 +103,10 @@ def check(
         recording=recording,
         allow_degenerate=allow_degenerate,
     )
-    verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
+    verdict = evaluate(problem, candidate, config, seed=seed)
     _show(verdict, as_json)
     if verdict.status == "invalid":
         raise typer.Exit(INVALID_EXIT_CODE)
-
-
-def _candidate_source(path: Path) -> str:
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise UsageError(f"The candidate {path} {what}.", "Give the path of a Python file that defines ModelNew.")
-    return read_source(path)
 
 
 def _show(verdict: Verdict, as_json: bool) -> None:

@@ -4,13 +4,12 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 
-from warpsmith.evaluator import arenas, nearness, wire
-from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator import arenas, nearness
 
 RELATIVE: Final[dict[str, float]] = {
     "float64": 1e-9,
@@ -365,52 +364,3 @@ def _report(
     where = _unravelled(flat, agree.shape)
     expected_value, got_value = float(truth.flatten()[flat]), float(got.flatten()[flat])
     return Comparison(False, largest, mismatched, agree.numel(), where, expected_value, got_value)
-
-
-def form_mismatch(got: wire.Value, expected: wire.Value, place: str = "the output") -> str:
-    """Return how the form of an output differs from the expected one: structure, dtype, shape; empty if it does not."""
-    match expected, got:
-        case TensorSlot(), TensorSlot():
-            return _slot_mismatch(got, expected, place)
-        case tuple(), tuple() if len(expected) != len(got):
-            return f"{place} has {len(got)} items; expected {len(expected)}"
-        case tuple(), tuple():
-            return _first_mismatch(_numbered(got), _numbered(expected), place)
-        case dict(), dict() if expected.keys() != got.keys():
-            return f"{place} has the keys {sorted(got)}; expected {sorted(expected)}"
-        case dict(), dict():
-            return _first_mismatch(got, expected, place)
-        case _:
-            return _value_mismatch(got, expected, place)
-
-
-def _numbered(items: tuple[Any, ...]) -> dict[str, Any]:
-    return {str(number): item for number, item in enumerate(items)}
-
-
-def _first_mismatch(got: dict[str, Any], expected: dict[str, Any], place: str) -> str:
-    found = (form_mismatch(got[key], expected[key], f"{place}[{key}]") for key in expected)
-    return next(filter(None, found), "")
-
-
-def _slot_mismatch(got: TensorSlot, expected: TensorSlot, place: str) -> str:
-    if expected.dtype != got.dtype:
-        return f"{place} has dtype {got.dtype}; expected {expected.dtype}"
-    return "" if expected.shape == got.shape else f"{place} has shape {_shape(got)}; expected {_shape(expected)}"
-
-
-def _value_mismatch(got: wire.Value, expected: wire.Value, place: str) -> str:
-    if isinstance(expected, TensorSlot) or isinstance(got, TensorSlot) or type(got) is not type(expected):
-        return f"{place} is {_kind(got)}; expected {_kind(expected)}"
-    if isinstance(expected, float) and isinstance(got, float):
-        same = math.isclose(got, expected, rel_tol=1e-4, abs_tol=1e-8) or (math.isnan(got) and math.isnan(expected))
-        return "" if same else f"{place} is {got!r}; expected {expected!r}"
-    return "" if got == expected else f"{place} is {str(got)[:80]}; expected {str(expected)[:80]}"
-
-
-def _shape(slot: TensorSlot) -> str:
-    return f"[{', '.join(map(str, slot.shape))}]"
-
-
-def _kind(value: Any) -> str:
-    return f"a tensor {value}" if isinstance(value, TensorSlot) else f"a {type(value).__name__}"

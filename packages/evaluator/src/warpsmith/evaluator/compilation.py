@@ -146,7 +146,10 @@ class CompileService:
                     worker_began = time.monotonic()
                     found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
             except _CrashedError as error:
-                cause, found = str(error), _broken(f"Triton's compiler crashed on the kernels ({error}).")
+                cause, found = (
+                    str(error),
+                    _broken(f"Triton's compiler crashed on the kernels ({error}). Write them in a simpler way."),
+                )
                 if attempt + 1 < ATTEMPTS:
                     continue
             except LOST as error:
@@ -188,7 +191,10 @@ class CompileService:
             starved = error.starved_seconds
             if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
                 raise
-            message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
+            message = (
+                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
+                "range in place of tl.static_range."
+            )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
             return _broken(f"The compile worker and the judge did not understand each other: {error}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, timed, trials, wire
+from warpsmith.evaluator import _native, arenas, module_state, outputs, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.compare import agrees, compare
 from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
@@ -84,6 +84,7 @@ class Evaluation:
         self._launches: dict[bytes, dict[str, Any]] = {}
         self._compiles = True
         self._buffer_names: set[str] = set()
+        self._lacks = ""
         self._player: Worker | None = None
         self._played: Played | None = None
         self._turn = 0
@@ -143,7 +144,7 @@ class Evaluation:
         """
         if not (self._recorder is not None and memory_ran_out(error)):
             raise error
-        message = f"The device's memory ran out while the candidate held some of it: {error}"
+        message = f"The device's memory ran out while the candidate held some of it: {error}. Allocate less."
         return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
 
     # Workers -------------------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ class Evaluation:
         with claims_of_a_recording():
             loaded = recorder.load()
             unmatched, buffers = loaded.texts("unmatched"), loaded.texts("buffers")
+            self._lacks = module_state.unmatched_remark(unmatched, self.session.parameters, loaded.texts("hints"))
         if unmatched:
             self.evidence.flags.add("unmatched_parameters")
         self._buffer_names = set(buffers)
@@ -351,7 +353,8 @@ class Evaluation:
         if not recording.remark and self._recorder.depends_on_content(placed):
             raise self._depends_on_content(wrong)
         remark = f" (this trial had {trial.remark})" if trial.remark else ""
-        raise CandidateFailedError("incorrect", None, f"{wrong}{remark}{recording.remark}.")
+        said = f"{wrong}{remark}{recording.remark}. {self._lacks}".rstrip()
+        raise CandidateFailedError("incorrect", None, said)
 
     def _depends_on_content(self, wrong: str) -> CandidateFailedError:
         self.evidence.flags.add("not_from_kernels")
@@ -513,7 +516,10 @@ class Evaluation:
             known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
             known = known and not self._is_idle_counter(name, before[name])
             if known and not arenas.equal(arenas.view(self.session.state_buffer, before[name]), expected.value):
-                return f"Buffer {name} is missing, which forward of the reference updates beside others of its module"
+                return (
+                    f"ModelNew lacks the buffer {name}, which Model's forward updates beside others of its module. "
+                    "Register it under that name with register_buffer, and update it in a kernel"
+                )
         return ""
 
     def _pairs(
@@ -521,13 +527,15 @@ class Evaluation:
     ) -> list[tuple[str, torch.Tensor, Any]]:
         """Return private copies of what was delivered beside what was expected, each with a name for messages."""
         tree = wire.Fields(placed.tree)
-        outputs = list(wire.slots(tree.value("output")))
-        many = len(outputs) > 1
+        form = tree.value("output")
+        slots, places = list(wire.slots(form)), list(outputs.places(form))
+        # Of an output that is one tensor there is nothing to name.
+        names = [""] if isinstance(form, TensorSlot) else [f"{place}: " for place in places]
         pairs = [
-            (f"Output {number}: " if many else "", self._copy(buffer, slot), expected)
-            for number, (slot, expected) in enumerate(zip(outputs, answer.expected, strict=False))
+            (name, self._copy(buffer, slot), expected)
+            for name, slot, expected in zip(names, slots, answer.expected, strict=False)
         ]
-        after = dict(zip(answer.buffers, answer.expected[len(outputs) :], strict=True))
+        after = dict(zip(answer.buffers, answer.expected[len(slots) :], strict=True))
         kept = tree.slot_map("buffers")
         return pairs + [
             (f"Buffer {name} after forward: ", self._copy(buffer, kept[name]), after[name]) for name in kept
@@ -575,7 +583,10 @@ class Evaluation:
         if outcome.wrong:
             self.evidence.flags.add("wrong_when_timed")
             raise CandidateFailedError(
-                "rejected", None, f"The timed calls give another output than the trials: {outcome.wrong}."
+                "rejected",
+                None,
+                f"The timed calls give another output than the trials: {outcome.wrong}. Compute the whole output in "
+                "every call, from the inputs of that call.",
             )
         floor = self.machine.bandwidth().floor_ms(written)
         if outcome.timing.runtime_ms < timed.BELOW_FLOOR * floor:
@@ -583,7 +594,8 @@ class Evaluation:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms.",
+                f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms. "
+                "Write every element of the output in every call.",
             )
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")

@@ -81,7 +81,7 @@ class History:
 def _made(events: list[Any]) -> Iterator[int]:
     for event in events:
         match event:
-            case ["alloc" | "const", int(number), *_]:
+            case ["alloc" | "const" | "literal", int(number), *_]:
                 yield number
 
 
@@ -102,7 +102,7 @@ def _renumbered(part: Any, own: dict[int, int]) -> Any:
     match part:
         case ["tensor", str(memory), int(number), *rest] if memory == FRESH and number in own:
             return ["tensor", memory, ~own[number], *rest]
-        case ["alloc" | "const" as kind, int(number), *rest] if number in own:
+        case ["alloc" | "const" | "literal" as kind, int(number), *rest] if number in own:
             return [kind, ~own[number], *rest]
         case list() | tuple():
             return [_renumbered(item, own) for item in part]

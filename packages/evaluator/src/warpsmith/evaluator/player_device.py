@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import _native, arenas, descriptors, wire
+from warpsmith.evaluator import _native, arenas, descriptors, movement, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.fence import RECORD_BYTES, FenceError, FencePlan
 from warpsmith.evaluator.garbage import Garbage
@@ -182,12 +182,12 @@ class DeviceReplay:
             match event:
                 case ["alloc", int(number), int(size)]:
                     self._fresh[number] = self._region(size)
-                case ["const", int(number), bytes(content)]:
+                case ["const" | "literal", int(number), bytes(content)]:
                     self._fresh[number] = region = self._region(len(content))
                     self._images[number] = self._image(region, content)
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
-                case ["fill" | "copy", *_]:
+                case ["fill" | "copy" | "call", *_]:
                     yield event
                 case _:
                     raise WireError(f"{str(event)[:80]} is no event of a trace.")
@@ -296,6 +296,9 @@ class DeviceReplay:
                 return Step(partial(place.tensor(target).fill_, value))
             case ["copy", to, origin]:
                 return Step(partial(place.tensor(to).copy_, place.tensor(origin)))
+            case ["call", str(operator), list(arguments), to]:
+                given = [place.argument(argument) for argument in arguments]
+                return Step(partial(movement.call, operator, given, place.tensor(to)))
             case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, gpuhost, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, operators, wire
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError
-from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import Compilation
 from warpsmith.evaluator.config import EvaluatorConfig, RecordingWay
 from warpsmith.evaluator.conversation import Conversation
@@ -27,6 +26,7 @@ from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.evidence import Evidence
 from warpsmith.evaluator.history import Called, History, Past
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.outputs import form_mismatch
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
@@ -143,6 +143,7 @@ class Recorder:
             "init": tree.value("init"),
             "parameters": tree.slot_map("parameters"),
             "buffers": tree.slot_map("buffers"),
+            "other_names": self.session.other_names,
             "extra_operators": list(self.config.extra_operators),
             "properties": self._properties(),
         }
@@ -215,15 +216,14 @@ class Recorder:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
             )
         for flag in ("returns_input", "host_memory"):
             if done.flag(flag):
                 self.evidence.flags.add(flag)
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
-            raise CandidateFailedError("incorrect", None, f"{mismatch[0].upper()}{mismatch[1:]}.")
+            raise CandidateFailedError("incorrect", None, f"{mismatch}.")
 
     def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
         """Return memory that is shared with the worker, and whether it is new."""

@@ -13,6 +13,7 @@ from warpsmith.evaluator import _native, arenas, wire
 from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.blame import fault_of_a_reference
 from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.draws import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.memory import room
@@ -147,6 +148,7 @@ class MadeWith:
 
     seed: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
+    draws: DrawPlan = PLAINLY
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
+        other_names: further names of parameters and buffers, each with the first name, under which it is described.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
             second set of them, and for good where one has another form than the first.
 
@@ -174,11 +177,13 @@ class ReferenceSession:
     def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
         config = machine.config
         self.memory = machine.memory
+        self._machine = machine
         self._lease = machine.lease
         self._most_exact = MOST_EXACT_BYTES[config.device]
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
         self._machine = machine
+        self._start_timeout_s = config.start_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
         # Nobody else knows of the worker yet, so nobody else would end it.
         try:
@@ -192,6 +197,7 @@ class ReferenceSession:
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.made_with = MadeWith()
+        self.sites: dict[str, int] = {}
         self.steady_bytes = 0
         self._sample: Placed | None = None
         self._is_steady = True
@@ -256,6 +262,7 @@ class ReferenceSession:
             "buffers": fields.slot_map("buffers"),
         }
         self._constants = frozenset(fields.texts("constants"))
+        self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)
@@ -277,7 +284,8 @@ class ReferenceSession:
 
     def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
-        fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
+        # Inputs may be a dict too: keyword arguments of forward.
+        fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
 
     @property
@@ -305,13 +313,21 @@ class ReferenceSession:
 
     def make_again(self, made_with: MadeWith) -> None:
         """Make an input set once more, in the input arena."""
-        self.make_inputs(made_with.seed, made_with.sizes)
+        self.make_inputs(made_with.seed, made_with.sizes, made_with.draws)
 
     @told_by_a_reference()
-    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
-        """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
-        self.made_with = MadeWith(seed, dict(sizes or {}))
-        answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed, "sizes": dict(sizes or {})}, Kind.INPUTS)
+    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None, draws: DrawPlan = PLAINLY) -> None:
+        """Let the problem make one input set in the input arena.
+
+        Args:
+            seed: all random numbers follow from it, whatever the problem seeds its generators with.
+            sizes: other sizes, by name.
+            draws: how the numbers are made. `sites` afterwards says what there is to vary.
+        """
+        self.made_with = MadeWith(seed, dict(sizes or {}), draws)
+        asked = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
+        answer = self._ask(Kind.MAKE_INPUTS, asked, Kind.INPUTS)
+        self.sites = sites_of(answer.fields.mapping("sites"))
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
@@ -328,6 +344,14 @@ class ReferenceSession:
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
+
+    def renew(self) -> None:
+        """Load the problem in another worker: this one's is gone, or its device refuses all that it is asked."""
+        self.worker.kill()
+        self.end()
+        self.worker = self._machine.take("reference", self._start_timeout_s)
+        self.inputs, self._inputs_buffer, self._answers = Placed([], 0), None, None
+        self._load(self.source)
 
     def _note_sample(self, placed: Placed) -> None:
         if self._sample is None:

@@ -7,13 +7,16 @@ its own evaluations.
 import copy
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native, arenas, protocol, wire
+from warpsmith.evaluator import _native, arenas, calling, gpuhost, module_state, outputs, protocol, wire
+from warpsmith.evaluator.drawing import Catch
+from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
@@ -39,6 +42,7 @@ class Reference:
 
     def __init__(self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory) -> None:
         self.kind = kind
+        self.path = path
         self.memory = Memory(kind)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
@@ -47,11 +51,14 @@ class Reference:
             self.sizes = InputSizes(source, self.namespace, path)
             kind.seed(seed)
             maker = self.namespace.get("get_init_inputs", list)
-            self.init = list(maker())
+            self.init = list(calling.init_arguments(maker(), self._model_class()))
             kind.seed(seed)
             self.model: nn.Module = self._construct().to(kind.device)
-        self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.other_names = module_state.aliases(self.model)
+        buffers = self._named_once(module_state.buffers(self.model))
+        self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
+        self.sites: dict[str, int] = {}
         self.inputs_tree: wire.Value = []
         self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
@@ -61,17 +68,25 @@ class Reference:
         self.answer_place: tuple[bytes, list[Any]] | None = None
         self.rounds: Rounds | None = None
 
+    def _model_class(self) -> type:
+        found = self.namespace["Model"]
+        if not isinstance(found, type):
+            raise TypeError(f"Model must be a class; got {type(found).__name__}")
+        return found
+
     def _construct(self) -> nn.Module:
-        # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
-        if not isinstance(self.namespace["Model"], type):
-            raise TypeError(f"Model must be a class; got {type(self.namespace['Model']).__name__}")
-        model = self.namespace["Model"](*self.init)
+        model = calling.constructed(self._model_class(), self.init)
         if not isinstance(model, nn.Module):
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
         return model
 
+    def _named_once(self, named: module_state.Named) -> module_state.Named:
+        return {name: tensor for name, tensor in named.items() if name not in self.other_names}
+
     def describe_state(self) -> dict[str, Any]:
         """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
+
+        A parameter or buffer that has several names stands under the first; `other_names` maps the others to it.
 
         Raises:
             WireError: a value cannot cross a process border.
@@ -79,11 +94,15 @@ class Reference:
         found: list[torch.Tensor] = []
         return {
             "init": arenas.describe(self.init, found),
-            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
+            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+            "other_names": self.other_names,
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
             "sizes": self.sizes.values,
         }
+
+    def _parameters(self) -> module_state.Named:
+        return self._named_once(module_state.parameters(self.model))
 
     def fill_state(self, fields: wire.Fields, arena: "Shared") -> None:
         """Copy the state into the judge's arena and let it live there: the judge may change it."""
@@ -91,29 +110,33 @@ class Reference:
         arenas.describe(self.init, found)
         for slot, tensor in zip(wire.slots(fields.value("init")), found, strict=True):
             arenas.view(arena, slot).copy_(tensor)
-        for name, slot in fields.slot_map("parameters").items():
-            parameter = self.model.get_parameter(name)
-            placed = arenas.view(arena, slot)
+        own = self._parameters()
+        moved = [(own[name], arenas.view(arena, slot)) for name, slot in fields.slot_map("parameters").items()]
+        for parameter, placed in moved:
             placed.copy_(parameter.data)
-            parameter.data = placed
+        module_state.move(self.model, moved)
         for name, slot in fields.slot_map("buffers").items():
             placed = arenas.view(arena, slot)
             placed.copy_(self.initial_buffers[name])
             self.initial_buffers[name] = placed
 
-    def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
-        """Make an input set, of other sizes where some are given, and return its slots.
+    def make_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan = PLAINLY) -> wire.Value:
+        """Make an input set, of other sizes where some are given, its numbers varied as `draws` asks; return its slots.
+
+        `sites` then says which numbers there are to vary.
 
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
-        get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
-        self.kind.seed(seed)
-        with self.kind.placing():
+        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
+        seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
+        with self.kind.placing(), catch:
+            get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             inputs = get_inputs()
-        if not isinstance(inputs, list | tuple):
-            raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
+        catch.finish(inputs)
+        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        inputs = calling.forward_arguments(inputs)
         self.made = []
-        tree = arenas.describe(list(inputs), self.made, keep_strides=True)
+        tree = arenas.describe(inputs, self.made, keep_strides=True)
         self.inputs_form = wire.encode(tree)
         return tree
 
@@ -151,19 +174,21 @@ class Reference:
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
         self.kind.seed(seed)
-        output = model(*inputs)
+        output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
-        tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
+        form = outputs.canonical(output, lambda tensor, _: tensor)
+        tree = {"output": form, "buffers": dict(model.named_buffers())}
         return arenas.describe(tree, found), found
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        for name, buffer in model.named_buffers():
-            buffer.copy_(cast(self.initial_buffers[name]))
+        own = module_state.buffers(model)
+        for name in self.initial_buffers.keys() & own.keys():
+            own[name].copy_(cast(self.initial_buffers[name]))
 
     def _exact(self, arena: "Shared", seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
         """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
         try:
-            _, wide = self._answer(copy.deepcopy(self.model).double(), arena, seed, _widen)
+            _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
         except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
             return None
         return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
@@ -214,7 +239,7 @@ class _ModelCall(Call):
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
     def run(self, *, fenced: bool = False) -> None:
-        self._output = self._reference.model(*self._inputs)
+        self._output = calling.called(self._reference.model, self._inputs)
 
     def deliver(self) -> None:
         """Nothing: the reference's output is judged by nobody here."""
@@ -241,22 +266,11 @@ def _usable(tensor: torch.Tensor, wide: torch.Tensor | None) -> bool:
     )
 
 
-def _as_tuples(tree: Any) -> Any:
-    """Return an output tree with lists as tuples: callers index both alike, so neither is wrong."""
-    match tree:
-        case list() | tuple():
-            return tuple(_as_tuples(item) for item in tree)
-        case dict():
-            return {key: _as_tuples(item) for key, item in tree.items()}
-        case _:
-            return tree
-
-
 def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad():
+    with torch.no_grad(), _gpu_host(kind):
         while True:
             message = protocol.receive_work(channel)
             try:
@@ -269,6 +283,14 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+
+
+def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
+    """Let a problem that is written for a GPU run where there is none."""
+    if isinstance(kind, DeviceMemory):
+        return nullcontext()
+    gpuhost.install_for_problem()
+    return gpuhost.GpuHost()
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
@@ -285,9 +307,11 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             reference.fill_inputs(fields.value("inputs"), arena)
             protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
-            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
+            draws = DrawPlan.from_wire(wire.Fields(fields.mapping("draws")))
+            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
             # Most sets are like the one before: one message for such does in place of two.
-            protocol.send(channel, Kind.INPUTS, {"inputs": tree, "filled": reference.fill_inputs_as_before()})
+            told = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            protocol.send(channel, Kind.INPUTS, told)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
             told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from warpsmith.evaluator import arenas, compiling, descriptors, wire
+from warpsmith.evaluator import arenas, compiling, descriptors, movement, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
 from warpsmith.evaluator.garbage import Garbage
@@ -74,8 +74,10 @@ class Replay:
         self._steps: dict[str, Callable[..., None]] = {
             "alloc": self._allocate,
             "const": self._constant,
+            "literal": self._constant,
             "fill": self._fill,
             "copy": self._copy,
+            "call": self._call,
             "launch": self._launch,
         }
 
@@ -106,6 +108,9 @@ class Replay:
 
     def _copy(self, to: Any, origin: Any) -> None:
         self.tensor(to).copy_(self.tensor(origin))
+
+    def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
+        movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
 
     def tensor(self, described: Any) -> torch.Tensor:
         """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
