@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -40,6 +41,7 @@ void bind_devices(py::module_& module) {
       .def_property_readonly("uuid", &Device::uuid)
       .def_property_readonly("pageable_memory_access", &Device::pageable_memory_access)
       .def_property_readonly("granularity", &Device::granularity)
+      .def_property_readonly("block_shared_bytes", &Device::block_shared_bytes)
       .def("use", &Device::use)
       .def("free_bytes", &Device::free_bytes, Released())
       .def("synchronize", &Device::synchronize, Released());
@@ -74,8 +76,10 @@ void delete_capsule(PyObject* capsule) {
   tensor->deleter(tensor);
 }
 
-py::object make_capsule(const DeviceBuffer& buffer) {
-  dlpack::ManagedTensor* tensor = dlpack::make_tensor(buffer);
+py::object make_capsule(const DeviceBuffer& buffer, std::size_t start, std::optional<std::size_t> size) {
+  if (start > buffer.size() || size.value_or(0) > buffer.size() - start)
+    throw py::value_error("The part does not lie in the buffer.");
+  dlpack::ManagedTensor* tensor = dlpack::make_tensor(buffer, start, size.value_or(buffer.size() - start));
   tensor->deleter = [](dlpack::ManagedTensor* self) { without_gil([self] { dlpack::delete_tensor(self); }); };
   PyObject* capsule = PyCapsule_New(tensor, dlpack::kCapsuleName, delete_capsule);
   if (capsule != nullptr) return py::reinterpret_steal<py::object>(capsule);
@@ -88,8 +92,10 @@ void bind_buffers(py::module_& module) {
       module, "DeviceBuffer", "Device memory that processes share by a descriptor.", py::is_final())
       .def_static(
           "create",
-          [](const DevicePointer& device, std::size_t size) { return DeviceBuffer::create(device, size); },
-          py::arg("device").none(false), py::arg("size"), Released())
+          [](const DevicePointer& device, std::size_t size, bool shareable) {
+            return DeviceBuffer::create(device, size, shareable);
+          },
+          py::arg("device").none(false), py::arg("size"), py::arg("shareable") = true, Released())
       .def_static(
           "map",
           [](const DevicePointer& device, int fd, std::size_t size, bool writable) {
@@ -103,7 +109,9 @@ void bind_buffers(py::module_& module) {
       .def("fileno", &DeviceBuffer::fd)
       .def("close", &DeviceBuffer::close_fd)
       .def("fill", &DeviceBuffer::fill, py::arg("byte"), Released())
-      .def("dlpack", make_capsule);
+      .def("alias", &DeviceBuffer::alias, py::arg("writable"), Released())
+      .def("protect", &DeviceBuffer::protect, Released())
+      .def("dlpack", make_capsule, py::arg("start") = 0, py::arg("size") = py::none());
 }
 
 // --- kernels ---

@@ -67,6 +67,7 @@ enum FunctionAttribute : int {
 
 inline constexpr int kAllocationPinned = 1;
 inline constexpr int kLocationDevice = 1;
+inline constexpr int kHandleNone = 0;
 inline constexpr int kHandlePosixDescriptor = 1;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr int kAccessRead = 1;

@@ -72,6 +72,7 @@ Device::Device(std::shared_ptr<const cuda::Driver> driver, int ordinal)
       pageable_memory_access_(attribute(cuda::kPageableMemoryAccess) != 0),
       granularity_(get_granularity(*driver_, allocation_properties())),
       block_shared_bytes_(attribute(cuda::kMaxSharedMemoryPerBlockOptin)),
+      addresses_(std::make_unique<AddressSpace>(*driver_, granularity_)),
       context_(retain_primary(*driver_, id_)) {}
 
 int Device::attribute(cuda::DeviceAttribute which) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "device/addresses.h"
 #include "device/driver.h"
 
 namespace warpsmith {
@@ -36,6 +37,8 @@ class Device {
   /// Wait for all that the context has been given.
   void synchronize() const;
 
+  /// Where this process's mappings lie.
+  AddressSpace& addresses() const { return *addresses_; }
   const cuda::Driver& driver() const { return *driver_; }
   cuda::Context context() const { return context_; }
   /// What an allocation that others can map is made with.
@@ -57,6 +60,7 @@ class Device {
   bool pageable_memory_access_;
   std::size_t granularity_;
   int block_shared_bytes_;
+  std::unique_ptr<AddressSpace> addresses_;
   cuda::Context context_;
 };
 

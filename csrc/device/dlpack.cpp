@@ -15,13 +15,13 @@ struct Owner {
 
 }  // namespace
 
-ManagedTensor* make_tensor(const DeviceBuffer& buffer) {
+ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::size_t size) {
   auto owner = std::make_unique<Owner>();
   owner->memory = buffer.memory();
-  owner->shape = static_cast<std::int64_t>(buffer.size());
+  owner->shape = static_cast<std::int64_t>(size);
   owner->stride = 1;
   Tensor& tensor = owner->managed.tensor;
-  tensor.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address()));
+  tensor.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address() + start));
   tensor.device_type = kCuda;
   tensor.device_id = owner->memory->device().ordinal();
   tensor.dimensions = 1;

@@ -40,7 +40,7 @@ static_assert(offsetof(ManagedTensor, deleter) == 56);
 
 /// The buffer as a tensor of `size` bytes (uint8, one dimension) that keeps the memory until its deleter
 /// runs, on whatever thread. This form of DLPack cannot say that a mapping is read-only.
-ManagedTensor* make_tensor(const DeviceBuffer& buffer);
+ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::size_t size);
 
 /// What `make_tensor` sets for the deleter.
 void delete_tensor(ManagedTensor* tensor);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <limits>
 #include <new>
 #include <utility>
@@ -41,31 +42,24 @@ void check_descriptor(int fd) {
 
 }  // namespace
 
-void DeviceMemory::allocate(std::size_t bytes) {
-  const cuda::AllocationProperties properties = device_->allocation_properties();
-  device_->driver().mem_create(&handle_, bytes, &properties, 0);
-  held_ = true;
+std::shared_ptr<const DeviceAllocation> DeviceAllocation::create(std::shared_ptr<const Device> device,
+                                                                 std::size_t bytes, bool shareable) {
+  const std::shared_ptr<DeviceAllocation> made(new DeviceAllocation(std::move(device)));
+  cuda::AllocationProperties properties = made->device_->allocation_properties();
+  if (!shareable) properties.handle_types = cuda::kHandleNone;
+  made->device_->driver().mem_create(&made->handle_, bytes, &properties, 0);
+  return made;
 }
 
-void DeviceMemory::import(int fd) {
+std::shared_ptr<const DeviceAllocation> DeviceAllocation::import(std::shared_ptr<const Device> device,
+                                                                 int fd) {
+  const std::shared_ptr<DeviceAllocation> made(new DeviceAllocation(std::move(device)));
   void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(fd));
-  device_->driver().mem_import(&handle_, handle, cuda::kHandlePosixDescriptor);
-  held_ = true;
+  made->device_->driver().mem_import(&made->handle_, handle, cuda::kHandlePosixDescriptor);
+  return made;
 }
 
-void DeviceMemory::map(std::size_t bytes, bool writable) {
-  const cuda::Driver& driver = device_->driver();
-  driver.address_reserve(&address_, bytes, 0, 0, 0);
-  reserved_bytes_ = bytes;
-  driver.mem_map(address_, bytes, 0, handle_, 0);
-  mapped_ = true;
-  cuda::AccessDescription access;
-  access.location = device_->allocation_properties().location;
-  access.flags = writable ? cuda::kAccessReadWrite : cuda::kAccessRead;
-  driver.mem_set_access(address_, bytes, &access, 1);
-}
-
-UniqueFd DeviceMemory::share() const {
+UniqueFd DeviceAllocation::share() const {
   int fd = -1;
   device_->driver().mem_export(&fd, handle_, cuda::kHandlePosixDescriptor, 0);
   UniqueFd own(fd);
@@ -73,25 +67,52 @@ UniqueFd DeviceMemory::share() const {
   return own;
 }
 
-DeviceMemory::~DeviceMemory() {
-  const cuda::Driver& driver = device_->driver();
+DeviceAllocation::~DeviceAllocation() {
+  if (handle_ == 0) return;
   const CurrentContext current(*device_, std::nothrow);
+  device_->driver().mem_release.result(handle_);
+}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const DeviceAllocation> allocation, std::size_t bytes,
+                           bool writable)
+    : allocation_(std::move(allocation)), bytes_(bytes) {
+  try {
+    address_ = device().addresses().take(bytes_);
+    device().driver().mem_map(address_, bytes_, 0, allocation_->handle(), 0);
+    mapped_ = true;
+    set_access(writable);
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+void DeviceMemory::set_access(bool writable) {
+  cuda::AccessDescription access;
+  access.location = device().allocation_properties().location;
+  access.flags = writable ? cuda::kAccessReadWrite : cuda::kAccessRead;
+  device().driver().mem_set_access(address_, bytes_, &access, 1);
+}
+
+void DeviceMemory::end() noexcept {
+  const cuda::Driver& driver = device().driver();
+  const CurrentContext current(device(), std::nothrow);
   // Unmapping does not always wait for the kernels that still use the memory.
   if (mapped_) {
     driver.context_synchronize.result();
-    driver.mem_unmap.result(address_, reserved_bytes_);
+    driver.mem_unmap.result(address_, bytes_);
   }
-  if (reserved_bytes_ > 0) driver.address_free.result(address_, reserved_bytes_);
-  if (held_) driver.mem_release.result(handle_);
+  if (address_ != 0) device().addresses().give_back(address_);
 }
 
-DeviceBuffer DeviceBuffer::create(std::shared_ptr<const Device> device, std::size_t size) {
+DeviceMemory::~DeviceMemory() { end(); }
+
+DeviceBuffer DeviceBuffer::create(std::shared_ptr<const Device> device, std::size_t size, bool shareable) {
   const std::size_t bytes = rounded_size(size, device->granularity());
   const CurrentContext current(*device);
-  auto memory = std::make_shared<DeviceMemory>(device);
-  memory->allocate(bytes);
-  memory->map(bytes, true);
-  UniqueFd fd = memory->share();
+  const auto allocation = DeviceAllocation::create(device, bytes, shareable);
+  auto memory = std::make_shared<DeviceMemory>(allocation, bytes, true);
+  UniqueFd fd = shareable ? allocation->share() : UniqueFd();
   return DeviceBuffer(std::move(memory), std::move(fd), size, true);
 }
 
@@ -100,10 +121,14 @@ DeviceBuffer DeviceBuffer::map(std::shared_ptr<const Device> device, int fd, std
   const std::size_t bytes = rounded_size(size, device->granularity());
   check_descriptor(fd);
   const CurrentContext current(*device);
-  auto memory = std::make_shared<DeviceMemory>(device);
-  memory->import(fd);
-  memory->map(bytes, writable);
+  auto memory = std::make_shared<DeviceMemory>(DeviceAllocation::import(device, fd), bytes, writable);
   return DeviceBuffer(std::move(memory), UniqueFd(), size, writable);
+}
+
+DeviceBuffer DeviceBuffer::alias(bool writable) const {
+  const CurrentContext current(memory_->device());
+  auto memory = std::make_shared<DeviceMemory>(memory_->allocation(), memory_->bytes(), writable);
+  return DeviceBuffer(std::move(memory), UniqueFd(), size_, writable);
 }
 
 DeviceBuffer::DeviceBuffer(std::shared_ptr<DeviceMemory> memory, UniqueFd fd, std::size_t size, bool writable)
@@ -111,7 +136,7 @@ DeviceBuffer::DeviceBuffer(std::shared_ptr<DeviceMemory> memory, UniqueFd fd, st
 
 int DeviceBuffer::fd() const {
   if (!fd_.valid())
-    raise_rule("fileno", EBADF, "This device buffer has no descriptor: it was mapped, or closed.",
+    raise_rule("fileno", EBADF, "This device buffer has no descriptor: it was mapped, closed, or not made shareable.",
                "Pass on the descriptor of the buffer that was created.");
   return fd_.get();
 }
@@ -123,6 +148,13 @@ void DeviceBuffer::fill(unsigned char byte) const {
   device.driver().memset_bytes(address(), byte, size_);
   // Setting device memory returns before it is done.
   device.driver().stream_synchronize(nullptr);
+}
+
+void DeviceBuffer::protect() {
+  const CurrentContext current(memory_->device());
+  memory_->device().driver().context_synchronize();
+  memory_->set_access(false);
+  writable_ = false;
 }
 
 }  // namespace warpsmith

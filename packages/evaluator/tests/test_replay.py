@@ -9,7 +9,8 @@ from warpsmith.evaluator import Problem, _native, arenas, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
-from warpsmith.evaluator.replay import Kernels, Replay, _dtypes_of
+from warpsmith.evaluator.player_device import _dtypes_of
+from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.trace import Recorder, UntraceableError
 from warpsmith.evaluator.worker import Memory
 

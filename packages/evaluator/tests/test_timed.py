@@ -315,8 +315,8 @@ class Player:
 
     def ask(self, fields):
         if fields["mode"] != "call":
-            for number in range(self.sets if fields["mode"] == "graph" else 0):
-                self.deliver(number, "graph")
+            for number in range(self.sets if fields["mode"] in {"graph", "fenced_graph"} else 0):
+                self.deliver(number, fields["mode"])
             return wire.Fields({"captured": True, "calls": fields["walks"] * self.sets})
         for place in fields["deliver"]:
             self.deliver(fields["order"][place], "call")
@@ -350,12 +350,12 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
     conduct(witness, Heard(lambda number, mode: answer_rightly(ring, session, number)).ask, 40, lease)
     sets = len(ring.inputs)
-    ready = [("call", sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1)]
-    assert held[:3] == [("candidate", "shared", asked) for asked in ready]
+    ready = [("call", sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1), ("fenced_graph", 0, 0)]
+    assert held[:4] == [("candidate", "shared", asked) for asked in ready]
     compared = [entry for entry in held if entry[0] == "comparison"]
     assert len(compared) == sets
     assert {entry[1] for entry in compared} == {"shared"}
-    assert {how for _, how, _ in held[3 : -len(compared)]} == {"alone"}
+    assert {how for _, how, _ in held[4 : -len(compared)]} == {"alone"}
     assert lease._holds() == ""
 
 

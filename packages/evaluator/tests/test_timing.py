@@ -133,6 +133,70 @@ def test_what_is_delivered_is_told_by_set():
     assert len(set(delivered)) == 3
 
 
+class Fenced(Timed):
+    """A worker whose fenced calls take a thousand times as long by its events."""
+
+    def ask(self, fields):
+        told = super().ask(fields)
+        if fields["mode"] != "call":
+            return told
+        times = [
+            ms * (1000 if place in fields["fenced"] else 1) for place, ms in enumerate(told.sequence("milliseconds"))
+        ]
+        return wire.Fields({"milliseconds": times, "gated": True})
+
+
+@given(st.integers(1, 8), st.integers(1, 40), st.integers(0, 4), st.integers(0, 4), st.integers(0, 1 << 30))
+def test_fenced_calls_are_looked_at_and_do_not_count(sets, count, looks, fenced, seed):
+    worker = Fenced(sets=sets)
+    side = Side(worker.ask, sets, random.Random(seed))
+    delivered = side.calls(count, looks, fenced=fenced)
+    (asked,) = worker.asked
+    assert set(asked["fenced"]) <= set(asked["deliver"])
+    assert len(asked["fenced"]) <= fenced
+    assert len(asked["order"]) == count + fenced
+    assert set(side.times) == {0.5}
+    assert len(side.times) == count + fenced - len(asked["fenced"])
+    assert len(delivered) == min(looks + fenced, len(set(asked["order"])))
+    if fenced and sets > 1:
+        assert len(asked["fenced"]) < len(asked["deliver"]) or len(set(asked["order"])) == 1 or not looks
+
+
+def test_an_only_set_is_sometimes_looked_at_fenced_and_sometimes_not():
+    worker = Fenced(sets=1)
+    side = Side(worker.ask, 1, random.Random(3))
+    for _ in range(40):
+        side.calls(3, 2, fenced=1)
+    assert {len(asked["fenced"]) for asked in worker.asked} == {0, 1}
+    assert all(len(asked["deliver"]) == 1 for asked in worker.asked)
+
+
+def test_the_candidate_alone_is_fenced_in_calls_and_in_a_graph_of_its_own():
+    candidate, reference = Fenced(call_ms=0.1), Fenced(call_ms=0.1)
+    side = candidate.side()
+    side.fences = True
+    looked = []
+    measured = measure(side, reference.side(), 100, looked.append)
+    fenced = [asked["fenced"] for asked in candidate.of_mode("call")]
+    assert sum(map(len, fenced)) == timing.FENCED_CALLS
+    captured, replayed = candidate.of_mode("fenced_graph")
+    assert (captured["count"], replayed["count"]) == (0, 1)
+    assert captured["fenced"] == replayed["fenced"] == list(range(SETS))
+    assert range(SETS) in looked
+    assert not any(asked["fenced"] for asked in reference.asked)
+    assert measured.candidate.judge_ms == pytest.approx(0.1, rel=0.01)
+    assert measured.candidate.events_ms == pytest.approx(0.1, rel=0.01)
+
+
+def test_of_long_calls_few_are_fenced():
+    worker = Fenced(call_ms=20.0)
+    side = worker.side()
+    side.fences = True
+    measure(side, Timed().side(), 20, lambda sets: None)
+    assert sum(len(asked["fenced"]) for asked in worker.of_mode("call")) == 1
+    assert all(len(asked["fenced"]) == 1 for asked in worker.of_mode("fenced_graph"))
+
+
 def test_calls_that_do_not_count_are_not_kept():
     side = Timed().side()
     side.calls(5, counted=False)

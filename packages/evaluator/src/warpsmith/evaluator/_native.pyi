@@ -289,6 +289,10 @@ class Device:
     def granularity(self) -> int:
         """The unit of a DeviceBuffer's memory, in bytes."""
 
+    @property
+    def block_shared_bytes(self) -> int:
+        """The most shared memory that one block can have, in bytes."""
+
     def use(self) -> None:
         """Make the context the calling thread's."""
 
@@ -298,15 +302,20 @@ class Device:
 
 @final
 class DeviceBuffer:
-    """Device memory mapped into this process, shared between processes by a descriptor.
+    """Device memory mapped into this process; processes share it by a descriptor.
+
+    It lies at an address that nobody can foresee, with nothing mapped within 1 GiB before and behind it.
 
     The memory goes with the last of the object and the tensors made from it; that waits for the context's work, with
     the GIL held, as freeing device memory does elsewhere.
     """
 
     @staticmethod
-    def create(device: Device, size: int) -> DeviceBuffer:
-        """Allocate `size` bytes, writable here, with a close-on-exec descriptor. What they hold is not defined."""
+    def create(device: Device, size: int, shareable: bool = True) -> DeviceBuffer:
+        """Allocate `size` bytes, writable here, with a close-on-exec descriptor unless they are not `shareable`.
+
+        What they hold is not defined.
+        """
 
     @staticmethod
     def map(device: Device, fd: int, size: int, writable: bool = False) -> DeviceBuffer:
@@ -334,8 +343,18 @@ class DeviceBuffer:
     def fill(self, byte: int) -> None:
         """Set every byte on the legacy default stream and wait for it. NativeError (EACCES) where not writable."""
 
-    def dlpack(self) -> object:
-        """Return a capsule for torch.from_dlpack: uint8 [size] on this device. It keeps the memory."""
+    def alias(self, writable: bool) -> DeviceBuffer:
+        """Map the same memory once more, at another address."""
+
+    def protect(self) -> None:
+        """Wait for all work of the context; a kernel that writes to this mapping afterwards faults."""
+
+    def dlpack(self, start: int = 0, size: int | None = None) -> object:
+        """Return a capsule for torch.from_dlpack: uint8 [size] on this device, from byte `start` of the buffer on.
+
+        Its storage ends where it does; without a size it reaches to the buffer's end. It keeps the memory.
+        ValueError where it does not lie in the buffer.
+        """
 
 def encode_tensor_map(
     device: Device,

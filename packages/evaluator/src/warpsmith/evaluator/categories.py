@@ -11,6 +11,7 @@ from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.compiling import KernelCompilationError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import ExtractionError
+from warpsmith.evaluator.fence import FenceError
 from warpsmith.evaluator.kernels import ArgumentError
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.outputs import OutputError
@@ -28,6 +29,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     CandidateError: "parse_error",
     OutputError: "output_error",
     ArgumentError: "argument_error",
+    FenceError: "triton_compilation_error",
     interpreting.GridError: "argument_error",
     UntraceableError: "recording_limit",
     interpreting.TooManySignaturesError: "recording_limit",

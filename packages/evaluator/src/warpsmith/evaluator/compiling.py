@@ -21,6 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, OPEN_BUILTINS, Extracted
+from warpsmith.evaluator.twins import twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
@@ -115,7 +116,7 @@ def compile_launch(
         kernels: what `load_kernels` returned.
         launch: `kernel`, `arguments` and `options`, as the interpreted run reported them.
         arch: the chip's compute capability, 90 for sm_90.
-        binary: whether the machine code is wanted.
+        binary: whether the machine code is wanted, and that of the kernel's fenced twin.
 
     Returns:
         `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes`, whether a float32 dot runs in
@@ -131,7 +132,7 @@ def compile_launch(
             "cannot be compiled alone. Define every kernel at module level."
         )
     try:
-        compiled, signature = _compile(kernels, kernel, launch, arch)
+        compiled, signature, used = _compile(kernels, kernel, launch, arch)
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
@@ -140,12 +141,19 @@ def compile_launch(
         # Whatever else the compiler raises while it walks a kernel is about that kernel: its type says what.
         raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
     facts = _facts(compiled, launch, arch)
-    return facts | {"binary": _binary(compiled, kernel, signature)} if binary else facts
+    if not binary:
+        return facts
+    fields = _binary(compiled, kernel, signature)
+    twin = twin_of(
+        compiled, fields["parameters"], used, arch, by_pointers=lambda: _compile(kernels, kernel, launch, arch)[0]
+    )
+    return facts | {"binary": fields | twin}
 
 
 def _compile(
     kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any], Any]:
+    """Return the compiled kernel, its signature, and the options that Triton's backend was given."""
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -157,7 +165,8 @@ def _compile(
     source = ASTSource(kernel, signature, constexprs, attributes)
     # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
-    return triton.compile(source, target=target, options=parsed.__dict__ | checks), signature
+    given = parsed.__dict__ | checks
+    return triton.compile(source, target=target, options=given), signature, backend.parse_options(given)
 
 
 def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:

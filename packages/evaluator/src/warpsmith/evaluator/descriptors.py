@@ -58,3 +58,11 @@ def refuses(error: BaseException) -> bool:
 def rounds(descriptor: Any) -> bool:
     """Whether loads through a descriptor round float32 to TF32."""
     return bool(getattr(descriptor, ROUNDED, False))
+
+
+def reach(descriptor: Any) -> int:
+    """Return how many elements lie from a descriptor's first to behind its last."""
+    sizes = [int(side) for side in descriptor.shape]
+    if 0 in sizes:
+        return 0
+    return 1 + sum((side - 1) * int(stride) for side, stride in zip(sizes, descriptor.strides, strict=True))

@@ -575,7 +575,7 @@ class Evaluation:
         sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
         self.session.ring(len(ring.inputs), ring.fds[:1])
         try:
-            with self.machine.lease.shared():
+            with self.machine.lease.shared(), self.machine.clock.phase("mapping"):
                 self.conversation.ask(player, Kind.RING, sizes, ring.fds, Kind.RINGED)
             self._played = None
             witness = timed.Witness(self.session, ring, compared, rng)

@@ -8,15 +8,16 @@ order and flattened, then a pointer to global scratch memory and one to the prof
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import _native, descriptors, wire
+from warpsmith.evaluator import _native, descriptors, fence, wire
 from warpsmith.evaluator.errors import EvaluatorError, WireError
+from warpsmith.evaluator.fence import FenceError, FencePlan
 from warpsmith.evaluator.memory import DeviceMemory
 
 WARP: Final = 32
@@ -80,6 +81,11 @@ class Binary:
         scratch_bytes: global scratch memory of a block.
         parameters: name and type of each parameter; types are nested lists where arguments are tuples.
         tiles: how the code reads each tensor descriptor, in their order; none where the chip has no unit for them.
+        fenced: the machine code of the kernel's fenced twin (`fence.py`), empty where none was made.
+        fence_error: why none could be made, and what to write instead.
+        fenced_shared_bytes: shared memory of a block of the twin.
+        fenced_warps: warps of a block of the twin.
+        fenced_tiled: whether the twin reads tensor descriptors as `tiles` says, or by pointers.
     """
 
     cubin: bytes
@@ -91,6 +97,11 @@ class Binary:
     scratch_bytes: int
     parameters: list[Any]
     tiles: list["Tile"]
+    fenced: bytes = b""
+    fence_error: str = ""
+    fenced_shared_bytes: int = 0
+    fenced_warps: int = 1
+    fenced_tiled: bool = True
 
     @staticmethod
     def of(values: Any) -> "Binary":
@@ -106,6 +117,11 @@ class Binary:
             fields.integer("scratch_bytes"),
             [_parameter(described) for described in fields.sequence("parameters")],
             [Tile.of(described) for described in fields.sequence("tiles")],
+            fields.content("fenced"),
+            fields.text("fence_error"),
+            fields.integer("fenced_shared_bytes"),
+            fields.integer("fenced_warps"),
+            fields.flag("fenced_tiled"),
         )
 
 
@@ -154,6 +170,7 @@ class LoadedKernel:
         self.binary = binary
         self._memory = memory
         self._kernel = _native.Kernel.load(memory.handle, binary.cubin, binary.symbol, binary.shared_bytes)
+        self._twin: _native.Kernel | None = None
 
     @property
     def registers(self) -> int:
@@ -165,20 +182,75 @@ class LoadedKernel:
         """Registers of a thread that lie in local memory, as Triton counts them."""
         return self._kernel.local_bytes // 4
 
-    def prepared(self, grid: Sequence[int], values: dict[str, Any]) -> "tuple[_native.Launch, torch.Tensor | None]":
-        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long."""
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a thread."""
+        return self._kernel.local_bytes
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether there is a fenced twin of it."""
+        return bool(self.binary.fenced)
+
+    def prepared(
+        self,
+        grid: Sequence[int],
+        values: dict[str, Any],
+        fenced: FencePlan | None = None,
+        *,
+        allocate: Callable[[int], torch.Tensor] | None = None,
+    ) -> "tuple[_native.Launch, torch.Tensor | None]":
+        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long.
+
+        Args:
+            grid: programs along each axis.
+            values: the arguments by name.
+            fenced: what the launch may reach, but for scratch memory, which is added; then the twin is launched.
+            allocate: returns so many bytes of scratch memory; torch's allocator does where it is None.
+
+        Raises:
+            FenceError: the kernel has no twin, or not for so many tensors.
+            ArgumentError: an argument does not fit, or a tensor descriptor leaves what the launch may reach.
+        """
         x, y, z = (*grid, 1, 1)[:3]
         binary = self.binary
-        scratch = None
-        if binary.scratch_bytes:
-            room = max(x * y * z, 1) * binary.blocks * binary.scratch_bytes
-            scratch = torch.empty(room, dtype=torch.uint8, device=self._memory.device)
+        scratch = self._scratch(x * y * z, allocate or self._allocated)
         encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles else None
+        if fenced is not None:
+            return self._fenced((x, y, z), values, _with(fenced, scratch), scratch), scratch
         parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
         launch = self._kernel.prepare(
             (x * binary.blocks, y, z), WARP * binary.warps, binary.blocks, binary.cooperative, parameters
         )
         return launch, scratch
+
+    def _allocated(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, device=self._memory.device)
+
+    def _scratch(self, programs: int, allocate: Callable[[int], torch.Tensor]) -> torch.Tensor | None:
+        binary = self.binary
+        return allocate(max(programs, 1) * binary.blocks * binary.scratch_bytes) if binary.scratch_bytes else None
+
+    def _fenced(
+        self, grid: tuple[int, int, int], values: dict[str, Any], plan: FencePlan, scratch: torch.Tensor | None
+    ) -> _native.Launch:
+        binary, (x, y, z) = self.binary, grid
+        _check_descriptors(binary.parameters, values, plan)
+        encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles and binary.fenced_tiled else None
+        parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
+        parameters.append(plan.packed(fence.slots_of(binary.parameters)))
+        return self._loaded_twin().prepare(
+            (x * binary.blocks, y, z), WARP * binary.fenced_warps, binary.blocks, binary.cooperative, parameters
+        )
+
+    def _loaded_twin(self) -> _native.Kernel:
+        if self._twin is None:
+            binary = self.binary
+            if not binary.fenced:
+                raise FenceError(binary.fence_error or f"The kernel {binary.symbol} was compiled without its twin.")
+            shared = -(-binary.fenced_shared_bytes // fence.SHARED_GRAIN) * fence.SHARED_GRAIN
+            self._twin = _native.Kernel.load(self._memory.handle, binary.fenced, binary.symbol, shared)
+        return self._twin
 
     def _encoded(self, tiles: "Iterator[Tile]", value: TensorDescriptor) -> bytes:
         """Return the bytes that the chip takes for the next descriptor."""
@@ -201,6 +273,34 @@ class LoadedKernel:
         # Scratch memory goes back to torch's allocator at once, which hands it out again in the order of the stream.
         launch, _scratch = self.prepared(grid, values)
         launch.launch(torch.cuda.current_stream().cuda_stream)
+
+
+def _with(plan: FencePlan, scratch: torch.Tensor | None) -> FencePlan:
+    if scratch is None:
+        return plan
+    begin = scratch.data_ptr()
+    return replace(plan, extents=(*plan.extents, (begin, begin + scratch.nbytes)))
+
+
+def _check_descriptors(parameters: list[Any], values: dict[str, Any], plan: FencePlan) -> None:
+    """Raise where a descriptor describes memory beyond the plan: the chip's unit checks nothing but the descriptor."""
+    for name, kind in parameters:
+        for value in _descriptors_in(kind, values.get(name)):
+            low = value.base.data_ptr()
+            high = low + descriptors.reach(value) * value.base.element_size()
+            if not plan.covers(low, high):
+                raise ArgumentError(
+                    f"The tensor descriptor {name} describes {high - low} bytes, which leave its tensor. Make it with "
+                    "the tensor's own shape and strides."
+                )
+
+
+def _descriptors_in(kind: Any, value: Any) -> Iterator[TensorDescriptor]:
+    if isinstance(kind, list) and isinstance(value, tuple):
+        for part, item in zip(kind, value, strict=False):
+            yield from _descriptors_in(part, item)
+    elif isinstance(value, TensorDescriptor) and str(kind).startswith(_DESCRIPTOR):
+        yield value
 
 
 Encode = Callable[[TensorDescriptor], bytes]

@@ -4,13 +4,15 @@ One protocol serves both: the judge creates a buffer, sends its descriptor, and 
 is not to write. On a GPU a read-only mapping catches accidents and is no boundary: a worker can change what it maps.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
-from warpsmith.evaluator import _native
+from warpsmith.evaluator import _native, regions, scrubbing
 from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.evaluator.regions import Region
 
 if TYPE_CHECKING:
     Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
@@ -27,6 +29,10 @@ ORDINAL: Final = 0
 """The device's number in every process of an evaluator: none sees another device."""
 
 
+def _nothing() -> None:
+    """Scrub nothing."""
+
+
 class HostMemory:
     """Memory of the host: sealed memfds."""
 
@@ -39,6 +45,14 @@ class HostMemory:
     def map(self, fd: int, size: int, *, writable: bool) -> "Shared":
         """Return the mapping of a buffer that another process created."""
         return _native.Buffer.map(fd, size, writable)
+
+    def region(self, size: int, *, read_only: bool = False) -> Region:
+        """Return memory for one tensor; see `regions.py`. Nothing is protected here, so `read_only` binds nobody."""
+        return regions.on_host(size)
+
+    def scrub(self, local_bytes: int) -> Callable[[], None]:
+        """Return what scrubs a device's multiprocessors between two calls; here there are none."""
+        return _nothing
 
     def roomy(self, size: int) -> int:
         """Return of how many bytes a buffer is to be that may be used again for others; here no buffer is."""
@@ -114,6 +128,15 @@ class DeviceMemory:
         """Return the mapping of a buffer that another process created."""
         self.handle.use()
         return _native.DeviceBuffer.map(self.handle, fd, size, writable)
+
+    def region(self, size: int, *, read_only: bool = False) -> Region:
+        """Return memory for one tensor, which kernels cannot leave; see `regions.py`. NativeError: none is left."""
+        self.handle.use()
+        return regions.on_device(self, size, read_only=read_only)
+
+    def scrub(self, local_bytes: int) -> Callable[[], None]:
+        """Return what scrubs the multiprocessors between two calls, in stream order; see `scrubbing.py`."""
+        return scrubbing.Scrub(self.handle, scrubbing.assembled(self.handle.arch), local_bytes)
 
     def roomy(self, size: int) -> int:
         """Return of how many bytes a buffer is to be that may be used again for others: all that it takes anyway."""

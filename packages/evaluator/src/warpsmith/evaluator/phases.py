@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 
-Phase = Literal["workers", "lease", "stall", "correctness", "timing"]
-PHASES: Final[tuple[Phase, ...]] = ("workers", "lease", "stall", "correctness", "timing")
+Phase = Literal["workers", "lease", "stall", "correctness", "mapping", "timing"]
+PHASES: Final[tuple[Phase, ...]] = ("workers", "lease", "stall", "correctness", "mapping", "timing")
 
 
 class _Own(threading.local):

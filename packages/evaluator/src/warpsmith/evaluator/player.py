@@ -9,7 +9,8 @@ from warpsmith.evaluator import interpreting, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.replay import DeviceReplay, Kernels, Replay
+from warpsmith.evaluator.player_device import Arena, DeviceReplay, faults_named
+from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.rounds import Rounds
 from warpsmith.evaluator.worker import Memory
 
@@ -92,10 +93,11 @@ class DevicePlayer:
             self._set_up(fields, fds)
         if self._replay is None:
             raise WireError("There is no recording to play.")
-        if fields.flag("ghost"):
-            self._replay.play(ghost=True, poison=fields.integer("poison"))
-        else:
-            self._replay.play(garbage=fields.flag("garbage"))
+        with faults_named():
+            if fields.flag("ghost"):
+                self._replay.play(ghost=True, poison=fields.integer("poison"))
+            else:
+                self._replay.play(garbage=fields.flag("garbage"))
 
     def _set_up(self, fields: wire.Fields, fds: list[int]) -> None:
         if self._replay is not None:
@@ -105,23 +107,34 @@ class DevicePlayer:
         memory = Memory(self._kind)
         for name in ARENAS:
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
-        binaries = [Binary.of(values) for values in fields.sequence("binaries")]
-        replay = DeviceReplay(self._kind, memory.buffers["state"], fields.sequence("events"), binaries)
-        replay.expect(fields.sequence("outputs"), fields.value("answer"))
-        replay.set_up(memory.buffers["inputs"], memory.buffers["answers"])
+        slots = {name: fields.value(f"{name}_slots") for name in ("inputs", "state")}
+        for name, size, found in _past_of(fields):
+            memory.receive(name, size, fds, writable=False)
+            slots[name] = found
+        replay = DeviceReplay(
+            self._kind,
+            {name: Arena(memory.buffers[name], list(wire.slots(found))) for name, found in slots.items()},
+            fields.sequence("events"),
+            [Binary.of(values) for values in fields.sequence("binaries")],
+            outputs=fields.sequence("outputs"),
+            answer=fields.value("answer"),
+        )
+        replay.set_up(memory.buffers["answers"])
         self._replay = replay
 
     def ring(self, fields: wire.Fields, fds: list[int]) -> None:
         """Prepare a call on each set of a ring, to be timed."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
-        self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
+        with faults_named():
+            self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
 
     def round(self, fields: wire.Fields) -> dict[str, Any]:
         """Time one round."""
         if self._rounds is None:
             raise WireError("There is no ring to walk.")
-        return self._rounds.round(fields)
+        with faults_named():
+            return self._rounds.round(fields)
 
 
 Player: TypeAlias = HostPlayer | DevicePlayer

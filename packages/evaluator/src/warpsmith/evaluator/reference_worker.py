@@ -346,7 +346,7 @@ class _ModelCall(Call):
             attributes[name] = tensor
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
-    def run(self) -> None:
+    def run(self, *, fenced: bool = False) -> None:
         self._output = calling.called(self._reference.model, self._inputs)
 
     def deliver(self) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MOST_SETS: Final = 8
 SHARE: Final = 0.25
 """Of the free device memory, what a ring may take."""
-COPIES: Final = 3
-"""How often a ring's inputs are held: by the judge's arena, by the reference, and once more in between."""
+COPIES: Final = 4
+"""How often a ring's inputs are held: by the judge's arena, by each worker, and once more in between."""
 ANSWERS_SHARE: Final = 0.1
 """Share of the free memory up to which expected answers are kept, and as much again for right ones that came."""
 STASHED_BYTES: Final = 4 << 20
@@ -206,7 +206,7 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease") -> Outcome:
         lease: of the device; what need not be alone has others beside it.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
-    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)))
+    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True)
     reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
     # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
     ring, known = (session.inputs, sets), session.known_time

@@ -52,6 +52,11 @@ AGREED: Final = 0.05
 """How near two such times must be to one another for the lesser one to be kept."""
 LOOKS: Final = 2
 """Answers that are looked at in each segment."""
+FENCED_CALLS: Final = 4
+"""Calls beside those that count, at secret places among them, in which the candidate's kernels are fenced; their
+answers are looked at too. Of long calls it is one: a fenced kernel may take many times as long."""
+FENCED_GRAPH_MS: Final = 10.0
+"""Up to which calls of one walk round the ring are fenced all at once in a graph; one of them beyond."""
 TOLERATED: Final = 0.05
 """How much slower than the events the judge's clock may run before its figure is taken: launches lie between calls."""
 TOLERATED_MS: Final = 0.003
@@ -191,6 +196,7 @@ class Side:
         rng: chooses the order; nobody can foresee it.
         clock: seconds since some moment.
         kept: what is known of its time from before.
+        fences: whether its worker has fenced twins of its kernels, which are to be called now and then.
 
     Attributes:
         times: of the calls that count, in milliseconds, by events.
@@ -201,6 +207,7 @@ class Side:
         walks: how often one graph goes round the ring.
         per_graph: calls of one graph.
         walls: by mode and count of replays, what they took by the clock, in milliseconds.
+        fenced_sets: whose calls are fenced in the graph of fenced calls.
     """
 
     ask: Ask
@@ -208,6 +215,7 @@ class Side:
     rng: random.Random
     clock: Callable[[], float] = time.perf_counter
     kept: Kept | None = None
+    fences: bool = False
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -216,20 +224,35 @@ class Side:
     walks: int = 1
     per_graph: int = 1
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    fenced_sets: list[int] = field(default_factory=list)
 
-    def calls(self, count: int, looks: int = 0, *, counted: bool = True) -> list[int]:
-        """Let `count` calls be timed by events, and the answers of `looks` of them, at secret places, be delivered.
+    def calls(self, count: int, looks: int = 0, *, fenced: int = 0, counted: bool = True) -> list[int]:
+        """Let `count` calls be timed by events, and the answers of some, at secret places, be delivered.
+
+        Args:
+            count: of the calls whose times count.
+            looks: how many of them are looked at.
+            fenced: fenced calls beside them; they are looked at as well, and their times do not count.
+            counted: whether any times count.
 
         Returns:
             The sets whose answers were delivered, each once.
         """
-        order = self._order(count)
-        places = self._places(order, looks)
-        told = self.ask({"mode": "call", "order": order, "deliver": places, "count": 0, "walks": 1})
+        order = self._order(count + fenced)
+        places = self._places(order, looks + fenced)
+        # Where there are few sets, not all that is looked at is to be fenced.
+        most = max(len(places) - 1, self.rng.randrange(2))
+        apart = self.rng.sample(places, min(fenced, most, len(places)))
+        told = self._ask_round("call", order=order, deliver=places, fenced=sorted(apart))
         self.gated &= told.flag("gated")
         if counted:
-            self.times += [float(value) for value in told.sequence("milliseconds") if isinstance(value, int | float)]
+            times = [ms for place, ms in enumerate(told.sequence("milliseconds")) if place not in apart]
+            self.times += [float(ms) for ms in times if isinstance(ms, int | float)]
         return [order[place] for place in places]
+
+    def _ask_round(self, mode: str, **fields: Any) -> wire.Fields:
+        nothing: dict[str, Any] = {"order": [], "deliver": [], "fenced": [], "count": 0, "walks": 1}
+        return self.ask({"mode": mode} | nothing | fields)
 
     def _places(self, order: list[int], looks: int) -> list[int]:
         """Return random places of a walk, no two of one set: the later answer would cover the earlier one."""
@@ -249,7 +272,7 @@ class Side:
     def graph(self, mode: str, count: int, walks: int) -> None:
         """Replay a graph `count` times and note how long that takes by this process's clock, in milliseconds."""
         started = self.clock()
-        told = self.ask({"mode": mode, "order": [], "deliver": [], "count": count, "walks": walks})
+        told = self._ask_round(mode, count=count, walks=walks)
         elapsed = self.clock() - started
         self.graphs = self.graphs and told.flag("captured")
         self.per_graph = max(told.integer("calls"), 1)
@@ -278,9 +301,20 @@ class Side:
         for mode in ("graph", "empty_graph"):
             if self.graphs:
                 self.graph(mode, 1, self.walks)
+        if self.graphs and self.fences:
+            self._choose_fenced()
+            self.fenced_graph(0)
         # The capture is not to count.
         self.walls.clear()
         self.captured = True
+
+    def _choose_fenced(self) -> None:
+        all_ms = self.estimate_ms * self.sets
+        self.fenced_sets = self.rng.sample(range(self.sets), self.sets if all_ms <= FENCED_GRAPH_MS else 1)
+
+    def fenced_graph(self, count: int = 1) -> None:
+        """Replay a graph of one walk round the ring in which some calls, chosen by lot, are fenced; it is not timed."""
+        self._ask_round("fenced_graph", count=count, fenced=sorted(self.fenced_sets))
 
     def judged(self, few: int, many: int) -> float | None:
         """Return a call's time by this process's clock: what more replays take, less what stands around the calls."""
@@ -325,15 +359,24 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     for side in sides:
         side.begin()
     counts = (count, _calls_of_reference(count, reference.estimate_ms))
+    fenced = _fenced_calls(candidate)
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
             share = calls // SEGMENTS + (segment < calls % SEGMENTS)
-            delivered = side.calls(max(share, 1), LOOKS if side is candidate else 0)
+            looks, apart = (LOOKS, fenced[segment]) if side is candidate else (0, 0)
+            delivered = side.calls(max(share, 1), looks, fenced=apart)
             if delivered:
                 look(delivered)
     judged = _judged(candidate, look)
     slowed = disagree(median(candidate.times), judged)
     return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference, anew=slowed)))
+
+
+def _fenced_calls(side: Side) -> list[int]:
+    """Return how many calls of each segment are fenced: by lot."""
+    wanted = (1 if side.estimate_ms >= LONG_MS else FENCED_CALLS) if side.fences else 0
+    chosen = [side.rng.randrange(SEGMENTS) for _ in range(wanted)]
+    return [chosen.count(segment) for segment in range(SEGMENTS)]
 
 
 def _calls_of_reference(count: int, estimate_ms: float) -> int:
@@ -376,6 +419,9 @@ def _judged(side: Side, look: Look | None) -> float | None:
     least = max(2, math.ceil(WORTH_MS / _replay_ms(side, events_ms)))
     # Nobody can foresee which replay is the last, whose answers are looked at.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
+    fenced_first = bool(side.rng.getrandbits(1))
+    if fenced_first:
+        _fenced_graph(side, look)
     # The last leaves answers of calls to be looked at.
     *others, last = itertools.product(("empty_graph", "graph"), (few, many))
     for repetition in range(1, MOST_REPEATS + 1):
@@ -390,7 +436,16 @@ def _judged(side: Side, look: Look | None) -> float | None:
         odd = disagree(events_ms, judged) or (is_long and (judged or 0.0) < events_ms / 2)
         if repetition >= (1 if is_long else REPEATS) and not odd:
             break
+    if not fenced_first:
+        _fenced_graph(side, look)
     return judged
+
+
+def _fenced_graph(side: Side, look: Look | None) -> None:
+    """Replay the graph of fenced calls, where there is one, and look at all answers."""
+    if look is not None and side.fenced_sets:
+        side.fenced_graph()
+        look(range(side.sets))
 
 
 def _replay_ms(side: Side, events_ms: float) -> float:

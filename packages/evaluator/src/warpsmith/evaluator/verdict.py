@@ -84,6 +84,7 @@ class Seconds:
         lease: of `evaluate`, waiting for others to leave the device.
         stall: of `evaluate`, standing still until kernels were compiled.
         correctness: of `evaluate`, trials and replays.
+        mapping: of `evaluate`, giving each tensor of the timed calls memory of its own.
         timing: of `evaluate`, timing candidate and reference.
         age: since a verdict that was kept was reached; 0 for a new one.
     """
@@ -95,6 +96,7 @@ class Seconds:
     lease: float = 0.0
     stall: float = 0.0
     correctness: float = 0.0
+    mapping: float = 0.0
     timing: float = 0.0
     age: float = 0.0
 

@@ -228,11 +228,14 @@ def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) 
         libdevice.install()
         interpreting.run_trusted_kernel()
     else:
-        from warpsmith.evaluator import compile_worker, compiling, reference_worker
+        from warpsmith.evaluator import compile_worker, compiling, reference_worker, scrubbing
 
         reference_worker.prepare()
         compile_worker.prepare()
         compiling.compile_trusted_kernel(arch, folder)
+        if "candidate" in roles:
+            # Players scrub a device between two calls, and may execute nothing.
+            scrubbing.assembled(arch)
         if "host" in roles:
             from warpsmith.evaluator import candidate_worker
 

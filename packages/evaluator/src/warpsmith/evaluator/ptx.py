@@ -1,0 +1,487 @@
+"""Reads PTX, as far as one kernel compiled by Triton needs it, and refuses the rest.
+
+Inline assembly is part of the text, so that it may hold anything. What is understood here is written out again from
+what was read, so that the assembler sees nothing that was not: no comment, preprocessor directive or debug section.
+Source: NVIDIA, Parallel Thread Execution ISA, version 9.0.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from warpsmith.evaluator.errors import EvaluatorError
+
+ITEM_BYTES: Final = {
+    **dict.fromkeys(("b8", "u8", "s8"), 1),
+    **dict.fromkeys(("b16", "u16", "s16", "f16", "bf16"), 2),
+    **dict.fromkeys(("b32", "u32", "s32", "f32", "f16x2", "bf16x2"), 4),
+    **dict.fromkeys(("b64", "u64", "s64", "f64"), 8),
+    "b128": 16,
+}
+"""Bytes of the types that registers, variables and memory accesses have."""
+
+Operand = tuple[str, ...]
+"""The tokens of one operand."""
+
+_WORD: Final = r"[A-Za-z_$%.][\w$.%]*(?:::[\w$.%]+)*"
+_NUMBER: Final = (
+    r"(?:0[xX][0-9a-fA-F]+|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[bB][01]+|\d+\.\d+(?:[eE][+-]?\d+)?|\d+)U?"
+)
+_TOKEN: Final = re.compile(
+    r"(?P<gap>[ \t\r]+|//[^\n]*|/\*.*?\*/)"
+    rf'|(?P<text>\n|"[^"\n]*"|{_WORD}|{_NUMBER}(?![\w$%])|<<|>>|[{{}}()\[\];,:@!|+\-<>=*~&^])',
+    re.DOTALL,
+)
+_INTEGER: Final = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?")
+_LOCATION: Final = re.compile(r"\d+ \d+ \d+(?: , function_name \S+ , inlined_at \d+ \d+ \d+)?")
+_LINKAGE: Final = frozenset({".visible", ".extern", ".weak"})
+_KERNEL_SIZES: Final = frozenset(
+    {".reqntid", ".maxntid", ".minnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank"}
+)
+_KERNEL_FLAGS: Final = frozenset({".explicitcluster", ".blocksareclusters"})
+
+
+class PtxError(EvaluatorError):
+    """PTX that is not understood."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A declared name. `type` is that of an item; `items` is None for a scalar and 0 for an array of unknown length."""
+
+    space: str
+    name: str
+    type: str
+    items: int | None = None
+    align: int = 0
+    pointer: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return ITEM_BYTES[self.type] * (1 if self.items is None else self.items)
+
+
+@dataclass(frozen=True)
+class Registers:
+    """A register (`count` 0), or the registers name0 to name(count - 1); `type` is `pred` or one of ITEM_BYTES."""
+
+    type: str
+    name: str
+    count: int = 0
+
+    def names(self) -> list[str]:
+        """Return the name of each."""
+        return [f"{self.name}{number}" for number in range(self.count)] if self.count else [self.name]
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place in the code."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The labels that an indexed branch may take."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The begin or the end of a scope of names."""
+
+    opens: bool
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `predicate` is empty, a register, or one after an exclamation mark."""
+
+    predicate: str
+    opcode: str
+    operands: tuple[Operand, ...]
+
+    @property
+    def base(self) -> str:
+        """The operation without its qualifiers."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def qualifiers(self) -> list[str]:
+        """What follows the operation."""
+        return self.opcode.split(".")[1:]
+
+    def __str__(self) -> str:
+        guard = f"@{self.predicate} " if self.predicate else ""
+        return f"{guard}{self.opcode} {', '.join(map(written, self.operands))};"
+
+
+Statement = Variable | Registers | Label | Targets | Scope | Instruction
+
+
+@dataclass
+class Function:
+    """A function, or the kernel, which gives nothing back."""
+
+    name: str
+    results: list[Variable] = field(default_factory=list)
+    parameters: list[Variable] = field(default_factory=list)
+    directives: list[str] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list)
+
+    @property
+    def heading(self) -> str:
+        """Its declaration without linkage, directives and end."""
+        results = f"({', '.join(map(declaration, self.results))}) " if self.results else ""
+        return f"{results}{self.name}({', '.join(map(declaration, self.parameters))})"
+
+
+@dataclass
+class Module:
+    """One kernel with what it refers to.
+
+    Attributes:
+        head: version and target.
+        variables: each with its declaration as written.
+        declared: functions that are named before they are defined, and those of the driver, as written.
+        functions: those that are defined.
+        entries: the kernel; exactly one.
+    """
+
+    head: list[str] = field(default_factory=list)
+    variables: list[tuple[Variable, str]] = field(default_factory=list)
+    declared: list[tuple[str, str]] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    entries: list[Function] = field(default_factory=list)
+
+    @property
+    def entry(self) -> Function:
+        """The kernel."""
+        return self.entries[0]
+
+    @property
+    def arch(self) -> int:
+        """The compute capability that it is for, 90 for sm_90a."""
+        return int(next(found for line in self.head for found in re.findall(r"\.target sm_(\d+)", line)))
+
+
+def written(tokens: Operand) -> str:
+    """Return tokens as text, which reads back as the same tokens."""
+    text = ""
+    for token in tokens:
+        text += " " + token if text and re.match(r"[\w$%.]", token) and re.search(r"[\w$%.]\Z", text) else token
+    return text
+
+
+def integer(token: str) -> int:
+    """Return a whole number; PtxError where it is none."""
+    if not _INTEGER.fullmatch(token):
+        raise PtxError(f"{token} is no whole number; one was expected.")
+    return int(token.rstrip("U"), 0) if not re.fullmatch(r"0\d+U?", token) else int(token.rstrip("U"), 8)
+
+
+def read(text: str) -> Module:
+    """Read a module with one kernel.
+
+    Raises:
+        PtxError: it holds something that is not understood; the message names it.
+    """
+    return _Reader(list(_tokens(text))).module()
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise PtxError(f"{text[at : at + 30].splitlines()[0]!r} is no PTX that is understood here.")
+        at = found.end()
+        token = found["text"]
+        if token is not None:
+            yield token
+        elif "\n" in found["gap"]:
+            yield "\n"
+
+
+class _Reader:
+    """Tokens, read from the front. Ends of lines count only where a directive ends with its line."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    # --- tokens ---
+
+    def _peek(self) -> str:
+        while self._at < len(self._tokens) and self._tokens[self._at] == "\n":
+            self._at += 1
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        if not token:
+            raise PtxError("The text ends within a statement.")
+        self._at += 1
+        return token
+
+    def _take(self, expected: str) -> None:
+        found = self._next()
+        if found != expected:
+            raise PtxError(f"{found} stands where {expected} was expected.")
+
+    def _accept(self, wanted: str) -> bool:
+        if self._peek() != wanted:
+            return False
+        self._at += 1
+        return True
+
+    def _line(self) -> Operand:
+        """Take the rest of the line."""
+        start = self._at
+        while self._at < len(self._tokens) and self._tokens[self._at] != "\n":
+            self._at += 1
+        return tuple(self._tokens[start : self._at])
+
+    def _until(self, end: str) -> Operand:
+        taken = []
+        while (token := self._next()) != end:
+            taken.append(token)
+        return tuple(taken)
+
+    def _skip_braces(self) -> None:
+        self._take("{")
+        while (token := self._next()) != "}":
+            if token == "{":
+                raise PtxError("A debug section holds a scope.")
+
+    # --- the module ---
+
+    def module(self) -> Module:
+        made = Module()
+        while self._peek():
+            self._top(made)
+        if len(made.entries) != 1:
+            raise PtxError(f"The text has {len(made.entries)} kernels; one was expected.")
+        if sum(line.startswith(".target") for line in made.head) != 1:
+            raise PtxError("The text has not exactly one .target.")
+        return made
+
+    def _top(self, made: Module) -> None:
+        token = self._next()
+        match token:
+            case ".version" | ".target" | ".address_size":
+                made.head.append(self._headline(token))
+            case ".file":
+                self._line()
+            case ".section":
+                self._next()
+                self._skip_braces()
+            case ".pragma":
+                self._until(";")
+            case _:
+                self._linked(made, token)
+
+    def _headline(self, directive: str) -> str:
+        text = f"{directive} {written(self._line())}"
+        if not re.fullmatch(r"\.version \d+\.\d+|\.target sm_\d+[af]?|\.address_size 64", text):
+            raise PtxError(f"{text} is no head of a module that is understood here.")
+        return text
+
+    def _linked(self, made: Module, token: str) -> None:
+        linkage = token if token in _LINKAGE else ""
+        kind = self._next() if linkage else token
+        if kind == ".entry" and linkage == ".visible":
+            made.entries.append(self._defined(Function(self._name(), [], self._parameters())))
+        elif kind == ".func" and linkage in ("", ".extern"):
+            self._function(made, linkage)
+        elif kind in (".global", ".const") and linkage != ".extern":
+            made.variables.append(self._global(linkage, kind))
+        elif kind == ".shared" and linkage == ".extern":
+            declared = self._variable("shared")
+            self._take(";")
+            made.variables.append((declared, f".extern {declaration(declared)};"))
+        else:
+            raise PtxError(
+                f"{' '.join(filter(None, (linkage, kind)))} at the top level is not understood. A kernel may have one "
+                ".entry, functions, variables that it reads and memory that its blocks share."
+            )
+
+    def _function(self, made: Module, linkage: str) -> None:
+        results = self._parameters() if self._peek() == "(" else []
+        function = Function(self._name(), results, self._parameters() if self._peek() == "(" else [])
+        ending = " .noreturn" if self._accept(".noreturn") else ""
+        if self._accept(";"):
+            text = f"{linkage} .func {function.heading}{ending};".strip()
+            made.declared.append((function.name, text))
+        elif linkage:
+            raise PtxError(f"The function {function.name} is declared .extern and defined.")
+        else:
+            made.functions.append(self._defined(function))
+
+    def _global(self, linkage: str, space: str) -> tuple[Variable, str]:
+        declared = self._variable(space[1:])
+        tokens = self._until(";")
+        if tokens and tokens[0] != "=":
+            raise PtxError(f"{tokens[0]} follows the declaration of {declared.name}.")
+        if declared.items == 0:
+            raise PtxError(f"The variable {declared.name} has no size.")
+        return declared, f"{linkage} {declaration(declared)} {' '.join(tokens)};".strip()
+
+    def _parameters(self) -> list[Variable]:
+        taken: list[Variable] = []
+        self._take("(")
+        while not self._accept(")"):
+            if taken:
+                self._take(",")
+            self._take(".param")
+            taken.append(self._variable("param"))
+        return taken
+
+    def _defined(self, function: Function) -> Function:
+        while (token := self._next()) != "{":
+            function.directives.append(self._directive(token))
+        function.body = list(self._body())
+        return function
+
+    def _directive(self, token: str) -> str:
+        if token in _KERNEL_FLAGS:
+            return token
+        if token not in _KERNEL_SIZES:
+            raise PtxError(f"{token} is no directive of a kernel that is understood here.")
+        sizes = [integer(self._next())]
+        while self._accept(","):
+            sizes.append(integer(self._next()))
+        return f"{token} {', '.join(map(str, sizes))}"
+
+    def _name(self) -> str:
+        name = self._next()
+        if not re.fullmatch(r"[A-Za-z_$%][\w$]*", name):
+            raise PtxError(f"{name} is no name that is understood here.")
+        return name
+
+    def _variable(self, space: str) -> Variable:
+        """Read a declaration after its space: `.align 4 .b8 name[8]`, or `.u64 .ptr .global .align 1 name`."""
+        align = integer(self._next()) if self._accept(".align") else 0
+        kind = self._type()
+        pointer = self._accept(".ptr")
+        if pointer:
+            for word in (".global", ".shared", ".const", ".local"):
+                self._accept(word)
+            if self._accept(".align"):
+                self._next()
+        name = self._name()
+        return Variable(space, name, kind, self._length(), align, pointer)
+
+    def _length(self) -> int | None:
+        if not self._accept("["):
+            return None
+        if self._accept("]"):
+            return 0
+        length = integer(self._next())
+        self._take("]")
+        return length
+
+    def _type(self) -> str:
+        kind = self._next()
+        if kind[1:] not in ITEM_BYTES:
+            raise PtxError(f"{kind} is no type of a variable that is understood here.")
+        return kind[1:]
+
+    # --- the body ---
+
+    def _body(self) -> Iterator[Statement]:
+        depth = 1
+        while depth:
+            token = self._next()
+            if token == "{":
+                depth += 1
+                yield Scope(True)
+            elif token == "}":
+                depth -= 1
+                if depth:
+                    yield Scope(False)
+            else:
+                yield from self._statement(token)
+
+    def _statement(self, token: str) -> Iterator[Statement]:
+        match token:
+            case ".loc":
+                self._location()
+            case ".pragma":
+                self._until(";")
+            case ".reg":
+                yield from self._registers()
+            case ".local" | ".param":
+                yield self._variable(token[1:])
+                self._take(";")
+            case ";":
+                pass
+            case "@":
+                yield self._instruction(self._predicate(), self._next())
+            case _ if token.startswith("."):
+                raise PtxError(f"The directive {token} within a kernel is not understood.")
+            case _ if self._accept(":"):
+                yield self._label(token)
+            case _:
+                yield self._instruction("", token)
+
+    def _location(self) -> None:
+        line = " ".join(self._line())
+        if not _LOCATION.fullmatch(line):
+            raise PtxError(f".loc {line[:60]} is not understood.")
+
+    def _label(self, name: str) -> Label | Targets:
+        if not re.fullmatch(r"[A-Za-z_$%][\w$]*", name):
+            raise PtxError(f"{name} is no label that is understood here.")
+        if not self._accept(".branchtargets"):
+            return Label(name)
+        return Targets(name, tuple(token for token in self._until(";") if token != ","))
+
+    def _predicate(self) -> str:
+        inverted = "!" if self._accept("!") else ""
+        return inverted + self._name()
+
+    def _registers(self) -> Iterator[Registers]:
+        kind = self._next()
+        if kind != ".pred" and kind[1:] not in ITEM_BYTES:
+            raise PtxError(f"{kind} is no type of a register that is understood here.")
+        while True:
+            name, count = self._name(), 0
+            if self._accept("<"):
+                count = integer(self._next())
+                self._take(">")
+            yield Registers(kind[1:], name, count)
+            if not self._accept(","):
+                break
+        self._take(";")
+
+    def _instruction(self, predicate: str, opcode: str) -> Instruction:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*)*", opcode):
+            raise PtxError(f"{opcode} is no instruction that is understood here.")
+        return Instruction(predicate, opcode, tuple(_operands(self._until(";"))))
+
+
+def _operands(tokens: Operand) -> Iterator[Operand]:
+    """Split at the commas that stand in no bracket."""
+    depth, start = 0, 0
+    for at, token in enumerate(tokens):
+        depth += (token in "([{") - (token in ")]}")
+        if token == "," and not depth:
+            yield tokens[start:at]
+            start = at + 1
+    if tokens:
+        yield tokens[start:]
+
+
+def declaration(declared: Variable | Registers) -> str:
+    """Return a declaration without its end."""
+    if isinstance(declared, Registers):
+        return f".reg .{declared.type} {declared.name}" + (f"<{declared.count}>" if declared.count else "")
+    align = f".align {declared.align} " if declared.align else ""
+    length = "" if declared.items is None else f"[{declared.items or ''}]"
+    return f".{declared.space} {align}.{declared.type} {declared.name}{length}"

@@ -1,0 +1,87 @@
+"""Compiles the fenced twin of a kernel beside it, by the same assembler and with the same options."""
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources, PTXASError
+
+from warpsmith.evaluator import fence
+
+WITHOUT_UNIT: Final = 80
+"""A chip without a unit that reads tensors through descriptors: Triton reads them by pointers there."""
+
+
+def twin_of(
+    compiled: Any, parameters: list[Any], options: Any, arch: int, by_pointers: Callable[[], Any]
+) -> dict[str, Any]:
+    """Return the fields of `kernels.Binary` that describe the twin.
+
+    Args:
+        compiled: the kernel as Triton compiled it.
+        parameters: of the launch, as in `kernels.Binary`.
+        options: what Triton's backend was given.
+        arch: the chip's compute capability, 90 for sm_90.
+        by_pointers: compiles the kernel once more, within `descriptors_as_pointers`; for a kernel that makes tensor
+            descriptors itself, of which nobody can say what they point to.
+    """
+    try:
+        try:
+            return _fields(_assembled(compiled, parameters, options, arch), compiled, tiled=True)
+        except fence.OwnDescriptorError:
+            with descriptors_as_pointers():
+                other = by_pointers()
+            if other.metadata.global_scratch_size > compiled.metadata.global_scratch_size:
+                raise
+            return _fields(_assembled(other, parameters, options, arch), other, tiled=False)
+    except fence.FenceError as error:
+        return _fields(b"", compiled, tiled=True, error=str(error))
+    except (PTXASError, OutOfResources, CompilationError) as error:
+        told = " ".join(str(error).split())[:500]
+        return _fields(b"", compiled, tiled=True, error=f"The checked form of a kernel does not compile: {told}")
+
+
+def _fields(code: bytes, compiled: Any, *, tiled: bool, error: str = "") -> dict[str, Any]:
+    return {
+        "fenced": code,
+        "fence_error": error,
+        "fenced_shared_bytes": int(compiled.metadata.shared),
+        "fenced_warps": int(compiled.metadata.num_warps),
+        "fenced_tiled": tiled,
+    }
+
+
+def _assembled(compiled: Any, parameters: list[Any], options: Any, arch: int) -> bytes:
+    text = fence.fenced(str(compiled.asm["ptx"]), str(compiled.metadata.name), fence.slots_of(parameters))
+    backend = make_backend(GPUTarget("cuda", arch, 32))
+    # Triton prints the whole text where the assembler refuses it.
+    with contextlib.redirect_stdout(io.StringIO()):
+        return bytes(backend.make_cubin(text, {}, options, arch))
+
+
+@contextlib.contextmanager
+def descriptors_as_pointers() -> Iterator[None]:
+    """Let Triton read what lies behind tensor descriptors by pointers, as it does where the chip has no unit for them.
+
+    The process compiles nothing else meanwhile: Triton's hook is one for all of it.
+    """
+
+    def hook(*given: Any) -> tuple[str, str]:
+        if given:
+            backend, stages, options, _, capability = given
+            chip = min(capability, WITHOUT_UNIT)
+            stages["ttir"] = lambda module, metadata: backend.make_ttir(module, metadata, options, chip)
+        # What Triton's cache is keyed by.
+        return "descriptors as pointers", "descriptors as pointers"
+
+    before = triton.knobs.runtime.add_stages_inspection_hook
+    triton.knobs.runtime.add_stages_inspection_hook = hook
+    try:
+        yield
+    finally:
+        triton.knobs.runtime.add_stages_inspection_hook = before
