@@ -23,6 +23,9 @@ NAN_BYTE: Final = 0xFF
 """Repeated, NaN in every floating dtype but those below."""
 NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
 
+BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""A dtype that holds the bits of an element of so many bytes, and that torch moves and compares on every device."""
+
 COMPUTABLE: Final = {
     torch.bool: torch.uint8,
     torch.uint16: torch.int32,

@@ -41,12 +41,18 @@ def _stale(first: Expected, second: Expected) -> torch.Tensor:
 def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
     if second.value.numel() > MOST_SHUFFLED:
         backwards = torch.arange(second.value.numel() - 1, -1, -1, device=second.value.device)
-        return second.value.flatten()[backwards].reshape(second.value.shape)
+        return _in_order(second.value, backwards)
     cycle = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
     # In one cycle over all: no element keeps its place, and only an output of equal elements stays as it was.
     order = torch.empty_like(cycle)
     order[cycle] = cycle.roll(1)
-    return second.value.flatten()[order].reshape(second.value.shape)
+    return _in_order(second.value, order)
+
+
+def _in_order(value: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Return the elements in another order, moved as bits: a GPU moves no unsigned integers and no fp8."""
+    bits = arenas.BITS.get(value.itemsize, value.dtype)
+    return value.flatten().view(bits)[order].view(value.dtype).reshape(value.shape)
 
 
 def _large_only(_first: Expected, second: Expected) -> torch.Tensor:

@@ -475,9 +475,6 @@ def _flips(expected: Expected) -> torch.Tensor | None:
     return expected.spread
 
 
-_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
 def _compare_exactly(got: torch.Tensor, expected: Expected, flips: bool) -> Comparison:
     """Compare bit by bit. Another byte than 0 or 1 in a bool is no bool, and cannot hide."""
     value = expected.value
@@ -486,7 +483,7 @@ def _compare_exactly(got: torch.Tensor, expected: Expected, flips: bool) -> Comp
         got, value = got.view(torch.uint8), value.view(torch.uint8)
     wide_got, wide_value = got.double(), value.double()
     error = (wide_got - wide_value).abs()
-    agree = got.view(_BITS[got.itemsize]) == value.view(_BITS[value.itemsize])
+    agree = got.view(arenas.BITS[got.itemsize]) == value.view(arenas.BITS[value.itemsize])
     if flips and expected.spread is not None:
         # More than nothing: beyond 2^53 two integers may be the same in float64.
         may = (expected.spread > 0) & (error <= expected.spread)
