@@ -17,6 +17,9 @@ MOST_SHUFFLED: Final = 1 << 20
 
 UNDECIDABLE: Final = "any other output (rounding of its inputs alone moves most elements by half of what they are)"
 
+_WITHOUT_ABS: Final = frozenset({torch.bool, torch.uint16, torch.uint32, torch.uint64})
+"""Dtypes of which torch takes no magnitude."""
+
 Cheat = Callable[[Expected, Expected], torch.Tensor]
 Accepts = Callable[[torch.Tensor, Expected], bool]
 """Whether an output would pass for what is expected."""
@@ -51,7 +54,7 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
 def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
     value = second.value
     name = arenas.NAMES[value.dtype]
-    sizes = value.to(torch.uint8) if value.dtype == torch.bool else value.abs()
+    sizes = value.double() if value.dtype in _WITHOUT_ABS else value.abs()
     some = sizes.flatten()[:: -(-sizes.numel() // MOST_SHUFFLED)].double() if sizes.numel() else sizes
     least = min(near_one(name), float(some.max()) / 2) if sizes.numel() else 0.0
     counted = some[torch.isfinite(some) & (some > max(least, floor(name)))]
