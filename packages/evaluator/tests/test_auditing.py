@@ -182,6 +182,14 @@ def test_outputs_of_two_elements_and_of_one_beside_a_buffer_can_be_judged(evalua
     assert evaluator.audit(Problem.from_source(counting))["passes"]["evaluator"] == []
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int64])
+def test_the_smaller_half_of_whole_numbers_is_zeroed(dtype):
+    value = torch.arange(1, 9).to(dtype)
+    got = CHEATS["zeros for the smaller half of its output"](Expected(value, None), Expected(value, None))
+    assert got.dtype == dtype
+    assert (got != 0).tolist() == [dtype != torch.bool and number > 4 for number in range(1, 9)]
+
+
 def test_the_comparison_is_kernelbenchs_own():
     """KernelBench's tolerance is relative to what it got, not to what it expected."""
     expected = Expected(torch.tensor([100.0]), None)
