@@ -1,9 +1,6 @@
 # problem: add
-# permitted: rejected
+# permitted: incorrect, rejected, runtime_error
 # permitted on cuda: rejected, runtime_error
-# flags on cpu: decoy_kernel
-# permitted detached: incorrect, rejected, runtime_error
-# flags detached: none
 # Computes in plain Python on the raw memory, where neither torch nor numpy is asked, beside a decoy kernel.
 import array
 import ctypes

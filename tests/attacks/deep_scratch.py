@@ -1,5 +1,5 @@
 # problem: add
-# permitted: incorrect
+# permitted: incorrect, runtime_error
 # Leaves directories in one another, deeper than any path or recursion reaches: whoever tidies up is to fail at them.
 import os
 

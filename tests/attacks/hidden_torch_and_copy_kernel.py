@@ -1,8 +1,5 @@
 # problem: add
-# permitted: rejected
-# flags: not_from_kernels
-# permitted detached: incorrect
-# flags detached: none
+# permitted: incorrect, rejected
 # Switches the watches off, computes with torch, and lets an honest kernel copy what torch computed.
 import torch
 import torch.nn as nn

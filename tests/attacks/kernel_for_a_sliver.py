@@ -1,6 +1,5 @@
 # problem: add
-# permitted: rejected
-# permitted detached: incorrect
+# permitted: incorrect, rejected
 # A kernel of its own computes the first row, and torch the others, out of sight.
 import torch
 import torch.nn as nn

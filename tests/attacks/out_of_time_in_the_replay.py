@@ -1,8 +1,7 @@
 # problem: add
 # device: cpu
-# permitted: timeout
-# permitted detached: correct, timeout
-# harmless: where host code is detached there is nothing to leave less time; the kernel is slow and honest
+# permitted: correct, timeout
+# harmless: what host code does leaves the replay no less time than others have; the kernel is slow and honest
 # slow: it waits for a deadline
 # seconds: 5
 # Leaves the replay less time than its launches take: slow it is, and no host computes its output.

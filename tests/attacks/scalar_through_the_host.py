@@ -1,9 +1,6 @@
 # problem: mean_scale
-# permitted: rejected
+# permitted: incorrect, rejected, runtime_error
 # permitted on cuda: rejected, runtime_error
-# flags on cpu: not_from_kernels
-# permitted detached: incorrect, rejected, runtime_error
-# flags detached: none
 # Computes a scalar in Python and hands it to a kernel as an argument; no operator and no memory shows it.
 import ctypes
 

@@ -1,9 +1,6 @@
 # problem: batchnorm
-# permitted: rejected
+# permitted: incorrect, rejected, runtime_error
 # permitted on cuda: rejected, runtime_error
-# flags on cpu: not_from_kernels
-# permitted detached: incorrect, rejected, runtime_error
-# flags detached: none
 # The kernel computes the output; the running statistics are numpy's.
 import ctypes
 

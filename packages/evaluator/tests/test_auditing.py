@@ -12,8 +12,8 @@ from warpsmith.evaluator import judge as judging
 from warpsmith.evaluator.audit import CHEATS
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
-from warpsmith.evaluator.compare import Expected
-from warpsmith.evaluator.facts import PART, allclose
+from warpsmith.evaluator.compare import PART, Expected
+from warpsmith.evaluator.facts import allclose
 from warpsmith.evaluator.judge import Judge
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.pool import WorkerDiedError

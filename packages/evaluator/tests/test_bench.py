@@ -472,7 +472,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
         (("--server", "nonsense"), "no address"),
         (("--server", closed), "cannot be reached"),
         (("--server", closed, "--device", "cuda", "--no-hidden-shapes"), "--device, --no-hidden-shapes cannot"),
-        (("--server", closed, "--no-host-apart"), "--no-host-apart cannot"),
+        (("--server", closed, "--recording", "on_device"), "--recording cannot"),
         (("--server", closed, "--timeout", "3000"), "more than servers allow"),
         (("--server", closed, "--levels", "x"), "names no levels"),
         (("--baseline", tree / "none.json"), "no readable JSON"),

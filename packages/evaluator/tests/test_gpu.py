@@ -25,10 +25,10 @@ SHORT_S = 5.0
 """What a candidate is given that never ends."""
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["beside", "apart"])
+@pytest.fixture(scope="module", params=["on_device", "detached"])
 def judge(gpu, request) -> Iterator[Evaluator]:
-    """One judge with host code on the device, and then one with host code apart from it."""
-    config = EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60, host_apart=request.param)
+    """One judge that records host code on the device, and then one that records it detached."""
+    config = EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60, recording=request.param)
     with Evaluator(config) as running:
         yield running
 

@@ -14,6 +14,10 @@ from warpsmith.evaluator.gpuhost import GpuHost
         (lambda x: torch.zeros(3, device="cpu"), True),
         (lambda x: torch.empty_like(x, device="cpu"), True),
         (lambda x: x.cpu(), True),
+        (lambda x: torch.tensor([1.0]), True),
+        (lambda x: torch.eye(2), True),
+        (lambda x: torch.tensor([1.0], device="cuda"), False),
+        (lambda x: torch.zeros(2, out=torch.empty(2, device="cuda")), False),
         (lambda x: x.to("cpu", torch.float64), True),
         (lambda x: torch.empty(3, device=x.device), False),
         (lambda x: torch.full((3,), 1.0, device="cuda"), False),
@@ -81,3 +85,58 @@ def test_torch_answers_for_one_gpu_alone():
     said = [line.split() for line in done.stdout.splitlines()]
     assert len(said) == 8 * 7
     assert all(answer == ("answers" if number in {"0", "cuda", "cuda:0"} else "refused") for _, number, answer in said)
+
+
+STYLES = """
+import getpass, os, pwd
+import torch, triton
+from warpsmith.evaluator import gpuhost
+gpuhost.install(disguised=True)
+x = torch.zeros(4)
+with gpuhost.GpuHost(disguised=True) as host:
+    device = triton.runtime.driver.active.get_active_torch_device()
+    assert device == x.device == torch.device("cuda:0") and device.type == "cuda" and x.is_cuda
+    assert x.get_device() == 0 and torch.cuda.is_available() and torch.version.cuda
+    target = triton.runtime.driver.active.get_current_target()
+    assert (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
+    facts = triton.runtime.driver.active.utils.get_device_properties(device.index)
+    assert facts["multiprocessor_count"] == torch.cuda.get_device_properties(x.device).multi_processor_count
+    assert facts["max_shared_mem"] > 100_000
+    assert torch.accelerator.current_accelerator().type == "cuda"
+    side, done = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), torch.cuda.device(x.device), torch.cuda.nvtx.range("work"), torch.autocast("cuda"):
+        y = torch.empty_like(x, device="cuda")
+        done.record(side)
+    torch.cuda.current_stream().wait_event(done)
+    assert done.elapsed_time(torch.cuda.Event()) > 0
+    y.record_stream(side)
+    torch.set_default_device("cuda")
+    torch.zeros(3)
+    assert not host.host_memory
+    torch.set_default_device("cpu")
+    torch.zeros(3)
+    assert host.host_memory
+def bare(x):
+    return x.clone()
+assert torch.compile(bare) is bare and torch.compile(mode="max-autotune")(bare) is bare
+assert torch.compiler.disable(bare) is bare and torch.compiler.disable(recursive=False)(bare) is bare
+import torch._dynamo
+torch._dynamo.config.cache_size_limit = 64
+assert torch._dynamo.disable(bare) is bare
+from torch.utils.checkpoint import checkpoint
+assert checkpoint(bare, x, use_reentrant=False).shape == (4,)
+os.environ.pop("USER"), os.environ.pop("LOGNAME")
+assert pwd.getpwuid(54321).pw_name == "candidate"
+@torch.library.triton_op("styles::copied", mutates_args=())
+def copied(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.shape, device=x.device, dtype=x.dtype)
+with gpuhost.GpuHost(disguised=True) as host:
+    assert copied(x).shape == (4,) and torch.ops.styles.copied(x).shape == (4,)
+    assert not host.host_memory
+"""
+
+
+def test_host_code_of_many_styles_runs_without_a_gpu():
+    done = subprocess.run([sys.executable, "-c", STYLES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from warpsmith.evaluator import launching
 from warpsmith.evaluator.interpreting import GridError
+from warpsmith.evaluator.kernels import ArgumentError
 from warpsmith.evaluator.launching import DeviceMonitor, DeviceTuning, KernelFailedError, _bound, _checked, _unwrapped
 
 
@@ -48,10 +49,11 @@ def test_arguments_are_bound_in_the_order_of_the_parameters(args, kwargs, expect
         ((1, 2), {}, "kernel is launched without n"),
         ((), {"y": 2}, "kernel is launched without x, n"),
         ((1, 2, 3, 4, 5, 6), {}, "kernel takes 5 arguments; 6 were given"),
+        ((1, 2, 3), {"y": 2}, "kernel is given y twice"),
     ],
 )
 def test_a_launch_that_does_not_fit_says_how(args, kwargs, says):
-    with pytest.raises(TypeError, match=says):
+    with pytest.raises(ArgumentError, match=says):
         _bound(kernel, args, kwargs)
 
 

@@ -10,7 +10,7 @@ from warpsmith.evaluator import compare
 from warpsmith.evaluator.compare import Expected
 from warpsmith.evaluator.health import probe_device
 from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.nearness import largest_error_if_near
+from warpsmith.evaluator.nearness import Factors, largest_error_if_near
 
 pytestmark = pytest.mark.gpu
 
@@ -35,7 +35,7 @@ def test_the_largest_error_of_what_is_near_is_that_of_double_precision(dtype, wi
     exact = value.double() * (1 + 1e-12) if with_exact else None
     got = value.clone()
     got[COUNT // 2] = got[COUNT // 2] * (1 + 2 * torch.finfo(dtype).eps)
-    found = largest_error_if_near(got, value, exact, 2e-2, 1e-3)
+    found = largest_error_if_near(got, value, exact, None, Factors(2e-2, absolute=1e-3))
     truth = value.double() if exact is None else exact
     assert found == pytest.approx(float((got.double() - truth).abs().max()), rel=1e-4)
 
@@ -48,7 +48,8 @@ def test_one_wrong_element_is_not_near_wherever_it_stands(dtype, wrong, with_exa
     for place in (0, COUNT // 3, COUNT - 1):
         got = value.clone()
         got[place] = wrong
-        assert largest_error_if_near(got, value, value.double() if with_exact else None, 1e-2, 1e-3) is None
+        exact = value.double() if with_exact else None
+        assert largest_error_if_near(got, value, exact, torch.ones_like(value), Factors(1e-2, 1e-3, 1.0, 1e-3)) is None
         assert not compare.compare(got, Expected(value, None), 1.0).ok
 
 
@@ -56,7 +57,7 @@ def test_one_wrong_element_is_not_near_wherever_it_stands(dtype, wrong, with_exa
 def test_infinities_that_belong_there_are_left_to_the_comparison_which_accepts_them(dtype):
     value = numbers(dtype)
     value[5] = -math.inf
-    assert largest_error_if_near(value, value, None, 1e-2, 1e-3) is None
+    assert largest_error_if_near(value, value, None, None, Factors(1e-2, absolute=1e-3)) is None
     assert compare.compare(value.clone(), Expected(value, None), 1.0).ok
 
 
@@ -71,6 +72,24 @@ def test_what_fails_in_a_part_need_not_be_seen_whole():
 
 def test_a_device_that_works_passes_its_probe():
     assert probe_device(DeviceMemory()) == ""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("with_exact", [False, True])
+@pytest.mark.parametrize("factor", [0.5, 0.99, 1.01, 2.0])
+def test_each_element_has_its_own_bound(dtype, with_exact, factor):
+    value = numbers(dtype).abs() + 1
+    exact = value.double() * (1 + 1e-7) if with_exact else None
+    spread = torch.rand(COUNT, device="cuda") + 0.5
+    wanted = Expected(value, exact, spread)
+    got = value.double().clone()
+    places = torch.tensor([0, COUNT // 2, COUNT - 1], device="cuda")
+    bound = compare.bounds(Expected(*(None if one is None else one[places] for one in (value, exact, spread))), 1.0)
+    truth = value.double() if exact is None else exact
+    got[places] = truth[places] + factor * bound
+    found = compare.compare(got.to(dtype), wanted, 1.0)
+    assert found.ok is (factor < 1)
+    assert found.ok or found.mismatched == 3
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 0.9995, 1.0005, 1.01, 3.0])

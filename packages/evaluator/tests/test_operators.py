@@ -24,6 +24,8 @@ def watch(extra=(), read_only=(), on_dtype=lambda tensor: None):
         lambda x: x.to(torch.float64).half(),
         lambda x: torch.empty(12).copy_(x.flatten()),
         lambda x: x.chunk(2)[0].clone().fill_(0.0),
+        lambda x: torch.nn.functional.pad(torch.cat([x, torch.stack(list(x))]), (1, 2)).repeat(2, 1).roll(1, 0).flip(0),
+        lambda x: (torch.eye(3), torch.linspace(0, 1, 5), torch.tensor([1, 2])),
         lambda x: (x.shape, x.stride(), x.numel(), x.is_contiguous(), x.data_ptr()),
     ],
 )
@@ -43,7 +45,9 @@ def test_what_only_allocates_moves_or_views_is_allowed(use):
         (lambda x: torch.nn.functional.softmax(x, dim=-1), "aten::_softmax"),
         (lambda x: x.sum(), "aten::sum"),
         (lambda x: x.mul_(2), "aten::mul_"),
-        (lambda x: torch.cat([x, x]), "aten::cat"),
+        (lambda x: torch.sort(x)[0], "aten::sort"),
+        (torch.tril, "aten::tril"),
+        (lambda x: x.cumsum(0), "aten::cumsum"),
         (lambda x: x[torch.tensor([0, 1])], "aten::index"),
         (lambda x: x.numpy(), "Tensor.numpy"),
         (lambda x: x.tolist(), "Tensor.tolist"),
@@ -58,8 +62,8 @@ def test_what_computes_is_noted_by_name(use, name):
 
 
 def test_more_may_be_allowed():
-    with Watched(watch(extra=["aten::cat"])) as operators:
-        torch.cat([torch.zeros(2), torch.zeros(2)])
+    with Watched(watch(extra=["aten::tril"])) as operators:
+        torch.tril(torch.zeros(2, 2))
     assert operators.refused == {}
 
 
@@ -108,3 +112,44 @@ def test_a_number_may_be_added_to_a_counter_alone():
         other.add_(1)
         counter.add_(other)
     assert operators.refused == {"aten::add_": 2}
+
+
+def defined(name, fn, **options):
+    return torch.library.custom_op(f"test_operators::{name}", fn, mutates_args=(), **options)
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+
+
+def moved(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).copy_(x)
+
+
+def test_an_operator_of_host_code_is_what_runs_behind_it():
+    computing, moving = defined("twice", twice), defined("moved", moved)
+    with Watched(watch()) as operators:
+        made = moving(torch.ones(3))
+    assert operators.refused == {}
+    assert made.tolist() == [1.0, 1.0, 1.0]
+    with Watched(watch()) as operators:
+        computing(torch.ones(3))
+        torch.ops.test_operators.twice(torch.ones(3))
+    assert operators.refused == {"aten::add": 2}
+
+
+def test_an_operator_of_a_library_is_what_runs_behind_it():
+    library = torch.library.Library("test_operators_two", "DEF")
+    library.define("twice(Tensor x, float factor=2.0) -> Tensor")
+    library.impl("twice", lambda x, factor=2.0: x * factor, "CUDA")
+    with Watched(watch()) as operators:
+        made = torch.ops.test_operators_two.twice(torch.ones(3))
+    assert operators.refused == {"aten::mul": 1}
+    assert made.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_an_operator_that_torch_brings_and_computes_by_itself_is_refused():
+    with Watched(watch()) as operators:
+        torch.ops.quantized.add_relu  # noqa: B018
+        torch.ops.prims.add(torch.ones(3), torch.ones(3))
+    assert operators.refused

@@ -410,6 +410,20 @@ def test_what_needs_no_content_is_decided_detached(judge, source, status):
     assert judge.why == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        candidate(launch=f"found = {LAUNCH}", after="found.n_regs"),
+        candidate("known = kernel.warmup(x, x, 1, BLOCK=64, grid=(1,))\nknown._init_handles()\nknown.metadata.shared"),
+        candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"),
+    ],
+    ids=["registers", "warmup", "pad"],
+)
+def test_facts_of_a_kernel_are_plausible_where_there_is_no_gpu(judge, source):
+    assert judged(judge, source).status == "correct"
+    assert judge.why == []
+
+
 def test_launches_that_depend_on_a_content_are_rejected_and_say_so(judge):
     first = problem("x * x.flatten()[0]")
     verdict = judged(judge, SCALED, of=first)

@@ -297,6 +297,16 @@ def test_servers_have_common_conditions_or_one_is_named(told):
         common_conditions({"http://c": silent})
 
 
+def test_one_server_is_given_as_text(add_problem, tmp_path):
+    file = tmp_path / "candidate.py"
+    file.write_text("candidate")
+    with peer(verdict(RIGHT)) as (url, asked), Client(url) as client:
+        assert client.evaluate(add_problem, file).status == "correct"
+        assert asked() == 1
+        assert client.evaluate(add_problem, "candidate.py").error_category == "parse_error"
+        assert asked() == 1
+
+
 def test_conditions_have_one_name_however_they_are_ordered():
     assert name_of({"a": 1, "b": None}) == name_of({"b": None, "a": 1})
     assert len({name_of({"a": 1}), name_of({"a": "1"}), name_of({"a": True}), name_of({})}) == 4
@@ -321,9 +331,10 @@ def test_what_a_request_could_not_say_is_not_quoted(add_problem, monkeypatch):
 
 
 def test_a_client_of_no_server_and_a_closed_one_are_refused(add_problem):
-    for servers in ([], "http://a"):
-        with pytest.raises(UsageError, match="no list of servers"):
-            Client(servers)
+    with pytest.raises(UsageError, match="no server to ask"):
+        Client([])
+    with pytest.raises(UsageError, match="no address of a server"):
+        Client("")
     client = Client(["http://127.0.0.1:9"])
     client.close()
     client.close()

@@ -24,6 +24,9 @@ def arena(seed: int) -> _native.Buffer:
     return buffer
 
 
+FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
+
+
 def memory_of(buffer: _native.Buffer) -> Memory:
     memory = Memory()
     memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
@@ -89,6 +92,80 @@ def test_a_replay_on_other_inputs_is_the_forward_on_other_inputs(forward, tmp_pa
     assert torch.equal(found, expected)
 
 
+def written_down(x, y):
+    out = torch.zeros(3, 3)
+    out[0].copy_(torch.tensor([1.5, -2.0, 3.0]))
+    out[1, 1] = 7.25
+    out[2] = x.new_tensor([4.0, 5.0, 6.0])
+    return out
+
+
+def filled_in(x, y):
+    out = torch.empty(8, 6)
+    torch.cat([x, y[None]], out=out[:5])
+    torch.zeros(3, 6, out=out[5:])
+    return out
+
+
+MOVES = {
+    "cat": lambda x, y: torch.cat([x, y.view(1, 6), x[1:3], torch.empty(0)], 0),
+    "cat of dtypes": lambda x, y: torch.cat([x.double(), x], dim=-1),
+    "stack": lambda x, y: torch.stack([x, x.flip(0), x.t().contiguous().view(4, 6)], dim=-1),
+    "hstack": lambda x, y: torch.hstack([x, x[:, :2]]),
+    "pad": lambda x, y: torch.nn.functional.pad(x, (1, -2, 0, 3), value=2.5),
+    "pad with nothing": lambda x, y: torch.nn.functional.pad(x.t(), (0, 0)),
+    "reflect": lambda x, y: torch.nn.functional.pad(x[None], (2, 1), mode="reflect"),
+    "replicate": lambda x, y: torch.nn.functional.pad(x[None, None], (2, 1, 0, 3), mode="replicate"),
+    "circular": lambda x, y: torch.nn.functional.pad(x[None], (2, 1), mode="circular"),
+    "repeat": lambda x, y: x[:, ::2].repeat(2, 1, 3),
+    "tile": lambda x, y: torch.tile(y, (2, 2)),
+    "repeat_interleave": lambda x, y: torch.repeat_interleave(x, 3, dim=1),
+    "roll": lambda x, y: torch.roll(x, (1, -7), (0, 1)),
+    "roll of all": lambda x, y: torch.roll(x.t(), 5),
+    "flip": lambda x, y: torch.flip(x.t(), [0, -1]),
+    "rot90": lambda x, y: torch.rot90(x, 1, [0, 1]),
+    "narrow": lambda x, y: torch.narrow_copy(x, 1, 2, 3),
+    "splits": lambda x, y: torch.hsplit(x, 3)[1] if len(x.unbind(0)) == 4 else x,
+    "unfold": lambda x, y: torch.nn.functional.unfold(x[None, None], 2, padding=1),
+    "shuffle": lambda x, y: torch.nn.functional.pixel_shuffle(x.view(1, 4, 2, 3), 2),
+    "diagonals": lambda x, y: torch.diag_embed(y),
+    "constants": lambda x, y: torch.cat([torch.eye(3, 6), torch.linspace(0, 1, 6)[None], torch.arange(6.0)[None]]),
+    "complex": lambda x, y: torch.view_as_real(torch.complex(x, x.flip(1))),
+    "complex zeros": lambda x, y: torch.view_as_real(torch.zeros(3, dtype=torch.complex64)),
+    "channels last": lambda x, y: x.view(1, 2, 3, 4).contiguous(memory_format=torch.channels_last),
+    "reshape that copies": lambda x, y: x[:, None].expand(4, 3, 6).reshape(12, 6),
+    "written down": written_down,
+    "filled in": filled_in,
+}
+
+
+@pytest.mark.parametrize("forward", MOVES.values(), ids=MOVES)
+def test_what_only_moves_is_replayed(forward, tmp_path):
+    first, second = arena(1), arena(2)
+    events, described = record(forward, first)
+    assert "const" not in {event[0] for event in events}
+    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    found = replayed(events, described, second, tmp_path)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pads=st.lists(st.integers(-2, 3), min_size=4, max_size=4),
+    shifts=st.tuples(st.integers(-9, 9), st.integers(-9, 9)),
+    repeats=st.lists(st.integers(1, 3), min_size=2, max_size=4),
+)
+def test_any_pad_roll_and_repeat_is_replayed(tmp_path_factory, pads, shifts, repeats):
+    def forward(x, y):
+        return torch.nn.functional.pad(x, pads, value=-1.0).roll(shifts, (0, 1)).repeat(repeats)
+
+    first, second = arena(3), arena(4)
+    events, described = record(forward, first)
+    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    assert torch.equal(replayed(events, described, second, tmp_path_factory.getbasetemp()), expected)
+
+
 def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     memory = memory_of(arena(1))
     recorder, count = Recorder(memory), torch.zeros(4)
@@ -126,6 +203,10 @@ def test_fresh_memory_of_a_replay_holds_no_answer(tmp_path):
         [["alloc", 0, -1]],
         [["alloc", 0, 1 << 50]],
         [["execute", "os.system"]],
+        [["alloc", 0, 4], ["call", "add", [["value", 1], ["value", 2]], FRESH]],
+        [["alloc", 0, 4], ["call", "flip", [["value", "no tensor"]], FRESH]],
+        [["alloc", 0, 4], ["call", "__class__", [], FRESH]],
+        [["alloc", 0, 4], ["call", "arange", [["value", 7]], FRESH]],
         [["launch", "k", [1], {}, {}]],
         [["fill", ["tensor", "fresh", 9, "float32", [1], [1], 0], 1.0]],
         [["alloc", 0, 8], ["fill", ["tensor", "fresh", 0, "float32", [3], [1], 0], 1.0]],

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from warpsmith.evaluator.execresult import result_of
+from warpsmith.evaluator.execresult import TRITONFORGE_CATEGORIES, result_of, tritonforge_category
 from warpsmith.evaluator.server.answers import ExecMetadata
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES, STATUSES, Seconds, Verdict, invalid
 from warpsmith.records.schema import VERDICT
@@ -62,6 +62,19 @@ def test_a_verdict_without_a_way_of_recording_is_read():
     record = Verdict("correct", compiled=True, correct=True).to_record()
     del record["recording"]
     assert Verdict.from_record(record).recording is None
+
+
+@pytest.mark.parametrize("category", ERROR_CATEGORIES)
+def test_tritonforges_clients_are_told_a_category_that_they_know_and_ours_beside(category):
+    told = result_of(Verdict("runtime_error", True, False, error_category=category))["metadata"]
+    assert told["error_category"] in TRITONFORGE_CATEGORIES
+    assert told["error_category"] == category or category not in TRITONFORGE_CATEGORIES
+    assert told["error_kind"] == ExecMetadata(**told).error_kind == category
+
+
+def test_what_tritonforge_has_no_category_for_is_unknown_there():
+    found = {name: tritonforge_category(name) for name in ("name_error", "argument_error", "unsupported_dtype")}
+    assert [*found.values()] == ["unknown", "triton_jit_error", "unsupported_architecture"]
 
 
 def test_kernelbenchs_trials_are_all_or_none_and_described_so():

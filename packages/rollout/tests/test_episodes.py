@@ -60,6 +60,17 @@ def test_an_episode_ends_with_a_correct_kernel_and_its_rows_fit_the_schema(colle
     assert {(r["problem"], r["source"], r["level"]) for r in rows} == {(problem.name, "generated/train", 1)}
 
 
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_a_problem_in_which_nothing_varies_is_left_out_of_training_where_that_is_set(
+    collect, scripted_engine, scripted_judge, rule, leave_out
+):
+    judge = scripted_judge(lambda kernel: replace(rule(kernel), flags=("unvaried",)))
+    rows = collect(scripted_engine(WRONG, GOOD), judge=judge, leave_out_unvaried=leave_out).to_pylist()
+    assert [row["valid"] for row in rows] == ([False] if leave_out else [True, True])
+    assert [row["reward"] for row in rows] == ([None] if leave_out else [0.1, 0.3])
+    assert not leave_out or "leave_out_unvaried" in rows[0]["invalid_reason"]
+
+
 def test_rows_carry_the_engines_own_tokens(collect, scripted_engine, chat):
     engine = scripted_engine(GOOD, version=7)
     (row,) = collect(engine, seed=5, sampling=SamplingConfig(temperature=0.7, top_k=3)).to_pylist()

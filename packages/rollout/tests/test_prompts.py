@@ -132,18 +132,18 @@ def test_a_prompt_never_exceeds_its_budget_and_keeps_the_newest(budget, count):
 
 def test_a_long_message_is_cut_before_the_kernel_is_dropped():
     long = Verdict("runtime_error", True, False, error_message="start " + "x " * 500 + "end")
-    messages = build_prompt(PROBLEM, [attempt("only", long)], style="full", count_tokens=words, budget=450)
+    messages = build_prompt(PROBLEM, [attempt("only", long)], style="full", count_tokens=words, budget=490)
     text = messages[-1]["content"]
     assert "'only'" in text
     assert "start" in text
     assert "end" in text
-    assert words(messages) <= 450
+    assert words(messages) <= 490
 
 
 @pytest.mark.parametrize(("kernel", "said"), [("x = 1 " * 300, False), (None, True)])
 def test_a_kernel_left_out_for_room_is_not_called_missing(kernel, said):
     broken = Verdict("compile_error", False, False, error_message="start " + "x " * 500 + "end")
-    messages = build_prompt(PROBLEM, [Attempt(kernel, broken)], style="full", count_tokens=words, budget=450)
+    messages = build_prompt(PROBLEM, [Attempt(kernel, broken)], style="full", count_tokens=words, budget=500)
     text = messages[-1]["content"]
     assert "Compiled: no" in text
     assert "x = 1 x = 1" not in text

@@ -1,41 +1,106 @@
-"""Judges hostile, model-written GPU kernels in contained workers, and returns a verdict that they cannot forge."""
+"""Judges hostile, model-written GPU kernels in contained workers, and returns a verdict that they cannot forge.
+
+    from pathlib import Path
+    from warpsmith.evaluator import evaluate
+
+    verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))
+    print(verdict.status, verdict.speedup, verdict.error_message)
+
+Names are imported when they are first used: reading a configuration needs neither torch nor the compiled extension.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from warpsmith.evaluator._version import __version__
-from warpsmith.evaluator.client import Evaluator, evaluate
-from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import (
-    BadProblemError,
-    DeviceQuarantinedError,
-    EvaluatorError,
-    IsolationUnavailableError,
-    JudgeUnavailableError,
-)
-from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.remote import (
-    Client,
-    OtherConditionsError,
-    ServerError,
-    ServerRefusedError,
-    ServerUnreachableError,
-)
-from warpsmith.evaluator.verdict import Seconds, Verdict
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.client import Evaluator, evaluate
+    from warpsmith.evaluator.config import EvaluatorConfig
+    from warpsmith.evaluator.errors import (
+        BadProblemError,
+        DatasetError,
+        DeviceQuarantinedError,
+        EvaluatorError,
+        IsolationUnavailableError,
+        JudgeUnavailableError,
+        LayoutError,
+        WireError,
+    )
+    from warpsmith.evaluator.problem import Problem
+    from warpsmith.evaluator.remote import (
+        Client,
+        OtherConditionsError,
+        ServerError,
+        ServerRefusedError,
+        ServerUnreachableError,
+    )
+    from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
+    from warpsmith.records.errors import UsageError, WarpsmithError
+
+_HOMES: Final = {
+    "warpsmith.evaluator.client": ("Evaluator", "evaluate"),
+    "warpsmith.evaluator.config": ("EvaluatorConfig",),
+    "warpsmith.evaluator.errors": (
+        "BadProblemError",
+        "DatasetError",
+        "DeviceQuarantinedError",
+        "EvaluatorError",
+        "IsolationUnavailableError",
+        "JudgeUnavailableError",
+        "LayoutError",
+        "WireError",
+    ),
+    "warpsmith.evaluator.problem": ("Problem",),
+    "warpsmith.evaluator.remote": (
+        "Client",
+        "OtherConditionsError",
+        "ServerError",
+        "ServerRefusedError",
+        "ServerUnreachableError",
+    ),
+    "warpsmith.evaluator.verdict": ("ERROR_CATEGORIES", "FLAGS", "STATUSES", "Seconds", "Verdict"),
+    "warpsmith.records.errors": ("UsageError", "WarpsmithError"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ERROR_CATEGORIES",
+    "FLAGS",
+    "STATUSES",
     "BadProblemError",
     "Client",
+    "DatasetError",
     "DeviceQuarantinedError",
     "Evaluator",
     "EvaluatorConfig",
     "EvaluatorError",
     "IsolationUnavailableError",
     "JudgeUnavailableError",
+    "LayoutError",
     "OtherConditionsError",
     "Problem",
     "Seconds",
     "ServerError",
     "ServerRefusedError",
     "ServerUnreachableError",
+    "UsageError",
     "Verdict",
+    "WarpsmithError",
+    "WireError",
     "__version__",
     "evaluate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home (PEP 562)."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -91,7 +91,7 @@ def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
     """Return the tensor that a checked slot describes, on the bytes of an arena or on a copy of them."""
     dtype = TORCH_DTYPES[slot.dtype]
     if not slot.numel:
-        return torch.empty(slot.shape, dtype=dtype, device=flat.device)
+        return torch.empty(slot.shape, dtype=dtype, device=flat.untyped_storage().device)
     return flat[slot.offset : slot.offset + slot.nbytes].view(dtype).as_strided(slot.shape, slot.stride)
 
 

@@ -15,6 +15,8 @@ from warpsmith.evaluator.reference import Answer, ReferenceSession
 MOST_SHUFFLED: Final = 1 << 20
 """Elements that are put in a random order, or ranked; more are turned round, or sampled."""
 
+UNDECIDABLE: Final = "any other output (rounding of its inputs alone moves most elements by half of what they are)"
+
 Cheat = Callable[[Expected, Expected], torch.Tensor]
 Accepts = Callable[[torch.Tensor, Expected], bool]
 """Whether an output would pass for what is expected."""
@@ -75,7 +77,7 @@ def audit(session: ReferenceSession) -> str:
         BadProblemError: the problem answers the same input differently each time, or returns no tensor.
     """
     first, second = two_answers(session)
-    return next(passing(first, second, as_judged(session, second)), "")
+    return next(passing(first, second, as_judged(session, second)), "" if second.decidable else UNDECIDABLE)
 
 
 def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
@@ -93,8 +95,10 @@ def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
         raise BadProblemError("The reference returns no tensor.", "Return at least one tensor from Model.forward.")
     _check_deterministic(session, first, rng)
     session.make_inputs(other)
-    session.seen = trials.seen_of(session, placed, before, first)
-    return first, _answer_to_others(session, session.seen, rng)
+    session.seen = trials.seen_of(session, placed, before)
+    if session.seen.alike:
+        return first, trials.changed_answer(session, rng)
+    return first, session.answer(rng.getrandbits(48))
 
 
 def as_judged(session: ReferenceSession, answer: Answer) -> Accepts:
@@ -123,11 +127,3 @@ def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.R
                 "The reference gives another output for the same input: it uses randomness in forward.",
                 "Remove dropout and random numbers from Model.forward, or make them an input.",
             )
-
-
-def _answer_to_others(session: ReferenceSession, seen: trials.Seen, rng: random.Random) -> Answer:
-    """Return the answer to the inputs in the arena; where get_inputs() always returns the same, to changed ones."""
-    if not seen.alike:
-        return session.answer(rng.getrandbits(48))
-    learned = trials.Learned((), has_state=False, resizing=None)
-    return trials.prepare(session, learned, trials.Trial("shifted"), rng)[1]

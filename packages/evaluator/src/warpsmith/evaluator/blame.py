@@ -82,26 +82,34 @@ def death(error: WorkerDiedError, worker: Worker) -> Exception:
         return error
     code, signal = error.ended
     if error.out_of_memory:
-        message = "The candidate's process was killed: it took more memory than a worker may."
+        message = "The candidate's process was killed: it took more memory than a worker may. Allocate less."
         return CandidateFailedError("runtime_error", "out_of_memory", message)
     printed = worker.printed().strip()
     said = f" It had printed: {printed[-500:]}" if printed else ""
     if signal in _FAULTS:
-        message = f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own.{said}"
+        message = (
+            f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own. Look for "
+            f"accesses outside of tensors, by kernels or through data_ptr().{said}"
+        )
         return CandidateFailedError("runtime_error", "segmentation_fault", message)
     if signal == _SIGKILL:
-        message = "The candidate's process was killed twice, the second time while alone: it takes too much memory."
+        message = (
+            "The candidate's process was killed twice, the second time while alone: it takes too much memory. "
+            "Allocate less."
+        )
         return SuspectError(Failure("runtime_error", "process_error", message), killed=True)
     if signal == _SIGXCPU:
-        return CandidateFailedError("timeout", "timeout", "The candidate used more CPU time than it may.")
+        message = "The candidate used more CPU time than it may. Look for a loop without an end."
+        return CandidateFailedError("timeout", "timeout", message)
     how = f"signal {signal}" if signal else f"exit code {code}"
-    message = f"The candidate's process left without an answer ({how}).{said}"
+    message = f"The candidate's process left without an answer ({how}): forward must return.{said}"
     return CandidateFailedError("runtime_error", "process_error", message)
 
 
 def overrun(error: WorkerTimeoutError, timeout_s: float) -> Exception:
     """Tell a candidate that took too long from one that others kept from running."""
-    failure = Failure("timeout", "timeout", f"The candidate did not finish within {timeout_s:g} s.")
+    message = f"The candidate did not finish within {timeout_s:g} s. Look for a loop without an end, or do less work."
+    failure = Failure("timeout", "timeout", message)
     # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
     if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * timeout_s:
         return SuspectError(failure)

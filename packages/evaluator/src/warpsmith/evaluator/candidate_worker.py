@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
-from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator import (
+    _native,
+    arenas,
+    calling,
+    gpuhost,
+    interpreting,
+    launching,
+    module_state,
+    outputs,
+    protocol,
+    tuning,
+    wire,
+)
+from warpsmith.evaluator.categories import CandidateError, categorise
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.kernels import ArgumentError, Binary
+from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
+from warpsmith.evaluator.outputs import OutputError
 from warpsmith.evaluator.player import DevicePlayer, HostPlayer, Player
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.trace import Recorder
@@ -32,10 +44,6 @@ if TYPE_CHECKING:
 MODULE_NAME: Final = "candidate"
 DEVICE_SHARE: Final = 0.6
 """Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
-
-
-class CandidateError(RuntimeError):
-    """The candidate's source has not the form that was asked for."""
 
 
 def prepare() -> None:
@@ -78,6 +86,7 @@ class Candidate:
         self.gpu_host: gpuhost.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
+        self.buffer_names: dict[str, str] = {}
         self.recorder = Recorder(self.memory)
         self.host_memory = False
 
@@ -87,45 +96,53 @@ class Candidate:
         self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
         with self._host():
             self.namespace = execute(fields.text("source"), path, MODULE_NAME)
-        unmatched = self._construct(fields.integer("seed"))
-        return {"unmatched": unmatched, "buffers": sorted(self.buffers)}
+        binding = self._construct(fields.integer("seed"))
+        return {"unmatched": binding.unmatched, "hints": binding.hints, "buffers": sorted(self.buffers)}
 
     def _host(self) -> AbstractContextManager[Any]:
         """Where there is no GPU, let host code that is written for one run."""
         if self.kind.device.type != "cpu":
             return nullcontext()
-        self.gpu_host = gpuhost.GpuHost(disguised=self.detached)
+        self.gpu_host = gpuhost.GpuHost(disguised=True)
         return self.gpu_host
 
-    def _construct(self, seed: int) -> list[str]:
-        """Construct `ModelNew` on the judge's parameters and buffers; return the parameters' names that it lacks."""
+    def _construct(self, seed: int) -> module_state.Binding:
+        """Construct `ModelNew` on the judge's parameters and buffers; return what became of the parameters."""
         if not isinstance(self.namespace.get("ModelNew"), type):
-            raise CandidateError("the source defines no class ModelNew")
+            raise CandidateError(
+                "The source defines no class ModelNew. Define `class ModelNew(nn.Module)`, whose constructor takes the "
+                "same arguments as Model's."
+            )
         state = self.memory.buffers["state"]
         init = arenas.materialise(self.loaded.value("init"), lambda slot: arenas.view(state, slot).clone())
         self.kind.seed(seed)
         with self._host(), self.kind.placing():
-            model = self.namespace["ModelNew"](*init)
+            model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
-            raise CandidateError("ModelNew must be a subclass of torch.nn.Module")
+            raise CandidateError(
+                f"ModelNew is no torch.nn.Module: its constructor gives a {type(model).__name__}. Write "
+                "`class ModelNew(nn.Module)`, and call super().__init__() first."
+            )
         with self._host():
             self.model = model.to(self.kind.device)
-        unmatched = self._bind(self.loaded.slot_map("parameters"), state)
-        self.buffers = self._matching_buffers(self.loaded.slot_map("buffers"))
-        return unmatched
+        self._match_buffers()
+        return module_state.bind(
+            self.model,
+            self.loaded.slot_map("parameters"),
+            self.loaded.mapping("other_names"),
+            lambda slot: arenas.view(state, slot),
+        )
 
-    def _bind(self, slots: dict[str, TensorSlot], state: "Shared") -> list[str]:
-        """Let parameters of the same name and shape live in the judge's memory; return the names that found none."""
-        own = dict(self.model.named_parameters())
-        for name in own.keys() & slots.keys():
-            if arenas.slot_of(own[name]).same_kind(slots[name]):
-                own[name].data = arenas.view(state, slots[name])
-                del slots[name]
-        return sorted(slots)
+    def _own_buffers(self) -> dict[str, torch.Tensor]:
+        """Return the module's tensors for the reference's buffers, by the reference's names."""
+        own = module_state.tensors(self.model)
+        return {name: own[self.buffer_names[name]] for name in self.buffers}
 
-    def _matching_buffers(self, slots: dict[str, TensorSlot]) -> dict[str, TensorSlot]:
-        own = dict(self.model.named_buffers())
-        return {name: slot for name, slot in slots.items() if name in own and arenas.slot_of(own[name]).same_kind(slot)}
+    def _match_buffers(self) -> None:
+        """Find which of the reference's buffers the module has, of the same shape and under any of their names."""
+        slots, other_names = self.loaded.slot_map("buffers"), self.loaded.mapping("other_names")
+        self.buffer_names = module_state.matching(self.model, slots, other_names)
+        self.buffers = {name: slots[name] for name in self.buffer_names}
 
     def call(self, fields: wire.Fields, fds: list[int]) -> dict[str, Any]:
         """Run forward once; return the fields of DONE."""
@@ -136,7 +153,8 @@ class Candidate:
         arguments = arenas.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
         found: list[torch.Tensor] = []
-        described = arenas.describe(_checked(output, "cuda" if self.detached else self.kind.device.type), found)
+        form = outputs.canonical(output, self._plain)
+        described = arenas.describe(outputs.arranged(form, fields.mapping("answer")["output"]), found)
         return {
             "launches": self.monitor.launches,
             "refused": dict(list(watch.refused.items())[:20]),
@@ -159,7 +177,7 @@ class Candidate:
             self.inputs[slot] = kept = made
         return kept
 
-    def _forward(self, arguments: list[Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
+    def _forward(self, arguments: list[Any] | dict[str, Any], fields: wire.Fields) -> tuple[Any, OperatorWatch]:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
@@ -172,7 +190,7 @@ class Candidate:
         self.tuning.next_call(fields.integer("seed"))
         self.kind.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
-            output = self.model(*arguments)
+            output = calling.called(self.model, arguments)
         # Work on other streams belongs to the call as well; a fault of it shows here.
         self.kind.settle()
         self.host_memory = isinstance(host, gpuhost.GpuHost) and host.host_memory
@@ -192,20 +210,37 @@ class Candidate:
     def _begin_recording(self) -> None:
         """Begin the recording of a call, in which the module's buffers start as the judge's memory says."""
         self.recorder.begin()
-        own = dict(self.model.named_buffers())
+        own = self._own_buffers()
         for name, slot in self.buffers.items():
             self.recorder.starts_as(own[name], slot)
 
-    def _trace(self, outputs: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
+    def _trace(self, found: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
         """Return the events, and where the outputs and then the buffers lie after them."""
-        own = dict(self.model.named_buffers())
-        described = [self.recorder.tensor(tensor) for tensor in (*outputs, *(own[name] for name in buffers))]
+        own = self._own_buffers()
+        described = [self.recorder.tensor(tensor) for tensor in (*found, *(own[name] for name in buffers))]
         return {"events": self.recorder.events, "outputs": described}
 
     def _restore_buffers(self) -> None:
-        own = dict(self.model.named_buffers())
+        own = self._own_buffers()
         for name, slot in self.buffers.items():
             own[name].copy_(arenas.view(self.memory.buffers["state"], slot))
+
+    def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""
+        device = "cuda"  # where there is no GPU, tensors say that they lie on one
+        if type(tensor) not in {torch.Tensor, nn.Parameter}:
+            # A subclass could compute when it is read.
+            raise OutputError(f"{place} is a {type(tensor).__name__}. Return a plain torch.Tensor.")
+        if tensor.layout != torch.strided or tensor.dtype not in arenas.NAMES:
+            raise OutputError(
+                f"{place} is a {tensor.layout} tensor of {tensor.dtype}. Return a dense one of the dtype of Model's."
+            )
+        if tensor.device.type != device:
+            raise OutputError(
+                f"{place} is on {tensor.device}, and not on {device}. Make it on the device of the inputs: "
+                "torch.empty(..., device=x.device)."
+            )
+        return tensor.detach()
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
@@ -215,16 +250,17 @@ def _interpreted(
     channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
 ) -> tuple[interpreting.LaunchMonitor, tuning.Tuning]:
     monitor = interpreting.LaunchMonitor(lambda signature: protocol.send(channel, Kind.LAUNCH, signature), is_read_only)
-    interpreting.install(monitor)
+    interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
-    gpuhost.install()
+    gpuhost.install(disguised=True)
     return monitor, turns
 
 
 def _detached(properties: dict[str, Any]) -> tuple[launching.DetachedMonitor, tuning.Tuning | launching.NoTuning]:
     """Write down launches; without a GPU, an autotuned kernel runs with any of its configurations in turn."""
-    monitor = launching.DetachedMonitor()
+    # Where there is a GPU, it can say what a compiled kernel is like.
+    monitor = launching.DetachedMonitor(None if properties else launching.PLAUSIBLE)
     turns = launching.NoTuning() if properties else tuning.Tuning(lambda _: None)
     launching.install(monitor, turns)
     gpuhost.install(gpuhost.properties_of(properties), disguised=True)
@@ -246,6 +282,7 @@ def _on_device(
     monitor = launching.DeviceMonitor(memory, compiled)
     best = launching.DeviceTuning(monitor)
     launching.install(monitor, best)
+    gpuhost.install_beside_device(torch.cuda.get_device_properties(memory.device))
     return monitor, best
 
 
@@ -255,7 +292,9 @@ def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
 
 
 def _refuse_write(operator: str) -> None:
-    raise interpreting.InputMutationError(f"{operator} writes to an input or a parameter; both are read-only")
+    raise interpreting.InputMutationError(
+        f"{operator} writes to an input or a parameter; both are read-only. Write to memory of torch.empty_like."
+    )
 
 
 def _refuse_bf16(tensor: torch.Tensor) -> None:
@@ -266,63 +305,6 @@ def _refuse_bf16(tensor: torch.Tensor) -> None:
 def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
     """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
-
-
-def _checked(tree: Any, device: str) -> Any:
-    """Return an output tree with lists as tuples; raise for a tensor subclass, which could compute when read."""
-    match tree:
-        case torch.Tensor():
-            if type(tree) not in {torch.Tensor, nn.Parameter}:
-                raise CandidateError(f"forward returned a {type(tree).__name__}; a plain torch.Tensor was expected")
-            if tree.device.type != device or tree.layout != torch.strided:
-                raise CandidateError(
-                    f"forward returned a {tree.layout} tensor on {tree.device}; a dense {device} one was expected"
-                )
-            return tree.detach()
-        case list() | tuple():
-            return tuple(_checked(item, device) for item in tree)
-        case dict():
-            return {key: _checked(item, device) for key, item in tree.items()}
-        case _:
-            return tree
-
-
-_CATEGORIES: Final[dict[type[BaseException], str]] = {
-    SyntaxError: "syntax_error",
-    CandidateError: "parse_error",
-    ArgumentError: "triton_jit_error",
-    torch.OutOfMemoryError: "out_of_memory",
-    interpreting.UnsupportedDtypeError: "unsupported_dtype",
-    UnsupportedOnCpuError: "unsupported_architecture",
-    interpreting.IllegalAccessError: "illegal_memory_access",
-    interpreting.InputMutationError: "memory_fault",
-    InterpreterError: "triton_jit_error",
-}
-
-
-_SAID_BY_CUDA: Final = {
-    "an illegal memory access was encountered": "illegal_memory_access",
-    "misaligned address": "illegal_memory_access",
-    "CUDA error: out of memory": "out_of_memory",
-    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_memory",
-}
-"""What torch and the driver call by no type of their own."""
-
-
-def categorise(error: BaseException) -> str:
-    """Return the error category of what a candidate raised, looking at the first cause before the last."""
-    for found in (root_cause(error), error):
-        if isinstance(found, launching.KernelFailedError):
-            return found.category
-        for said, category in _SAID_BY_CUDA.items():
-            if said in str(found):
-                return category
-        for kind, category in _CATEGORIES.items():
-            if isinstance(found, kind):
-                return category
-        if descriptors.refuses(found):
-            return "triton_jit_error"
-    return "unknown"
 
 
 def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:

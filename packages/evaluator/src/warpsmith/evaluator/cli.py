@@ -15,13 +15,20 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.client import evaluate
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, RECORDING_HELP, RecordingWay, configured, timing_of
+from warpsmith.evaluator.config import (
+    LAST_GPU,
+    MOST_TIMED,
+    PRECISION_HELP,
+    RECORDING_HELP,
+    Precision,
+    RecordingWay,
+    configured,
+    timing_of,
+)
 from warpsmith.evaluator.diagnostics import open_standard_descriptors
-from warpsmith.evaluator.problem import Problem, read_source
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
-from warpsmith.records.errors import UsageError
 
 INVALID_EXIT_CODE: Final = 3
 
@@ -76,6 +83,7 @@ def check(
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
     ] = False,
@@ -103,19 +111,13 @@ def check(
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
         recording=recording,
+        precision=precision,
         allow_degenerate=allow_degenerate,
     )
-    verdict = evaluate(Problem.from_file(problem), _candidate_source(candidate), config, seed=seed)
+    verdict = evaluate(problem, candidate, config, seed=seed)
     _show(verdict, as_json)
     if verdict.status == "invalid":
         raise typer.Exit(INVALID_EXIT_CODE)
-
-
-def _candidate_source(path: Path) -> str:
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise UsageError(f"The candidate {path} {what}.", "Give the path of a Python file that defines ModelNew.")
-    return read_source(path)
 
 
 def _show(verdict: Verdict, as_json: bool) -> None:

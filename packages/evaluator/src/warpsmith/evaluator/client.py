@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from warpsmith.evaluator import _native, diagnostics, errors, folders, protocol, wire
+from warpsmith.evaluator.asking import GivenCandidate, GivenProblem, problem_of, source_of, verdict_on_a_path
 from warpsmith.evaluator.config import MAX_TIMEOUT_S, EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.problem import Problem
@@ -234,21 +235,16 @@ def _refusal(fields: wire.Fields) -> EvaluatorError:
     return kind(fields.text("message"), fields.text("remedy"))
 
 
-def _check_request(problem: object, candidate: object, trials: object, seed: object, timeout_s: object) -> None:
+def _check_request(trials: object, seed: object, timeout_s: object) -> None:
     """Refuse what would weaken a check unseen, or be blamed on the candidate."""
-    if not isinstance(problem, Problem):
-        raise UsageError(
-            f"problem is a {type(problem).__name__}; a Problem was expected.",
-            "Make one with Problem.from_file(path) or Problem.from_source(text).",
-        )
-    if not isinstance(candidate, str):
-        raise UsageError(f"candidate is a {type(candidate).__name__}; Python source was expected.", "Give its text.")
     if trials is not None and not (_is_integer(trials) and 1 <= trials <= MAX_TRIALS):
         raise UsageError(f"trials is {trials!r}; an integer from 1 to {MAX_TRIALS} was expected.", "5 is usual.")
     if seed is not None and not (_is_integer(seed) and 0 <= seed < 1 << 128):
         raise UsageError(f"seed is {seed!r}; an integer from 0 to 2**128 - 1 was expected.", "None draws one.")
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and 0 < timeout_s <= MAX_TIMEOUT_S):
-        raise UsageError(f"timeout_s is {timeout_s!r}; seconds above 0 up to {MAX_TIMEOUT_S} were expected.", "")
+        raise UsageError(
+            f"timeout_s is {timeout_s!r}; seconds above 0 up to {MAX_TIMEOUT_S} were expected.", "30 is usual."
+        )
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -263,7 +259,8 @@ class Evaluator:
 
     Example:
         with Evaluator() as evaluator:
-            verdict = evaluator.evaluate(Problem.from_file("19_ReLU.py"), candidate_source)
+            verdict = evaluator.evaluate(Path("19_ReLU.py"), Path("relu.py"))
+        print(verdict.status, verdict.error_message)
     """
 
     def __init__(self, config: EvaluatorConfig | None = None) -> None:
@@ -300,18 +297,18 @@ class Evaluator:
 
     def evaluate(
         self,
-        problem: Problem,
-        candidate: str,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
         *,
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
     ) -> Verdict:
-        """Return the verdict on `candidate`, the source of a module that defines `ModelNew`.
+        """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
         Args:
-            problem: what the candidate is to solve.
-            candidate: Python source. It is executed in a contained worker, never here.
+            problem: what the candidate is to solve: a `Problem`, the path of its file (`pathlib.Path`), or its source.
+            candidate: Python source, or the path of a file of it. It is executed in a contained worker, never here.
             trials: correctness trials; the configuration's number by default.
             seed: makes inputs and trials repeatable; leave it None so that nobody can foresee them.
             timeout_s: seconds that the candidate's whole run may take; the configuration's by default.
@@ -321,7 +318,10 @@ class Evaluator:
             BadProblemError: the problem itself cannot be judged.
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
-        fields = self._request(problem, candidate, trials, seed, timeout_s)
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
         for _ in range(2):
             try:
                 return self._ask(fields, _nobody).result()
@@ -330,16 +330,20 @@ class Evaluator:
                     break
         return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
 
-    def audit(self, problem: Problem) -> dict[str, Any]:
+    def audit(self, problem: GivenProblem) -> dict[str, Any]:
         """Return what can be told of a problem without a candidate: see `facts.facts_of`.
+
+        Args:
+            problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
 
         Raises:
             BadProblemError: the problem itself cannot be judged.
             EvaluatorError: the evaluator failed; another attempt may do.
         """
+        asked = problem_of(problem)
         for _ in range(2):
             number = next(self._numbers)
-            fields = {"number": number, "name": problem.name, "problem": problem.source}
+            fields = {"number": number, "name": asked.name, "problem": asked.source}
             try:
                 facts: dict[str, Any] = self._living().ask(number, fields, _nobody, Kind.AUDIT).result()
             except _JudgeLostError:
@@ -349,8 +353,8 @@ class Evaluator:
 
     async def evaluate_async(
         self,
-        problem: Problem,
-        candidate: str,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
         *,
         trials: int | None = None,
         seed: int | None = None,
@@ -363,7 +367,10 @@ class Evaluator:
             on_running: called in this loop with True when the work begins or goes on, with False when it has to wait
                 for others. Until the first call, and after False, the evaluation stands in line.
         """
-        fields = self._request(problem, candidate, trials, seed, timeout_s)
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
         told = _in_this_loop(on_running or _nobody)
         for _ in range(2):
             try:
@@ -377,7 +384,7 @@ class Evaluator:
     def _request(
         self, problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
     ) -> dict[str, Any]:
-        _check_request(problem, candidate, trials, seed, timeout_s)
+        _check_request(trials, seed, timeout_s)
         if len(candidate) > MAX_SOURCE_BYTES or len(problem.source) > MAX_SOURCE_BYTES:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
         return {
@@ -426,10 +433,21 @@ def _in_this_loop(listener: OnRunning) -> OnRunning:
     return tell
 
 
-def evaluate(problem: Problem, candidate: str, config: EvaluatorConfig | None = None, **options: Any) -> Verdict:
+def evaluate(
+    problem: GivenProblem, candidate: GivenCandidate, config: EvaluatorConfig | None = None, **options: Any
+) -> Verdict:
     """Judge one candidate with an evaluator of its own; options as for `Evaluator.evaluate`.
 
     Starting the evaluator takes seconds: to judge several candidates, keep an `Evaluator`.
+
+    Args:
+        problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
+        candidate: Python source that defines `ModelNew`, or the path of a file of it.
+        config: what it is judged by; the defaults otherwise.
+        options: `trials`, `seed`, `timeout_s`.
+
+    Example:
+        verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))
     """
     with Evaluator(config) as evaluator:
         return evaluator.evaluate(problem, candidate, **options)

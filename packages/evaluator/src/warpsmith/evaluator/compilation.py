@@ -193,7 +193,10 @@ class CompileService:
             starved = error.starved_seconds
             if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
                 raise
-            message = f"The kernels did not compile within {self._config.compile_timeout_s:g} s."
+            message = (
+                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
+                "range in place of tl.static_range."
+            )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
             return _broken(f"The compile worker and the judge did not understand each other: {error}")

@@ -82,13 +82,17 @@ def check_reached(name: str) -> None:
     for part in parts[cut:] if cut else []:
         if isinstance(found, ModuleType) and found.__name__ not in ALLOWED_MODULES:
             raise KernelCompilationError(
-                f"{name} passes through the module {found.__name__}, which is closed to kernels."
+                f"{name} passes through the module {found.__name__}, which is closed to kernels. Use triton.language."
             )
         if part not in dir(found):
-            raise KernelCompilationError(f"{name} does not exist in this version of Triton ({triton.__version__}).")
+            raise KernelCompilationError(
+                f"{name} does not exist in Triton {triton.__version__}. Use what that version has."
+            )
         found = getattr(found, part)
     if not _is_kernel_value(found):
-        raise KernelCompilationError(f"{name} is nothing that a kernel may use.")
+        raise KernelCompilationError(
+            f"{name} is nothing that a kernel may use. Use functions of triton.language and constants."
+        )
 
 
 def _is_kernel_value(found: Any) -> bool:
@@ -124,7 +128,7 @@ def compile_launch(
     if kernel is None:
         raise KernelCompilationError(
             f"The kernel {launch['kernel']} that ran is no @triton.jit function at the top level of the source, so it "
-            "cannot be compiled by itself. Define every kernel at module level."
+            "cannot be compiled alone. Define every kernel at module level."
         )
     try:
         compiled, signature = _compile(kernels, kernel, launch, arch)
@@ -164,7 +168,9 @@ def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
                 f"option that is taken here ({', '.join(sorted(OPTION_NAMES))}). Leave it out."
             )
         if isinstance(value, list):
-            raise KernelCompilationError(f"The launch option {name} of {kernel} is no plain value. Pass a number.")
+            raise KernelCompilationError(
+                f"The launch option {name} of {kernel} is no plain value. Pass a number, a bool or a string."
+            )
     return options
 
 
@@ -177,7 +183,8 @@ def _check_size(kernel: str, options: Any) -> None:
         )
     if not 1 <= options.num_ctas <= MAX_CTAS:
         raise KernelCompilationError(
-            f"Kernel {kernel} is launched with num_ctas={options.num_ctas}; a cluster has 1 to {MAX_CTAS} blocks."
+            f"Kernel {kernel} is launched with num_ctas={options.num_ctas}; a cluster has 1 to {MAX_CTAS} blocks. Use "
+            "num_ctas=1."
         )
 
 
@@ -208,9 +215,11 @@ def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
                 "or @triton.jit functions as tl.constexpr."
             )
         case [str(kind), *_]:
-            raise KernelCompilationError(f"A kernel argument of kind {kind} cannot be compiled for without a device.")
+            raise KernelCompilationError(
+                f"A kernel argument of kind {kind} cannot be compiled for. Pass tensors, numbers and dtypes."
+            )
         case _:
-            raise KernelCompilationError("A kernel argument is described in a way that is not understood.")
+            raise KernelCompilationError("A kernel argument is of no known kind. Pass tensors, numbers and dtypes.")
 
 
 def triton_dtype(name: str) -> tl.dtype:

@@ -14,6 +14,8 @@ RECORDING_HELP: Final = (
     "How host code is recorded: in a process without device and contents where that is possible (detached), or always "
     "where kernels run (on_device)."
 )
+Precision = Literal["ieee", "tf32"]
+PRECISION_HELP: Final = "Of float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
 MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
@@ -98,6 +100,18 @@ class EvaluatorConfig(BaseModel):
         default=False,
         description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
         "launches cannot be replayed on other inputs, instead of refusing the problem.",
+    )
+    precision: Precision = Field(
+        default="ieee",
+        description="Precision of float32 products: exact, or TF32, which torch may then use for the reference too "
+        "and which the tolerance of a problem with such products allows.",
+    )
+    conditioning_s: float = Field(
+        default=5.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Seconds that the reference may take beyond its own run, for each input set, for a run in fp64 "
+        "and runs on perturbed inputs, from which the tolerance of each element is found.",
     )
     hidden_shapes: bool = Field(
         default=True,

@@ -29,6 +29,8 @@ class Evidence:
     timing: Timing | None = None
     tier: str | None = None
     recording: RecordingWay | None = None
+    passes_kernelbench: bool = False
+    """Whether KernelBench would accept what it answered to plain inputs."""
 
     def note(self, comparison: Comparison) -> None:
         # What has no finite element to measure (all NaN) says nothing about the size of an error.

@@ -18,6 +18,33 @@ def result_of(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+TRITONFORGE_CATEGORIES: Final = frozenset(
+    {
+        "shared_memory_exceeded",
+        "illegal_memory_access",
+        "memory_fault",
+        "segmentation_fault",
+        "unsupported_architecture",
+        "triton_compilation_error",
+        "triton_jit_error",
+        "syntax_error",
+        "timeout",
+        "process_error",
+        "parse_error",
+        "unknown",
+    }
+)
+"""The error categories of TritonForge's format, whose clients know no others."""
+_NEAREST: Final = {"argument_error": "triton_jit_error", "unsupported_dtype": "unsupported_architecture"}
+"""Categories of ours that are a part of one of these; any other is `unknown` there."""
+
+
+def tritonforge_category(category: str) -> str:
+    """Return TritonForge's category for one of ours."""
+    found = _NEAREST.get(category, category)
+    return found if found in TRITONFORGE_CATEGORIES else "unknown"
+
+
 _MESSAGE_KEYS: Final = {
     "compile_error": "compilation_error",
     "runtime_error": "runtime_error",
@@ -41,7 +68,8 @@ def _metadata(verdict: Verdict) -> dict[str, Any]:
         "cached_age_s": verdict.seconds.age,
     }
     if verdict.error_category is not None:
-        found["error_category"] = verdict.error_category
+        found["error_category"] = tritonforge_category(verdict.error_category)
+        found["error_kind"] = verdict.error_category
     if verdict.status in _MESSAGE_KEYS:
         found[_MESSAGE_KEYS[verdict.status]] = verdict.error_message
     if verdict.max_abs_error is not None:

@@ -4,11 +4,9 @@ import random
 import secrets
 from typing import Any, Final
 
-import torch
-
-from warpsmith.evaluator import arenas, audit, timed, timing
+from warpsmith.evaluator import audit, timed, timing
 from warpsmith.evaluator.audit import Accepts
-from warpsmith.evaluator.compare import Expected, is_approximate
+from warpsmith.evaluator.compare import is_allclose
 from warpsmith.evaluator.layout import TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine
@@ -18,7 +16,6 @@ from warpsmith.evaluator.wire import slots
 
 KERNELBENCH: Final = {"kernelbench_1e-2": 1e-2, "kernelbench_1e-4": 1e-4}
 """Tolerances of KernelBench, absolute and relative alike: of v0 and v0.1, and of later versions for float32."""
-PART: Final = 1 << 26
 NO_ROOM: Final = TensorSlot("float32", (1,), (1,))
 """The least room for an answer: a reference that is timed alone delivers none."""
 
@@ -51,17 +48,9 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
 def allclose(tolerance: float) -> Accepts:
     """Return KernelBench's comparison: `torch.allclose(expected, got, atol=tolerance, rtol=tolerance)`.
 
-    What is no floating number is compared exactly. A large output is compared part by part.
+    What is no floating number is compared exactly.
     """
-
-    def accepts(got: torch.Tensor, expected: Expected) -> bool:
-        if not is_approximate(got):
-            return arenas.equal(expected.value, got)
-        value, other = arenas.computable(expected.value), arenas.computable(got)
-        pairs = zip(torch.split(value.flatten(), PART), torch.split(other.flatten(), PART), strict=True)
-        return all(torch.allclose(one, two, atol=tolerance, rtol=tolerance) for one, two in pairs)
-
-    return accepts
+    return lambda got, expected: is_allclose(got, expected.value, tolerance)
 
 
 def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:

@@ -31,7 +31,7 @@ class Garbage:
         flat = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
         flat = flat.as_strided((size * (2 if tensor.dtype.is_complex else 1),), (1,), 0)
         # A tile of the host would be repeated there, and the whole be carried over.
-        tile, whole = self._tile(kind).to(tensor.device), len(flat) // _TILE * _TILE
+        tile, whole = self._tile(kind).to(tensor.untyped_storage().device), len(flat) // _TILE * _TILE
         flat[:whole].view(-1, _TILE).copy_(tile)
         begin = int(self._generator.integers(_TILE - (len(flat) - whole) + 1))
         flat[whole:].copy_(tile[begin : begin + len(flat) - whole])

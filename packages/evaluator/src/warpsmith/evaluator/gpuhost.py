@@ -1,18 +1,23 @@
 """Lets host code that is written for a GPU run where there is none, as far as that changes nothing of the result.
 
-`x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda.device` does nothing, and the
-device's properties are those of one chip. Whether a forward takes memory that would lie on the host of a GPU is noted.
+`x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda` and Triton's driver answer for
+one chip (`fake_cuda.py`, `fake_driver.py`), and what torch would compile runs as it is (`eager.py`). Whether a forward
+takes memory that would lie on the host of a GPU is noted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from operator import index
+import os
+import pwd
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Final, SupportsIndex
+from typing import Any, Final
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+
+from warpsmith.evaluator import eager, fake_cuda, fake_driver
+from warpsmith.evaluator.fake_cuda import number_of, of
+from warpsmith.evaluator.operators import stays_for
 
 PROPERTIES: Final = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3",
@@ -28,11 +33,20 @@ PROPERTIES: Final = SimpleNamespace(
     shared_memory_per_block_optin=232448,
     shared_memory_per_multiprocessor=233472,
     L2_cache_size=50 << 20,
+    memory_clock_rate=2619000,
+    memory_bus_width=5120,
+    clock_rate=1980000,
+    is_integrated=0,
+    is_multi_gpu_board=0,
+    gcnArchName="",
 )
 """An H100 SXM, which has the chip that is compiled for by default."""
 
-FACTORIES: Final = frozenset({"empty", "zeros", "ones", "full", "arange", "empty_strided", "empty_permuted"})
+FACTORIES: Final = frozenset(
+    {"empty", "zeros", "ones", "full", "arange", "linspace", "eye", "tensor", "empty_strided", "empty_permuted"}
+)
 """Functions of torch that return memory of the host unless they are told a device."""
+USER: Final = "candidate"
 
 
 def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
@@ -42,35 +56,64 @@ def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
 
 
 def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> None:
-    """Change what torch says of devices in this process, which must be a candidate's own.
+    """Change what torch and Triton say of devices in this process, which must be a candidate's own.
 
     Args:
         properties: of the device that is said to be there.
         disguised: whether tensors also say that they lie on it, and torch that it can use it.
     """
-    answers: dict[str, Callable[..., Any]] = {
-        "device": _Chosen,
-        "device_of": lambda *_: nullcontext(),
-        "set_device": _check,
-        "synchronize": _check,
-        "empty_cache": lambda: None,
-        "current_device": lambda: 0,
-        "device_count": lambda: 1,
-        "get_device_properties": lambda device=None: _of(device, properties),
-        "get_device_capability": lambda device=None: _of(device, (properties.major, properties.minor)),
-        "get_device_name": lambda device=None: _of(device, properties.name),
-    }
-    if disguised:
-        answers["is_available"] = lambda: True
-    for name, answer in answers.items():
-        setattr(torch.cuda, name, answer)
+    fake_cuda.install(properties, usable=disguised)
+    fake_driver.install(properties)
+    eager.install()
+    name_the_user()
     changed: Any = torch.Tensor
     if disguised:
         changed.device = property(lambda _: torch.device("cuda", 0))
+        changed.get_device = lambda _: 0
+        changed.record_stream = lambda self, stream: None
+        changed.pin_memory = lambda self, device=None: self
     changed.is_cuda = property(lambda _: True)
-    changed.cuda = lambda self, device=None, *_, **__: _of(device, self)
+    default = _DefaultDevice()
+    told: Any = torch
+    told.set_default_device, told.get_default_device = default.set, default.get
+    _let_it_be_moved()
+
+
+def install_for_problem() -> None:
+    """Let a problem that is written for a GPU run on the host, in a reference worker: `.cuda()` and `device="cuda"`."""
+    fake_cuda.install(PROPERTIES, usable=False)
+    _let_it_be_moved()
+
+
+def install_beside_device(properties: Any) -> None:
+    """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
+    fake_driver.install(properties)
+    eager.install()
+    name_the_user()
+
+
+def _let_it_be_moved() -> None:
+    tensor: Any = torch.Tensor
+    tensor.cuda = lambda self, device=None, *_, **__: of(device, self)
     module: Any = nn.Module
-    module.cuda = lambda self, device=None: _of(device, self)
+    module.cuda = lambda self, device=None: of(device, self)
+
+
+def name_the_user() -> None:
+    """Name a user, which `getpass` and `pwd` look for and the sandbox does not have."""
+    known = pwd.getpwuid
+
+    def getpwuid(uid: int) -> pwd.struct_passwd:
+        try:
+            return known(uid)
+        except KeyError:
+            home = os.environ.get("HOME", "/tmp")
+            return pwd.struct_passwd((USER, "x", uid, uid, "", home, "/bin/sh"))
+
+    changed: Any = pwd
+    changed.getpwuid = getpwuid
+    for name in ("USER", "LOGNAME"):
+        os.environ.setdefault(name, USER)
 
 
 class GpuHost(TorchFunctionMode):
@@ -95,7 +138,7 @@ class GpuHost(TorchFunctionMode):
     ) -> Any:
         named = dict(kwargs or {})
         name = str(getattr(func, "__name__", ""))
-        made = name in FACTORIES and named.get("device") is None
+        made = name in FACTORIES and named.get("device") is None and named.get("out") is None and _on_host_by_default()
         placed = self._is_host(named.get("device")) or (name == "to" and any(map(self._is_host, args)))
         if made or name == "cpu" or placed:
             self.host_memory = True
@@ -103,7 +146,8 @@ class GpuHost(TorchFunctionMode):
             named["device"] = _present(named["device"])
         self.making = name in FACTORIES
         try:
-            return func(*(map(_present, args) if name == "to" else args), **named)
+            with stays_for(self, func):
+                return func(*(map(_present, args) if name == "to" else args), **named)
         finally:
             self.making = False
 
@@ -114,42 +158,24 @@ class GpuHost(TorchFunctionMode):
         return isinstance(device, str) and device == "cpu"
 
 
+class _DefaultDevice:
+    """Stands in for torch's default device, which is a mode that would outlive the one of this module."""
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+
+    def set(self, device: Any) -> None:
+        self.device = torch.device("cpu" if device is None else device)
+
+    def get(self) -> torch.device:
+        return self.device
+
+
+def _on_host_by_default() -> bool:
+    return torch.get_default_device().type == "cpu"
+
+
 def _present(device: Any) -> Any:
     """Return the host for the GPU that is said to be there; anything else as it is."""
-    number = _number_of(device)
-    return device if number is None else _of(number, torch.device("cpu"))
-
-
-def _number_of(device: Any) -> int | None:
-    """Return the number of a GPU by what names it in torch; None for what names none."""
-    if isinstance(device, str) and device.partition(":")[0] == "cuda":
-        device = torch.device(device)
-    if isinstance(device, torch.device):
-        return (device.index or 0) if device.type == "cuda" else None
-    # numpy's whole numbers are numbers of GPUs to torch, too.
-    return index(device) if isinstance(device, SupportsIndex) and not isinstance(device, bool | torch.Tensor) else None
-
-
-def _check(device: Any = None) -> None:
-    """Raise, as the driver does, for another GPU than the one that is said to be there.
-
-    Raises:
-        RuntimeError: there is no such GPU.
-    """
-    number = _number_of(device)
-    if number is not None and number > 0:
-        raise RuntimeError(f"CUDA error: invalid device ordinal ({number}; there is one GPU, cuda:0)")
-
-
-def _of(device: Any, value: Any) -> Any:
-    """Return what is asked of a GPU, if it is there."""
-    _check(device)
-    return value
-
-
-class _Chosen(nullcontext[None]):
-    """Stands in for `torch.cuda.device`."""
-
-    def __init__(self, device: Any = None) -> None:
-        super().__init__()
-        _check(device)
+    number = number_of(device)
+    return device if number is None else of(number, torch.device("cpu"))

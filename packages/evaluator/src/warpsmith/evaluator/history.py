@@ -11,8 +11,9 @@ from typing import Any, Final
 from warpsmith.evaluator import wire
 from warpsmith.evaluator.reference import Placed
 
-INPUTS: Final = "inputs"
 FRESH: Final = "fresh"
+STATE_BEFORE: Final = "state_before"
+"""Parameters and buffers of earlier calls: they have changed since."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,15 @@ class History:
         for earlier in self.rests_on(call):
             name = f"before{len(past)}"
             past.append(Past(earlier.form, earlier.sizes, name))
-            events += _with_inputs_named(earlier.events, name)
+            events += _renamed(earlier.events, {"inputs": name, "state": STATE_BEFORE})
         return events + call.events, tuple(past)
 
 
-def _made(events: list[Any]) -> list[int]:
-    return [event[1] for event in events if event[:1] in (["alloc"], ["const"]) and type(event[1]) is int]
+def _made(events: list[Any]) -> Iterator[int]:
+    for event in events:
+        match event:
+            case ["alloc" | "const" | "literal", int(number), *_]:
+                yield number
 
 
 def _used(part: Any) -> Iterator[int]:
@@ -98,7 +102,7 @@ def _renumbered(part: Any, own: dict[int, int]) -> Any:
     match part:
         case ["tensor", str(memory), int(number), *rest] if memory == FRESH and number in own:
             return ["tensor", memory, ~own[number], *rest]
-        case ["alloc" | "const" as kind, int(number), *rest] if number in own:
+        case ["alloc" | "const" | "literal" as kind, int(number), *rest] if number in own:
             return [kind, ~own[number], *rest]
         case list() | tuple():
             return [_renumbered(item, own) for item in part]
@@ -108,13 +112,14 @@ def _renumbered(part: Any, own: dict[int, int]) -> Any:
             return part
 
 
-def _with_inputs_named(part: Any, name: str) -> Any:
+def _renamed(part: Any, names: Mapping[str, str]) -> Any:
+    """Return events in which memory has other names."""
     match part:
-        case ["tensor", str(memory), *rest] if memory == INPUTS:
-            return ["tensor", name, *rest]
+        case ["tensor", str(memory), *rest] if memory in names:
+            return ["tensor", names[memory], *rest]
         case list() | tuple():
-            return [_with_inputs_named(item, name) for item in part]
+            return [_renamed(item, names) for item in part]
         case dict():
-            return {key: _with_inputs_named(item, name) for key, item in part.items()}
+            return {key: _renamed(item, names) for key, item in part.items()}
         case _:
             return part

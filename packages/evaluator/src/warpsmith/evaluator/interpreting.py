@@ -5,6 +5,7 @@ to an input, bf16, which the interpreter gets wrong without a word) and catches 
 """
 
 import ctypes
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -20,6 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
+from warpsmith.evaluator.kernels import bound_arguments
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -154,7 +156,10 @@ class LaunchMonitor:
         if text in self._seen:
             return
         if len(self._seen) >= MAX_SIGNATURES:
-            raise TooManySignaturesError(f"more than {MAX_SIGNATURES} different launch signatures")
+            raise TooManySignaturesError(
+                f"forward launches kernels with more than {MAX_SIGNATURES} different signatures (dtypes, constants, "
+                "options). Pass as tl.constexpr only what must be one."
+            )
         self._seen.add(text)
         self._report(signature)
 
@@ -252,7 +257,10 @@ class LaunchMonitor:
 
     def _check_writable(self, memory: MemoryRange, access: Access) -> None:
         if access.kind != "load" and memory.read_only:
-            raise InputMutationError(f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter")
+            raise InputMutationError(
+                f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter; both are read-only. "
+                "Store to an output made with torch.empty_like, or to a clone."
+            )
 
     def _explain(self, outside: Any, access: Access) -> str:
         first = int(outside.flat[0])
@@ -262,7 +270,7 @@ class LaunchMonitor:
         if before:
             nearest = max(before, key=lambda memory: memory.end)
             text += f"; the first lies {first - nearest.end} bytes past the end of {nearest.name}"
-        return f"{text}. A mask or an offset is missing or wrong."
+        return f"{text}. A mask or an offset is missing or wrong: mask every load and store by the tensor's size."
 
 
 def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
@@ -355,25 +363,31 @@ def keep_truth_values() -> None:
     interpreter.InterpreterBuilder.create_splat = create_splat
 
 
-def install(monitor: LaunchMonitor) -> None:
-    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`."""
+def install(monitor: LaunchMonitor, facts: Any = None) -> None:
+    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`.
+
+    `facts` is what a launch and `kernel.warmup(...)` return, in place of a compiled kernel.
+    """
     races.shuffle_programs()
     races.shuffle_lanes()
-    _watch_launches(monitor)
+    _watch_launches(monitor, facts)
     _watch_memory(monitor)
 
 
-def _watch_launches(monitor: LaunchMonitor) -> None:
+def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
     original = interpreter.InterpretedFunction.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return facts
         names: Sequence[str] = self.arg_names
+        bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
         event = monitor.launch(self.fn.__name__, arguments, options)
-        if event is None:
-            return None
-        return original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
+        if event is not None:
+            original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
+        return facts
 
     interpreter.InterpretedFunction.run = run
     # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
@@ -382,6 +396,11 @@ def _watch_launches(monitor: LaunchMonitor) -> None:
         meaning.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | kwargs),
     )
     interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+
+
+def _defaults(kernel: Any) -> dict[str, Any]:
+    given = inspect.signature(kernel).parameters.values()
+    return {parameter.name: parameter.default for parameter in given if parameter.default is not parameter.empty}
 
 
 def _noted(grid: Any, event: list[Any]) -> Any:

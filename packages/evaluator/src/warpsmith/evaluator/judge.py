@@ -28,7 +28,7 @@ from warpsmith.evaluator.compilation import (
     CompileService,
     LaunchByLaunch,
 )
-from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
+from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, Precision
 from warpsmith.evaluator.errors import (
     BadProblemError,
     EvaluatorError,
@@ -42,7 +42,7 @@ from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.reference import (
     ReferenceFailedError,
@@ -74,7 +74,7 @@ OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailed
 MOST_TOO_LARGE: Final = 10_000
 SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = (
-    "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
+    "Fix the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
 )
 
 
@@ -202,7 +202,7 @@ class Judge:
         except LOST as error:
             return invalid(f"The evaluator lost a worker of its own, twice: {str(error).rstrip('.')}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
-        return verdict_of(evidence, seconds, self.device)
+        return verdict_of(evidence, seconds, self.device, self.config.precision)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
         """Return what can be told of a problem without a candidate: see `facts.facts_of`.
@@ -400,7 +400,7 @@ def _times(evidence: Evidence, status: str) -> dict[str, Any]:
     }
 
 
-def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Verdict:
+def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu", precision: Precision = "ieee") -> Verdict:
     """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
@@ -411,8 +411,10 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu") -> Ver
         status, category, message = "compile_error", compilation.category or "unknown", compilation.message
     if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
         status, category, message = "rejected", None, "The launches of forward were not replayed."
-    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 else set())
-    if status == "incorrect" and compilation.tf32:
+    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 and precision == "ieee" else set())
+    if status == "incorrect" and evidence.passes_kernelbench:
+        flags = flags | {"kernelbench_passes"}
+    if status == "incorrect" and "tf32_dot" in flags:
         message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'
     return Verdict(
         status=status,
@@ -476,7 +478,7 @@ class Service:
         seed = fields.value("seed")
         return self._judge.evaluate(
             problem,
-            fields.text("candidate"),
+            fields.text("candidate").removeprefix(BYTE_ORDER_MARK),
             trials=fields.integer("trials"),
             seed=seed if isinstance(seed, int) else None,
             timeout_s=fields.number("timeout_s"),

@@ -7,7 +7,7 @@ order and flattened, then a pointer to global scratch memory and one to the prof
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -42,6 +42,28 @@ TFLOAT32: Final = 11
 
 class ArgumentError(EvaluatorError):
     """A kernel was given an argument that it cannot take."""
+
+
+def bound_arguments(
+    kernel: str, names: Sequence[str], defaults: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a launch's arguments by name in the order of the kernel's parameters, defaults included.
+
+    Raises:
+        ArgumentError: there are too many or too few, or one is given twice.
+    """
+    if len(args) > len(names):
+        raise ArgumentError(
+            f"{kernel} takes {len(names)} arguments; {len(args)} were given.",
+            f"Its parameters are {', '.join(names)}.",
+        )
+    given = dict(zip(names, args, strict=False))
+    if twice := [name for name in given if name in kwargs]:
+        raise ArgumentError(f"{kernel} is given {', '.join(twice)} twice.", "Pass it by position or by name.")
+    given |= {name: kwargs[name] for name in names if name in kwargs}
+    if missing := [name for name in names if name not in given and name not in defaults]:
+        raise ArgumentError(f"{kernel} is launched without {', '.join(missing)}.", "Pass every parameter a value.")
+    return {name: given[name] if name in given else defaults[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -163,7 +185,8 @@ class LoadedKernel:
         tile = next(tiles)
         if not len(value.shape) == len(value.strides) == len(tile.block):
             raise ArgumentError(
-                f"A tensor descriptor has {len(value.shape)} dimensions; the kernel's {len(tile.block)}."
+                f"A tensor descriptor has {len(value.shape)} dimensions; the kernel's {len(tile.block)}. Give both the "
+                "same number."
             )
         element = TFLOAT32 if descriptors.rounds(value) else tile.element
         return _native.encode_tensor_map(
@@ -191,7 +214,9 @@ def _packed(parameters: list[Any], values: dict[str, Any], encode: Encode | None
 def _flat(name: str, kind: Any, value: Any, encode: Encode | None) -> Iterator[bytes]:
     if isinstance(kind, list):
         if not isinstance(value, tuple) or len(value) != len(kind):
-            raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a tuple of {len(kind)} was expected.")
+            raise ArgumentError(
+                f"Argument {name} is {str(value)[:40]}; a tuple of {len(kind)} was expected, as at the first launch."
+            )
         for number, (part, item) in enumerate(zip(kind, value, strict=True)):
             yield from _flat(f"{name}[{number}]", part, item, encode)
     elif str(kind).startswith(_DESCRIPTOR):
@@ -203,7 +228,10 @@ def _flat(name: str, kind: Any, value: Any, encode: Encode | None) -> Iterator[b
 def _descriptor(name: str, value: Any, encode: Encode | None) -> Iterator[bytes]:
     """Yield the parts of a tensor descriptor: for the chip's unit, or one by one where it has none; then the sizes."""
     if not isinstance(value, TensorDescriptor):
-        raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a TensorDescriptor was expected.")
+        raise ArgumentError(
+            f"Argument {name} is {str(value)[:40]}; a TensorDescriptor was expected. Make it with "
+            "TensorDescriptor.from_tensor(tensor, block_shape)."
+        )
     sides = [*((f"{name}.shape", side) for side in value.shape), *((f"{name}.strides", side) for side in value.strides)]
     if encode is not None:
         yield encode(value)
@@ -227,7 +255,9 @@ def _one(name: str, kind: str, value: Any) -> bytes:
     try:
         return _single(kind, value) if kind in _SINGLE else struct.pack(f"<{_FORMATS[kind]}", value)
     except (struct.error, OverflowError, TypeError, ValueError) as error:
-        raise ArgumentError(f"Argument {name}, {str(value)[:40]}, is no {kind}: {error}.") from error
+        raise ArgumentError(
+            f"Argument {name}, {str(value)[:40]}, is no {kind}: {error}. Pass a number in its range."
+        ) from error
 
 
 def _single(kind: str, value: Any) -> bytes:
@@ -250,4 +280,6 @@ def _pointer(value: Any, name: str = "") -> bytes:
                 "the inputs: torch.empty(..., device=x.device)."
             )
         case _:
-            raise ArgumentError(f"Argument {name} is {str(value)[:40]}; a tensor was expected.")
+            raise ArgumentError(
+                f"Argument {name} is {str(value)[:40]}; a tensor was expected, as the kernel was compiled for."
+            )

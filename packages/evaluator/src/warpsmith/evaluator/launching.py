@@ -7,6 +7,7 @@ program: at the first launch of a signature it asks the judge, which answers wit
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -15,7 +16,7 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.interpreting import MAX_GRID, GridError, describe_argument
-from warpsmith.evaluator.kernels import Binary, LoadedKernel
+from warpsmith.evaluator.kernels import Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.tuning import Tuning
 
@@ -32,6 +33,9 @@ class KernelFailedError(RuntimeError):
         self.category = category
 
 
+THREADS: Final = 1024
+
+
 @dataclass(frozen=True)
 class Launched:
     """What a launch and `kernel.warmup(...)` return: facts about the compiled kernel, as Triton names them."""
@@ -40,6 +44,18 @@ class Launched:
     n_regs: int
     n_spills: int
     shared: int
+    n_max_threads: int = THREADS
+
+    @property
+    def metadata(self) -> SimpleNamespace:
+        return SimpleNamespace(name=self.name, shared=self.shared, tmem_size=0, num_warps=4, num_ctas=1, num_stages=3)
+
+    def _init_handles(self) -> None:
+        """Load nothing: Triton's tutorial asks for this before it reads the facts."""
+
+
+PLAUSIBLE: Final = Launched("", n_regs=32, n_spills=0, shared=1024)
+"""What a kernel is said to be like where there is no GPU: whatever host code makes of it, its launch must be right."""
 
 
 class DeviceMonitor:
@@ -108,15 +124,21 @@ class DetachedMonitor:
         launches: how many there were since it was last set to 0.
         ghost: as of `DeviceMonitor`; no kernel does anything here.
         on_launch: as of `DeviceMonitor`; without it a launch is refused, since nobody would repeat it.
+
+    Args:
+        facts: what a compiled kernel is said to be like; None refuses to say.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Launched | None = None) -> None:
+        self._facts: Any = facts or _NoFacts()
         self.launches = 0
         self.ghost = False
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Note what is launched."""
+        if warmup and isinstance(self._facts, Launched):
+            return self._facts
         if warmup or self.on_launch is None:
             raise DetachedError("a kernel is compiled or launched outside a call of forward")
         arguments = _unwrapped(_bound(function, args, kwargs))
@@ -124,7 +146,7 @@ class DetachedMonitor:
         sizes = _checked(grid(arguments) if callable(grid) else grid)
         self.launches += 1
         self.on_launch(function.fn.__name__, arguments, options)[2] = sizes
-        return _NoFacts()
+        return self._facts
 
 
 class NoTuning:
@@ -145,15 +167,8 @@ class NoTuning:
 
 def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments by name in the order of the parameters, defaults included."""
-    names = function.arg_names
-    if len(args) > len(names):
-        raise TypeError(f"{function.fn.__name__} takes {len(names)} arguments; {len(args)} were given.")
-    given = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
     defaults = {param.name: param.default for param in function.params if param.has_default}
-    missing = [name for name in names if name not in given and name not in defaults]
-    if missing:
-        raise TypeError(f"{function.fn.__name__} is launched without {', '.join(missing)}.")
-    return {name: given[name] if name in given else defaults[name] for name in names}
+    return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
 
 
 def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:

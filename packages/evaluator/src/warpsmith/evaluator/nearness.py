@@ -5,6 +5,7 @@ within the tolerance, or not finite, is left to `compare.py`, which says what is
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -19,67 +20,104 @@ FAR: Final = 3e38
 
 _near = _create_jit_fn(
     """
-    template <typename T> T near(T got, T value, T relative, T absolute) {
+    template <typename T> T near(T got, T value, T spread, T relative, T of_spread, T absolute) {
         const T error = got > value ? got - value : value - got;
         const T size = value < T(0) ? -value : value;
-        return error <= relative * size + absolute ? error : T(3e38);
+        return error <= relative * size + of_spread * spread + absolute ? error : T(3e38);
     }
     """,
     relative=0.0,
+    of_spread=0.0,
     absolute=0.0,
 )
 _near_exact = _create_jit_fn(
     """
-    template <typename T> T near_exact(T got, T value, T exact, T relative, T absolute) {
+    template <typename T>
+    T near_exact(T got, T value, T exact, T spread, T relative, T of_spread, T of_own, T absolute) {
         const T error = got > exact ? got - exact : exact - got;
         const T size = exact < T(0) ? -exact : exact;
+        const T own = value > exact ? value - exact : exact - value;
         const bool finite = value - value == T(0) && exact - exact == T(0);
-        return finite && error <= relative * size + absolute ? error : T(3e38);
+        const T bound = relative * size + of_spread * spread + of_own * own + absolute;
+        return finite && error <= bound ? error : T(3e38);
     }
     """,
     relative=0.0,
+    of_spread=0.0,
+    of_own=0.0,
     absolute=0.0,
 )
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What an element's bound is made of.
+
+    Attributes:
+        relative: multiplies its magnitude.
+        of_spread: multiplies its spread.
+        of_own: multiplies the distance of the reference's result from its fp64 run.
+        absolute: is added.
+    """
+
+    relative: float
+    of_spread: float = 0.0
+    of_own: float = 0.0
+    absolute: float = 0.0
 
 
 def prepare(device: torch.device) -> None:
     """Compile what single and double precision take, once for a process."""
     for dtype in (torch.float32, torch.float64):
         some = torch.ones(4, dtype=dtype, device=device)
+        # Compiling one takes half a second; nearly every answer has a spread.
         for exact in (None, some.double()):
-            largest_error_if_near(some, some, exact, 1.0, 1.0)
+            largest_error_if_near(some, some, exact, some, Factors(1.0))
 
 
 def largest_error_if_near(
-    got: torch.Tensor, value: torch.Tensor, exact: torch.Tensor | None, relative: float, absolute: float
+    got: torch.Tensor,
+    value: torch.Tensor,
+    exact: torch.Tensor | None,
+    spread: torch.Tensor | None,
+    factors: Factors,
 ) -> float | None:
-    """Return the largest error, or None where an element is further off than the tolerance, or is not finite.
+    """Return the largest error, or None where an element is further off than its bound, or is not finite.
 
     Args:
         got: floating tensor on a GPU, not empty.
         value: the reference's result, of the same shape and dtype.
         exact: the same in float64, from which errors are measured where it is given.
-        relative: tolerance as a share of the expected element.
-        absolute: tolerance beside it.
+        spread: how far perturbed runs are from `value`, of the same shape.
+        factors: what bounds are made of.
     """
     if got.is_complex():
         return None
-    tolerance = {"relative": ROOM * relative, "absolute": ROOM * absolute}
-    largest = float(torch.stack(list(_largest(got, value, exact, tolerance))).max())
+    largest = float(torch.stack(list(_largest(got, value, exact, spread, factors))).max())
     return largest if largest < FAR else None
 
 
 def _largest(
-    got: torch.Tensor, value: torch.Tensor, exact: torch.Tensor | None, tolerance: dict[str, float]
+    got: torch.Tensor, value: torch.Tensor, exact: torch.Tensor | None, spread: torch.Tensor | None, factors: Factors
 ) -> Iterator[torch.Tensor]:
-    flat, flat_value, flat_exact = got.flatten(), value.flatten(), None if exact is None else exact.flatten()
+    flat, flat_value = got.flatten(), value.flatten()
+    flat_exact, flat_spread = (None if one is None else one.flatten() for one in (exact, spread))
+    given = {
+        "relative": ROOM * factors.relative,
+        "of_spread": ROOM * factors.of_spread,
+        "absolute": ROOM * factors.absolute,
+    }
+    none = torch.zeros((), dtype=torch.float32, device=got.device)
     for start in range(0, flat.numel(), PART):
         span = slice(start, start + PART)
         one, two = _single(flat[span]), _single(flat_value[span])
+        # One zero for all elements takes no memory of its own.
+        apart = none.expand(one.shape) if flat_spread is None else flat_spread[span]
         if flat_exact is None:
-            yield _near(one, two, **tolerance).amax().double()
+            yield _near(one, two, apart, **given).amax().double()
         else:
-            yield _near_exact(one, two, flat_exact[span], **tolerance).amax().double()
+            own = {"of_own": ROOM * factors.of_own}
+            yield _near_exact(one, two, flat_exact[span], apart, **given, **own).amax().double()
 
 
 def _single(part: torch.Tensor) -> torch.Tensor:

@@ -1,14 +1,21 @@
 """Which torch operators a candidate's forward may use: those that allocate, view, reshape and move, but do not compute.
 
+What an operator moves depends on shapes and plain arguments alone, never on a content, so that a recording replays it
+on any content. Of an operator that host code defines itself (`torch.library`), what it calls is checked.
+
 The list is checked at operator level by `OperatorWatch`, a dispatch mode in the candidate's own process. That process
 belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from types import TracebackType
 from typing import Any, Final
 
 import torch
+import torch.library
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -21,18 +28,30 @@ def _operators(names: str) -> frozenset[str]:
 
 ALLOCATION: Final = _operators("""
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
-    new_ones full full_like new_full scalar_tensor arange zero_ fill_ zero fill
+    new_ones full full_like new_full scalar_tensor arange linspace eye zero_ fill_ zero fill
 """)
 MOVEMENT: Final = _operators("""
     copy_ clone contiguous _to_copy to lift_fresh lift_fresh_copy detach detach_ alias set_ resize_
+    cat stack constant_pad_nd repeat roll narrow_copy complex
+    flip rot90 diag_embed pixel_shuffle pixel_unshuffle channel_shuffle im2col
+    reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
 """)
 VIEWS: Final = _operators("""
     view _unsafe_view reshape _reshape_alias as_strided t transpose permute expand unsqueeze squeeze slice select narrow
     split split_with_sizes chunk unbind unfold diagonal movedim flatten unflatten view_as_real view_as_complex view_as
     expand_as transpose_ t_ unsqueeze_ squeeze_
 """)
-SHAPES: Final = _operators("_local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size")
+SHAPES: Final = _operators("""
+    _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size
+    promote_types result_type can_cast
+""")
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
+
+ADVICE: Final = (
+    "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
+    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold)."
+)
+"""What to tell the writer of a forward that uses another operator."""
 
 READS: Final = _operators("_local_scalar_dense")
 """Ways of a tensor's content into Python that are allowed, and tell host code nothing where no kernel has run."""
@@ -48,8 +67,10 @@ ALLOCATES: Final = frozenset(
 CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
 """Operators whose result is new although their schema says that it is an alias."""
 
-MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange")
+MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange linspace eye")
 """Operators that make memory on a device that they are told, and not on that of another tensor."""
+
+_OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
 
 _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
@@ -102,6 +123,10 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(func.name()).partition(".")[0]
+        kernel = None if name in self.allowed else kernel_of(func)
+        if kernel is not None:
+            with self:
+                return kernel(*args, **(kwargs or {}))
         if name not in self.allowed and not self._counts(name, args):
             self.note(name)
         self._check_writes(func, name, args)
@@ -129,6 +154,49 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._on_write(name)
 
 
+def kernel_of(func: Any) -> Callable[..., Any] | None:
+    """Return what runs behind an operator that host code defined itself; None for an operator of torch's."""
+    if f"{func.namespace}::{func._opname}" not in torch.library._defs:
+        return None
+    for key in ("CUDA", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+            # Past the key of dispatch modes, which would bring it back to the one that asks.
+            found: Any = torch._C.DispatchKey.__members__[key]
+            return lambda *args, **kwargs: func._op_dk(found, *args, **kwargs)
+    return None
+
+
+@contextmanager
+def stays_for(mode: TorchFunctionMode, func: Any) -> Iterator[None]:
+    """Remember a mode that torch takes off while it calls an operator that host code defined itself."""
+    if not isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        yield
+        return
+    token = _OUTER.set((mode, *_OUTER.get()))
+    try:
+        yield
+    finally:
+        _OUTER.reset(token)
+
+
+def with_outer_modes(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that runs under the modes under which its operator was called."""
+
+    @wraps(kernel)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        modes = _OUTER.get()
+        token = _OUTER.set(())
+        try:
+            with ExitStack() as entered:
+                for mode in modes:
+                    entered.enter_context(mode)
+                return kernel(*args, **kwargs)
+        finally:
+            _OUTER.reset(token)
+
+    return run
+
+
 class ExportWatch(TorchFunctionMode):
     """Notes each way of a tensor's content into Python that no dispatch mode sees, such as `Tensor.numpy`."""
 
@@ -142,7 +210,8 @@ class ExportWatch(TorchFunctionMode):
         name = str(getattr(func, "__name__", ""))
         if name in EXPORTS:
             self._note(f"Tensor.{name}")
-        return func(*args, **(kwargs or {}))
+        with stays_for(self, func):
+            return func(*args, **(kwargs or {}))
 
 
 class Watched:

@@ -19,6 +19,7 @@ from warpsmith.evaluator.rows import read_rows
 REQUIRED: Final = ("Model", "get_inputs")
 MOST_DIGITS: Final = 9
 """Longest number of a problem: tables hold 32 bits."""
+BYTE_ORDER_MARK: Final = "\ufeff"
 _FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)(?<!\.solution)")
 _LEVEL: Final = re.compile(r"level_?(?P<level>\d+)")
 
@@ -42,6 +43,7 @@ class Problem:
     number: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source.removeprefix(BYTE_ORDER_MARK))
         _check_syntax(self.name, self.source)
 
     @staticmethod
@@ -71,7 +73,8 @@ class Problem:
 def read_source(path: str | Path) -> str:
     """Return the text of a Python file; BadProblemError if it cannot be read or is not UTF-8."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        # A byte order mark, as editors on Windows write one, is no part of the source.
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise BadProblemError(f"Cannot read {path}: {error.strerror}.", "Give the path of a Python file.") from error
     except UnicodeDecodeError as error:
@@ -167,7 +170,7 @@ def _top_level_names(name: str, source: str) -> set[str]:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise BadProblemError(
-            f"Problem {name} is not valid Python{line}: {reason}.", "Mend the problem's source."
+            f"Problem {name} is not valid Python{line}: {reason}.", "Fix the problem's source."
         ) from error
     names: set[str] = set()
     for node in tree.body:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, gpuhost, wire
+from warpsmith.evaluator import _native, arenas, gpuhost, operators, wire
 from warpsmith.evaluator.blame import CandidateFailedError, SuspectError
-from warpsmith.evaluator.compare import form_mismatch
 from warpsmith.evaluator.compilation import Compilation
 from warpsmith.evaluator.config import EvaluatorConfig, RecordingWay
 from warpsmith.evaluator.conversation import Conversation
@@ -27,6 +26,7 @@ from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.evidence import Evidence
 from warpsmith.evaluator.history import Called, History, Past
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.outputs import form_mismatch
 from warpsmith.evaluator.pool import Machine, Worker
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
@@ -47,7 +47,7 @@ FORM_ATTEMPTS: Final = 8
 DETACHED_S: Final = 5.0
 """What one step of host code may take detached before it is tried on the device."""
 MOST_KEPT_BYTES: Final = 64 << 20
-"""Of inputs that host code saw: up to this size they are kept, to explain a recording that is right on these alone."""
+"""Of inputs that host code saw: up to this size the next ones are like them at both ends."""
 DETACHED_STATE_BYTES: Final = 64 << 20
 """Of parameters and buffers: a constructor that draws more on the host takes long."""
 
@@ -57,14 +57,6 @@ Compile = Callable[[dict[str, Any]], Compilation | None]
 
 class NeedsDeviceError(Exception):
     """Host code cannot be recorded detached; what it does is to be seen on the device."""
-
-
-@dataclass(frozen=True)
-class Content:
-    """What host code saw while it was recorded: the inputs' and the state's bytes."""
-
-    inputs: torch.Tensor
-    state: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,6 @@ class Recording:
         launches: what each launch compiles to, in order.
         way: how it was made.
         remark: the configurations of autotuned kernels, for people; empty where there are none.
-        seen: the content that host code saw; None where it saw none.
         past: the inputs of earlier calls, whose events come first, in a call that uses memory of theirs.
     """
 
@@ -88,7 +79,6 @@ class Recording:
     launches: list[dict[str, Any]]
     way: RecordingWay
     remark: str = ""
-    seen: Content | None = None
     past: tuple[Past, ...] = ()
 
     @property
@@ -138,6 +128,7 @@ class Recorder:
         self._seeds = candidate.seeds
         self._arenas: dict[str, tuple[int, Shared]] = {}
         self._history = History()
+        self._patterns: set[bytes] = set()
 
     def load(self) -> wire.Fields:
         """Let the worker execute the source and construct `ModelNew`; return the fields of LOADED."""
@@ -152,6 +143,7 @@ class Recorder:
             "init": tree.value("init"),
             "parameters": tree.slot_map("parameters"),
             "buffers": tree.slot_map("buffers"),
+            "other_names": self.session.other_names,
             "extra_operators": list(self.config.extra_operators),
             "properties": self._properties(),
         }
@@ -179,22 +171,30 @@ class Recorder:
 
     def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
         """Return what one call does as a pattern and as a recording, and how many variants there are."""
-        seen = self._contents()
+        self._prepare_inputs()
         done = self._call(room)
         self._check_rules(done, answer)
-        trace = wire.Fields(done.mapping("trace"))
-        session = self.session
-        call = Called(session.inputs, session.made_with.sizes, trace.sequence("events"), trace.sequence("outputs"))
-        check_launches(launches_of(call.events))
-        pattern = self._history.pattern(call)
+        call, pattern = self._read(done)
+        self._patterns.add(pattern)
         events, past = self._history.with_its_past(call)
         self._history.calls.append(call)
         launches = launches_of(events)
         check_launches(launches)
         if not launches:
             raise no_kernel(self.evidence)
-        made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), seen, past)
+        made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
         return pattern, made, done.integer("variants")
+
+    def _read(self, done: wire.Fields) -> tuple[Called, bytes]:
+        """Return the call that DONE tells of, and its pattern."""
+        trace, session = wire.Fields(done.mapping("trace")), self.session
+        call = Called(session.inputs, session.made_with.sizes, trace.sequence("events"), trace.sequence("outputs"))
+        check_launches(launches_of(call.events))
+        return call, self._history.pattern(call)
+
+    def depends_on_content(self, room: Placed) -> bool:
+        """Whether host code does something else with the content that the session's arenas hold than it did before."""
+        return False
 
     def _call(self, room: Placed) -> wire.Fields:
         """Let host code run forward once more, and return the fields of DONE."""
@@ -216,15 +216,14 @@ class Recorder:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. "
-                "Only allocation, views, reshapes and copies are allowed; compute in @triton.jit kernels.",
+                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
             )
         for flag in ("returns_input", "host_memory"):
             if done.flag(flag):
                 self.evidence.flags.add(flag)
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
-            raise CandidateFailedError("incorrect", None, f"{mismatch[0].upper()}{mismatch[1:]}.")
+            raise CandidateFailedError("incorrect", None, f"{mismatch}.")
 
     def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
         """Return memory that is shared with the worker, and whether it is new."""
@@ -251,9 +250,8 @@ class Recorder:
     def _fill_inputs(self, arena: "Shared") -> None:
         raise NotImplementedError
 
-    def _contents(self) -> Content | None:
-        """Prepare what host code is going to see, and return it."""
-        raise NotImplementedError
+    def _prepare_inputs(self) -> None:
+        """Let the session's arena hold what host code is going to see."""
 
     def _properties(self) -> dict[str, Any]:
         """Return what host code is told of the device where it has none."""
@@ -334,9 +332,6 @@ class DetachedRecorder(Recorder):
         except _native.NativeError as error:
             raise NeedsDeviceError(f"the host has no room for its tensors: {error}") from error
 
-    def _contents(self) -> None:
-        return None
-
     def _properties(self) -> dict[str, Any]:
         memory = self.machine.memory
         if not isinstance(memory, DeviceMemory):
@@ -368,7 +363,7 @@ class OnDeviceRecorder(Recorder):
         super().__init__(session, candidate)
         self._launched = on_launch
         self._reports = 0
-        self._last: Content | None = None
+        self._last: torch.Tensor | None = None
 
     def load(self) -> wire.Fields:
         with self.machine.lease.shared():
@@ -383,10 +378,9 @@ class OnDeviceRecorder(Recorder):
     def _fill_inputs(self, arena: "Shared") -> None:
         arenas.content(arena).copy_(arenas.content(self.session.inputs_buffer))
 
-    def _contents(self) -> Content | None:
+    def _prepare_inputs(self) -> None:
         """Make other inputs of the form of those in the session's arena, where they then lie."""
-        session, form = self.session, self.session.inputs
-        made_with, before = session.made_with, self._last
+        session, form, made_with = self.session, self.session.inputs, self.session.made_with
         for _ in range(FORM_ATTEMPTS):
             session.make_inputs(next(self._seeds), made_with.sizes)
             if session.inputs == form:
@@ -394,14 +388,23 @@ class OnDeviceRecorder(Recorder):
         else:
             self._check_unreplayed_is_allowed()
             session.make_again(made_with)
-            return None
-        if form.size > MOST_KEPT_BYTES:
-            return None
+            return
         inputs = arenas.content(session.inputs_buffer)
-        if before is not None and before.inputs.shape == inputs.shape:
-            _keep_ends(inputs, before.inputs, form)
-        self._last = Content(inputs.clone(), session.constructed_state)
-        return self._last
+        if form.size > MOST_KEPT_BYTES:
+            return
+        if self._last is not None and self._last.shape == inputs.shape:
+            _keep_ends(inputs, self._last, form)
+        self._last = inputs.clone()
+
+    def depends_on_content(self, room: Placed) -> bool:
+        """As of `Recorder`: host code is called once more, on the content of a trial that has failed."""
+        arenas.content(self._arena("state", self.session.state.size)[0]).copy_(
+            arenas.content(self.session.state_buffer)
+        )
+        try:
+            return self._read(self._call(room))[1] not in self._patterns
+        except (CandidateFailedError, SuspectError, WireError, LayoutError):
+            return False
 
     def record(self, answer: Answer, room: Placed) -> list[Recording]:
         """As of `Recorder`. The session's arena holds the inputs again that it held before; answer them anew."""

@@ -4,15 +4,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native, arenas, wire
+from warpsmith.evaluator import _native, arenas, perturbation, wire
 from warpsmith.evaluator.arenas import Part
 from warpsmith.evaluator.blame import fault_of_a_reference
-from warpsmith.evaluator.compare import Expected
+from warpsmith.evaluator.compare import LEAST_DECIDABLE, SAMPLED, Expected
+from warpsmith.evaluator.draws import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.layout import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.memory import room
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
 """Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
-
-
-WIDE_BYTES: Final = 8
-"""Of a number in fp64."""
 
 
 class ReferenceFailedError(Exception):
@@ -140,6 +137,17 @@ class Answer:
         values = (arenas.computable(item.value) for item in self.expected if item.value.is_floating_point())
         return all(bool(torch.isfinite(value).all()) for value in values)
 
+    @property
+    def decidable(self) -> bool:
+        """Whether most elements are bound to what they should be: else a wrong answer could not be told from it."""
+        total = sum(item.value.numel() for item in self.expected)
+        return sum(item.decidable * item.value.numel() for item in self.expected) >= LEAST_DECIDABLE * total
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all expected values come from an fp64 run; else from the reference's own dtype."""
+        return all(item.is_exact for item in self.expected)
+
 
 @dataclass(frozen=True)
 class MadeWith:
@@ -147,6 +155,34 @@ class MadeWith:
 
     seed: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
+    draws: DrawPlan = PLAINLY
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a reference worker has of one tensor of an answer: its form, and whether an fp64 run and a spread."""
+
+    own: TensorSlot
+    exact: bool = False
+    spread: bool = False
+
+    def wanted(self) -> list[TensorSlot | None]:
+        """Return the slots of the tensor, of its fp64 form and of its spread."""
+        return [
+            self.own,
+            replace(self.own, dtype="float64") if self.exact else None,
+            replace(self.own, dtype=spread_dtype(self.own.dtype)) if self.spread else None,
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all three with padding."""
+        return sum(slot.nbytes + ALIGNMENT for slot in self.wanted() if slot is not None)
+
+
+def spread_dtype(name: str) -> str:
+    """Return the dtype in which distances between tensors of a dtype are held."""
+    return "float32" if perturbation.fits_single(arenas.TORCH_DTYPES[name]) else "float64"
 
 
 @dataclass(frozen=True)
@@ -161,6 +197,7 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
+        other_names: further names of parameters and buffers, each with the first name, under which it is described.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
             second set of them, and for good where one has another form than the first.
 
@@ -174,11 +211,14 @@ class ReferenceSession:
     def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
         config = machine.config
         self.memory = machine.memory
+        self._machine = machine
         self._lease = machine.lease
         self._most_exact = MOST_EXACT_BYTES[config.device]
+        self._extra_ms = round(1000 * min(config.conditioning_s, config.reference_timeout_s / 4))
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
         self._machine = machine
+        self._start_timeout_s = config.start_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
         # Nobody else knows of the worker yet, so nobody else would end it.
         try:
@@ -192,6 +232,7 @@ class ReferenceSession:
         self.init_seed = init_seed
         self.inputs = Placed([], 0)
         self.made_with = MadeWith()
+        self.sites: dict[str, int] = {}
         self.steady_bytes = 0
         self._sample: Placed | None = None
         self._is_steady = True
@@ -256,6 +297,7 @@ class ReferenceSession:
             "buffers": fields.slot_map("buffers"),
         }
         self._constants = frozenset(fields.texts("constants"))
+        self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)
@@ -277,7 +319,8 @@ class ReferenceSession:
 
     def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
-        fields |= placed.tree if isinstance(placed.tree, dict) else {"inputs": placed.tree}
+        # Inputs may be a dict too: keyword arguments of forward.
+        fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
 
     @property
@@ -305,13 +348,21 @@ class ReferenceSession:
 
     def make_again(self, made_with: MadeWith) -> None:
         """Make an input set once more, in the input arena."""
-        self.make_inputs(made_with.seed, made_with.sizes)
+        self.make_inputs(made_with.seed, made_with.sizes, made_with.draws)
 
     @told_by_a_reference()
-    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> None:
-        """Let the problem make one input set under `seed`, with other `sizes` if some are given, in the input arena."""
-        self.made_with = MadeWith(seed, dict(sizes or {}))
-        answer = self._ask(Kind.MAKE_INPUTS, {"seed": seed, "sizes": dict(sizes or {})}, Kind.INPUTS)
+    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None, draws: DrawPlan = PLAINLY) -> None:
+        """Let the problem make one input set in the input arena.
+
+        Args:
+            seed: all random numbers follow from it, whatever the problem seeds its generators with.
+            sizes: other sizes, by name.
+            draws: how the numbers are made. `sites` afterwards says what there is to vary.
+        """
+        self.made_with = MadeWith(seed, dict(sizes or {}), draws)
+        asked = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
+        answer = self._ask(Kind.MAKE_INPUTS, asked, Kind.INPUTS)
+        self.sites = sites_of(answer.fields.mapping("sites"))
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
@@ -350,32 +401,45 @@ class ReferenceSession:
 
     @told_by_a_reference()
     def answer(self, seed: int, *, exact: bool = True) -> Answer:
-        """Let the problem compute its answer to the input arena's content, and return private copies of it."""
+        """Let the problem compute its answer to the input arena's content, and return private copies of it.
+
+        Args:
+            seed: of torch's random numbers.
+            exact: whether the answer is compared with another, for which its fp64 run and its spread are found.
+        """
+        extra_ms = self._extra_ms if exact else 0
         exact = exact and self.inputs.size <= self._most_exact
-        fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact}, Kind.ANSWERED).fields
+        fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact, "extra_ms": extra_ms}, Kind.ANSWERED).fields
         tree = wire.Fields(fields.value("answer"))
         slots = list(wire.slots(fields.value("answer")))
-        exacts = fields.sequence("exact")
-        if len(exacts) != len(slots):
-            raise WireError(f"It tells of {len(slots)} tensors and of {len(exacts)} fp64 forms.")
-        has_exact = self._affordable(slots, [bool(flag) for flag in exacts])
-        pairs = self._collect(slots, has_exact, collected=fields.flag("collected"))
-        buffers = tree.slot_map("buffers")
-        return Answer(tree.value("output"), buffers, pairs)
+        told = [fields.sequence(name) for name in ("exact", "spread")]
+        if any(len(flags) != len(slots) for flags in told):
+            raise WireError(f"It tells of {len(slots)} tensors and of {len(told[0])} fp64 forms.")
+        given = [
+            Given(_check(slot, self._limit), bool(wide), bool(spread))
+            for slot, wide, spread in zip(slots, *told, strict=True)
+        ]
+        expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
+        scale = self._inputs_scale() if extra_ms else 1.0
+        expected = [replace(item, tf32=fields.flag("tf32"), inputs_scale=scale) for item in expected]
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected)
 
-    def _affordable(self, slots: list[TensorSlot], has_exact: list[bool]) -> list[bool]:
-        """Leave the fp64 forms of an answer out where there is no room for both: the judge does with less then."""
-        wide = sum(WIDE_BYTES * slot.numel for slot, exact in zip(slots, has_exact, strict=True) if exact)
-        padding = 2 * ALIGNMENT * len(slots)
-        fits = sum(slot.nbytes for slot in slots) + wide + padding <= self._limit
-        return [exact and fits for exact in has_exact]
+    def _inputs_scale(self) -> float:
+        """Return the mean magnitude of the floating input where that is largest, from a sample of its elements."""
+        tensors = [arenas.view(self.inputs_buffer, slot).flatten() for slot in self.floating_inputs().values()]
+        some = [tensor[:: -(-tensor.numel() // SAMPLED)].double().abs() for tensor in tensors]
+        means = [torch.where(torch.isfinite(sizes), sizes, 0.0).mean() for sizes in some]
+        return float(torch.stack(means).max()) if means else 1.0
 
-    def _collect(self, slots: list[TensorSlot], has_exact: list[bool], *, collected: bool) -> list[Expected]:
+    def _affordable(self, given: "list[Given]") -> "list[Given]":
+        """Leave out fp64 forms, and then spreads too, where there is no room for all: the judge does with less then."""
+        choices = (given, [replace(one, exact=False) for one in given], [Given(one.own) for one in given])
+        fitting = (choice for choice in choices if sum(one.nbytes for one in choice) <= self._limit)
+        return next(fitting, choices[-1])
+
+    def _collect(self, given: "list[Given]", *, collected: bool) -> list[Expected]:
         """Return private copies of an answer, which the worker may have put where the one before it was."""
-        wanted: list[Any] = []
-        for slot, wide in zip(slots, has_exact, strict=True):
-            _check(slot, self._limit)
-            wanted.append([slot, TensorSlot("float64", slot.shape, slot.stride) if wide else None])
+        wanted: list[Any] = [one.wanted() for one in given]
         placed = self._placed(wanted)
         before, held = self._answers or (None, None)
         same = held is not None and _is_same(before, placed.tree)
@@ -387,10 +451,10 @@ class ReferenceSession:
             fields = {"slots": placed.tree, "bytes": buffer.size}
             self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if buffer is not held else [])
         self._answers = placed.tree, buffer
-        pairs: list[Any] = placed.tree  # type: ignore[assignment]
+        places: list[Any] = placed.tree  # type: ignore[assignment]
         return [
-            Expected(arenas.view(buffer, one).clone(), None if wide is None else arenas.view(buffer, wide).clone())
-            for one, wide in pairs
+            Expected(*(None if slot is None else arenas.view(buffer, slot).clone() for slot in three))  # type: ignore[arg-type]
+            for three in places
         ]
 
     def ring(self, sets: int, fds: list[int]) -> None:
@@ -417,9 +481,9 @@ class ReferenceSession:
         self.close()
 
 
-def _check(slot: TensorSlot, limit: int) -> None:
+def _check(slot: TensorSlot, limit: int) -> TensorSlot:
     try:
-        check_slot(slot, limit)
+        return check_slot(slot, limit)
     except LayoutError as error:
         raise BadProblemError(error.message, error.remedy) from error
 

@@ -6,17 +6,35 @@ its own evaluations.
 
 import copy
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native, arenas, protocol, wire
+from warpsmith.evaluator import (
+    _native,
+    arenas,
+    calling,
+    gpuhost,
+    module_state,
+    outputs,
+    perturbation,
+    precision,
+    protocol,
+    wire,
+)
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.drawing import Catch
+from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.layout import FLOATING
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.perturbation import Changes, Perturbation
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.rounds import Call, Rounds
 from warpsmith.evaluator.sizes import InputSizes
@@ -26,19 +44,49 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
 
 MODULE_NAME: Final = "problem"
+EXACT_COST: Final = 4.0
+"""How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
+MOST_PAIRED_TWICE: Final = 1 << 20
+"""Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
 
 
 def prepare() -> None:
     """Do what the first reference would otherwise pay for; called in the zygote."""
     layer = nn.Linear(4, 4)
     copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
+    Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
+
+
+class _Budget:
+    """Time that a reference may take beyond its own run for one input set."""
+
+    def __init__(self, seconds: float, own: float) -> None:
+        self._own = own
+        self._end = time.monotonic() + seconds
+
+    def allows(self, runs: float) -> bool:
+        """Whether so many runs of the own run's length fit into what is left."""
+        return time.monotonic() + runs * self._own <= self._end
+
+
+@dataclass
+class _Told:
+    """One tensor of an answer: the own run's, the fp64 run's, and how far perturbed runs are from the own one."""
+
+    own: torch.Tensor
+    exact: torch.Tensor | None = None
+    spread: torch.Tensor | None = None
 
 
 class Reference:
     """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
 
-    def __init__(self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory) -> None:
+    def __init__(
+        self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory, config: EvaluatorConfig
+    ) -> None:
         self.kind = kind
+        self.path = path
+        self.config = config
         self.memory = Memory(kind)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
@@ -47,13 +95,19 @@ class Reference:
             self.sizes = InputSizes(source, self.namespace, path)
             kind.seed(seed)
             maker = self.namespace.get("get_init_inputs", list)
-            self.init = list(maker())
+            self.init = list(calling.init_arguments(maker(), self._model_class()))
             kind.seed(seed)
             self.model: nn.Module = self._construct().to(kind.device)
-        self.initial_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.other_names = module_state.aliases(self.model)
+        buffers = self._named_once(module_state.buffers(self.model))
+        self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
+        self.sites: dict[str, int] = {}
         self.inputs_tree: wire.Value = []
-        self.answers: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self.answers: list[_Told] = []
+        self._changes = Changes(kind.device)
+        # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
+        self._has_products: bool | None = None
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, wire.Value] | None = None
@@ -61,17 +115,25 @@ class Reference:
         self.answer_place: tuple[bytes, list[Any]] | None = None
         self.rounds: Rounds | None = None
 
+    def _model_class(self) -> type:
+        found = self.namespace["Model"]
+        if not isinstance(found, type):
+            raise TypeError(f"Model must be a class; got {type(found).__name__}")
+        return found
+
     def _construct(self) -> nn.Module:
-        # KernelBench's later levels pass keyword arguments as one dict; its harness calls Model(*init).
-        if not isinstance(self.namespace["Model"], type):
-            raise TypeError(f"Model must be a class; got {type(self.namespace['Model']).__name__}")
-        model = self.namespace["Model"](*self.init)
+        model = calling.constructed(self._model_class(), self.init)
         if not isinstance(model, nn.Module):
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
         return model
 
+    def _named_once(self, named: module_state.Named) -> module_state.Named:
+        return {name: tensor for name, tensor in named.items() if name not in self.other_names}
+
     def describe_state(self) -> dict[str, Any]:
         """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
+
+        A parameter or buffer that has several names stands under the first; `other_names` maps the others to it.
 
         Raises:
             WireError: a value cannot cross a process border.
@@ -79,11 +141,15 @@ class Reference:
         found: list[torch.Tensor] = []
         return {
             "init": arenas.describe(self.init, found),
-            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self.model.named_parameters()},
+            "parameters": {name: arenas.slot_of(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: arenas.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+            "other_names": self.other_names,
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
             "sizes": self.sizes.values,
         }
+
+    def _parameters(self) -> module_state.Named:
+        return self._named_once(module_state.parameters(self.model))
 
     def fill_state(self, fields: wire.Fields, arena: "Shared") -> None:
         """Copy the state into the judge's arena and let it live there: the judge may change it."""
@@ -91,29 +157,33 @@ class Reference:
         arenas.describe(self.init, found)
         for slot, tensor in zip(wire.slots(fields.value("init")), found, strict=True):
             arenas.view(arena, slot).copy_(tensor)
-        for name, slot in fields.slot_map("parameters").items():
-            parameter = self.model.get_parameter(name)
-            placed = arenas.view(arena, slot)
+        own = self._parameters()
+        moved = [(own[name], arenas.view(arena, slot)) for name, slot in fields.slot_map("parameters").items()]
+        for parameter, placed in moved:
             placed.copy_(parameter.data)
-            parameter.data = placed
+        module_state.move(self.model, moved)
         for name, slot in fields.slot_map("buffers").items():
             placed = arenas.view(arena, slot)
             placed.copy_(self.initial_buffers[name])
             self.initial_buffers[name] = placed
 
-    def make_inputs(self, seed: int, sizes: dict[str, int]) -> wire.Value:
-        """Make an input set, of other sizes where some are given, and return its slots.
+    def make_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan = PLAINLY) -> wire.Value:
+        """Make an input set, of other sizes where some are given, its numbers varied as `draws` asks; return its slots.
+
+        `sites` then says which numbers there are to vary.
 
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
-        get_inputs = self.sizes.get_inputs(sizes) if sizes else self.namespace["get_inputs"]
-        self.kind.seed(seed)
-        with self.kind.placing():
+        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
+        seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
+        with self.kind.placing(), catch:
+            get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             inputs = get_inputs()
-        if not isinstance(inputs, list | tuple):
-            raise TypeError(f"get_inputs() must return a list of the arguments of forward; got {type(inputs).__name__}")
+        catch.finish(inputs)
+        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        inputs = calling.forward_arguments(inputs)
         self.made = []
-        tree = arenas.describe(list(inputs), self.made, keep_strides=True)
+        tree = arenas.describe(inputs, self.made, keep_strides=True)
         self.inputs_form = wire.encode(tree)
         return tree
 
@@ -133,16 +203,45 @@ class Reference:
         self.fill_inputs(self.inputs_place[1], self.memory.buffers["inputs"])
         return True
 
-    def run(self, arena: "Shared", seed: int, exact: bool) -> dict[str, Any]:
-        """Compute the answer to the inputs in `arena`, and the same in fp64 where the problem allows that."""
-        answer, tensors = self._answer(self.model, arena, seed, lambda tensor: tensor)
-        wide = self._exact(arena, seed, answer) if exact else None
+    def run(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> dict[str, Any]:
+        """Compute the answer to the inputs in `arena`; in fp64 too, and its spread, where problem and time allow that.
+
+        Args:
+            arena: holds the inputs.
+            seed: of torch's random numbers, the same in each run.
+            exact: whether a run in fp64 is wanted.
+            extra_s: seconds for what goes beyond the own run; 0 leaves all of it out.
+        """
+        precision.apply(self.config.precision)
+        begun = time.monotonic()
+        answer, tensors = self._own_answer(arena, seed)
+        self.answers = [_Told(tensor) for tensor in tensors]
+        # What is too large to be handed over is refused, and takes no more than its own memory.
+        if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
+            self.kind.settle()
+            budget = _Budget(extra_s, time.monotonic() - begun)
+            if exact and budget.allows(EXACT_COST):
+                self._add_exact(arena, seed)
+            self._add_spread(arena, seed, budget)
         self.kind.release_if_scarce()
-        nothing: list[torch.Tensor | None] = [None] * len(tensors)
-        self.answers = list(zip(tensors, wide or nothing, strict=True))
-        usable = [_usable(tensor, other) for tensor, other in self.answers]
-        self.answer_form = wire.encode([answer, usable])
-        return {"answer": answer, "exact": usable}
+        given = {
+            "exact": [told.exact is not None for told in self.answers],
+            "spread": [told.spread is not None for told in self.answers],
+        }
+        self.answer_form = wire.encode([answer, given])
+        return {"answer": answer, **given, "tf32": self._in_tf32}
+
+    @property
+    def _in_tf32(self) -> bool:
+        return self.config.precision == "tf32" and bool(self._has_products)
+
+    def _own_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
+        if self.config.precision == "ieee" or self._has_products is not None:
+            return self._answer(self.model, arena, seed, lambda tensor: tensor)
+        with precision.ProductFinder() as finder:
+            found = self._answer(self.model, arena, seed, lambda tensor: tensor)
+        self._has_products = finder.found
+        return found
 
     def _answer(
         self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
@@ -151,29 +250,62 @@ class Reference:
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = arenas.materialise(self.inputs_tree, lambda slot: cast(arenas.view(arena, slot).clone()))
         self.kind.seed(seed)
-        output = model(*inputs)
+        output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
-        tree = {"output": _as_tuples(output), "buffers": dict(model.named_buffers())}
+        form = outputs.canonical(output, lambda tensor, _: tensor)
+        tree = {"output": form, "buffers": dict(model.named_buffers())}
         return arenas.describe(tree, found), found
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        for name, buffer in model.named_buffers():
-            buffer.copy_(cast(self.initial_buffers[name]))
+        own = module_state.buffers(model)
+        for name in self.initial_buffers.keys() & own.keys():
+            own[name].copy_(cast(self.initial_buffers[name]))
 
-    def _exact(self, arena: "Shared", seed: int, answer: wire.Value) -> list[torch.Tensor] | None:
-        """Return the answer's tensors from a run in fp64, or None where the problem cannot run so."""
+    def _add_exact(self, arena: "Shared", seed: int) -> None:
+        """Add the tensors of a run in fp64, where the problem can run so and answers in the same form."""
         try:
-            _, wide = self._answer(copy.deepcopy(self.model).double(), arena, seed, _widen)
+            _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
         except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
-            return None
-        return wide if len(wide) == sum(1 for _ in wire.slots(answer)) else None
+            return
+        if len(wide) == len(self.answers):
+            for told, tensor in zip(self.answers, wide, strict=True):
+                told.exact = tensor if _usable(told.own, tensor) else None
+
+    def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
+        """Add how far the tensors of perturbed runs are from the own run's."""
+        floats = [told.own.dtype.itemsize for told in self.answers if told.own.is_floating_point()]
+        elements = sum(slot.numel for slot in wire.slots(self.inputs_tree))
+        elements += sum(parameter.numel() for parameter in self.model.parameters())
+        pairs = 2 if elements <= MOST_PAIRED_TWICE else 1
+        for pair in range(pairs):
+            perturb = Perturbation(self._changes, seed + pair, max(floats, default=1), tf32=self._in_tf32)
+            for sign in (1.0, -1.0):
+                if not budget.allows(1.0):
+                    return
+                perturb.start(sign)
+                with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
+                    self._note_spread(self._perturbed(arena, seed, perturb))
+
+    def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
+        """Return the tensors of a perturbed run."""
+        model = copy.deepcopy(self.model)
+        for parameter in model.parameters():
+            parameter.data = perturb(parameter.data)
+        return self._answer(model, arena, seed, perturb)[1]
+
+    def _note_spread(self, tensors: list[torch.Tensor]) -> None:
+        if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:
+            return
+        for told, tensor in zip(self.answers, tensors, strict=True):
+            apart = perturbation.distance(told.own, tensor)
+            told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
-        """Copy each answer, and its fp64 form where the judge made room for one, into the judge's arena."""
-        for (tensor, wide), (slot, wide_slot) in zip(self.answers, slots, strict=True):
-            arenas.view(arena, slot).copy_(tensor)
-            if wide_slot is not None and wide is not None:
-                arenas.view(arena, wide_slot).copy_(wide)
+        """Copy each answer, its fp64 form and its spread to where the judge made room for them."""
+        for told, places in zip(self.answers, slots, strict=True):
+            for tensor, slot in zip((told.own, told.exact, told.spread), places, strict=True):
+                if slot is not None and tensor is not None:
+                    arenas.view(arena, slot).copy_(tensor)
         self.answers = []
         self.answer_place = self.answer_form, slots
         self.kind.settle()
@@ -189,6 +321,7 @@ class Reference:
     def ring(self, fields: wire.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
+        precision.apply(self.config.precision)
         inputs = self.kind.map(fds[0], fields.integer("sets") * size, writable=False)
         os.close(fds[0])
         return [_ModelCall(self, arena) for arena in arenas.parts(inputs, size)]
@@ -214,7 +347,7 @@ class _ModelCall(Call):
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
     def run(self) -> None:
-        self._output = self._reference.model(*self._inputs)
+        self._output = calling.called(self._reference.model, self._inputs)
 
     def deliver(self) -> None:
         """Nothing: the reference's output is judged by nobody here."""
@@ -227,41 +360,33 @@ def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
 
 
+def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
+    return tensor.dtype, tensor.shape
+
+
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _usable(tensor: torch.Tensor, wide: torch.Tensor | None) -> bool:
+def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
     return (
-        wide is not None
-        and tensor.is_floating_point()
+        tensor.is_floating_point()
         and wide.dtype == torch.float64
         and wide.shape == tensor.shape
         and arenas.NAMES[tensor.dtype] in FLOATING
     )
 
 
-def _as_tuples(tree: Any) -> Any:
-    """Return an output tree with lists as tuples: callers index both alike, so neither is wrong."""
-    match tree:
-        case list() | tuple():
-            return tuple(_as_tuples(item) for item in tree)
-        case dict():
-            return {key: _as_tuples(item) for key, item in tree.items()}
-        case _:
-            return tree
-
-
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory) -> None:
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> None:
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad():
+    with torch.no_grad(), _gpu_host(kind):
         while True:
             message = protocol.receive_work(channel)
             try:
                 if message.kind is Kind.LOAD:
-                    reference = Reference(message.fields.text("source"), path, message.fields.integer("seed"), kind)
+                    reference = _load(message.fields, path, kind, config)
                     protocol.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
@@ -269,6 +394,18 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
                 protocol.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+
+
+def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
+    """Let a problem that is written for a GPU run where there is none."""
+    if isinstance(kind, DeviceMemory):
+        return nullcontext()
+    gpuhost.install_for_problem()
+    return gpuhost.GpuHost()
+
+
+def _load(fields: wire.Fields, path: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> Reference:
+    return Reference(fields.text("source"), path, fields.integer("seed"), kind, config)
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
@@ -285,12 +422,15 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             reference.fill_inputs(fields.value("inputs"), arena)
             protocol.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
-            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"))
+            draws = DrawPlan.from_wire(wire.Fields(fields.mapping("draws")))
+            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
             # Most sets are like the one before: one message for such does in place of two.
-            protocol.send(channel, Kind.INPUTS, {"inputs": tree, "filled": reference.fill_inputs_as_before()})
+            told = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            protocol.send(channel, Kind.INPUTS, told)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
-            told = reference.run(arena, fields.integer("seed"), fields.flag("exact"))
+            extra_s = fields.integer("extra_ms") / 1000
+            told = reference.run(arena, fields.integer("seed"), exact=fields.flag("exact"), extra_s=extra_s)
             protocol.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
         case Kind.COLLECT:
             reference.answer_place = None

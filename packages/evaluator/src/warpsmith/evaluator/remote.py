@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from warpsmith.evaluator.address import is_address
+from warpsmith.evaluator.asking import GivenCandidate, GivenProblem, problem_of, source_of, verdict_on_a_path
 from warpsmith.evaluator.conditions import HEADER, Conditions, differences, name_of
 from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
@@ -105,7 +106,7 @@ class Client:
     Proxies of the environment are not used.
 
     Args:
-        servers: addresses, for example `http://10.0.0.7:18188`.
+        servers: the address of a server, for example `http://10.0.0.7:18188`, or several.
         token: what the servers ask for; None takes it from the environment variable `token_env`, if set. White space
             around it does not count.
         token_env: name of that variable.
@@ -121,13 +122,13 @@ class Client:
         UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
 
     Example:
-        with Client(["http://10.0.0.7:18188"]) as client:
-            verdict = client.evaluate(Problem.from_file("19_ReLU.py"), candidate_source)
+        with Client("http://10.0.0.7:18188") as client:
+            verdict = client.evaluate(Path("19_ReLU.py"), Path("relu.py"))
     """
 
     def __init__(
         self,
-        servers: Sequence[str],
+        servers: str | Sequence[str],
         *,
         token: str | None = None,
         token_env: str = DEFAULT_TOKEN_ENV,
@@ -137,9 +138,10 @@ class Client:
         minimum_isolation: str = "none",
         conditions: Conditions | None = None,
     ) -> None:
-        if isinstance(servers, str) or not servers:
-            raise UsageError(f"{servers!r} is no list of servers.", 'Give one at least: ["http://127.0.0.1:18188"].')
-        for server in servers:
+        addresses = [servers] if isinstance(servers, str) else list(servers)
+        if not addresses:
+            raise UsageError("There is no server to ask.", 'Give one at least: "http://127.0.0.1:18188".')
+        for server in addresses:
             if not is_address(server):
                 raise UsageError(f"{server!r} is no address of a server.", "Write it as http://10.0.0.7:18188.")
         if minimum_isolation not in TIER_STRENGTH:
@@ -154,7 +156,7 @@ class Client:
         self._given = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
-        self._servers = [_Server(url.rstrip("/")) for url in servers]
+        self._servers = [_Server(url.rstrip("/")) for url in addresses]
         self._loop = _LoopThread()
         self._http = self._loop.run(self._connected())
 
@@ -174,8 +176,8 @@ class Client:
 
     def evaluate(
         self,
-        problem: Problem,
-        candidate: str,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
         *,
         trials: int | None = None,
         seed: int | None = None,
@@ -192,19 +194,26 @@ class Client:
             IsolationUnavailableError, OtherConditionsError: no server is left that contains workers as is asked for,
                 and judges under the `conditions`.
         """
-        return self._loop.run(self._evaluated(_body(problem, candidate, trials, seed, timeout_s) | self._given))
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
+        return self._loop.run(self._evaluated(body))
 
     async def evaluate_async(
         self,
-        problem: Problem,
-        candidate: str,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
         *,
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio: cancelling it frees the place on the server."""
-        body = _body(problem, candidate, trials, seed, timeout_s) | self._given
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
         return await self._loop.awaited(self._evaluated(body))
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from warpsmith.evaluator import arenas, compiling, descriptors, wire
+from warpsmith.evaluator import arenas, compiling, descriptors, movement, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import extract
 from warpsmith.evaluator.garbage import Garbage
@@ -90,8 +90,10 @@ class Replay:
         self._steps: dict[str, Callable[..., None]] = {
             "alloc": self._allocate,
             "const": self._constant,
+            "literal": self._constant,
             "fill": self._fill,
             "copy": self._copy,
+            "call": self._call,
             "launch": self._launch,
         }
 
@@ -122,6 +124,9 @@ class Replay:
 
     def _copy(self, to: Any, origin: Any) -> None:
         self.tensor(to).copy_(self.tensor(origin))
+
+    def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
+        movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
 
     def tensor(self, described: Any) -> torch.Tensor:
         """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
@@ -236,12 +241,12 @@ class DeviceReplay:
             match event:
                 case ["alloc", int(number), int(size)]:
                     self._allocate(number, size)
-                case ["const", int(number), bytes(content)]:
+                case ["const" | "literal", int(number), bytes(content)]:
                     self._allocate(number, len(content))
                     self._constants[number] = self._whole_of(number, content)
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
-                case ["fill" | "copy", *_]:
+                case ["fill" | "copy" | "call", *_]:
                     yield event
                 case _:
                     raise WireError(f"{str(event)[:80]} is no event of a trace.")
@@ -351,6 +356,9 @@ class DeviceReplay:
                 return partial(place.tensor(target).fill_, value)
             case ["copy", to, origin]:
                 return partial(place.tensor(to).copy_, place.tensor(origin))
+            case ["call", str(operator), list(arguments), to]:
+                given = [place.argument(argument) for argument in arguments]
+                return partial(movement.call, operator, given, place.tensor(to))
             case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from warpsmith.evaluator import wire
-from warpsmith.evaluator.bearing import bearable_answer
-from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.bearing import tried_answer
+from warpsmith.evaluator.draws import PLAINLY, DrawPlan
 from warpsmith.evaluator.layout import TensorSlot
-from warpsmith.evaluator.reference import Answer, Placed, ReferenceFailedError, ReferenceSession
+from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 
 COARSEST: Final = 16
 
@@ -132,37 +132,35 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
     return moved
 
 
-def learn(session: ReferenceSession, rng: random.Random, sample: Form | None = None) -> Resizing | None:
+def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> Resizing | None:
     """Find the sizes that a problem lets change, by trying: all at once, or one after the other; None if there is none.
 
-    Costs a few runs of the reference, once for each session; one less where the form of a sample is known.
+    Costs a few runs of the reference, once for each session. `finite` says whether its answers must be.
     """
     if not session.sizes:
         return None
-    seeds = rng.getrandbits(48), rng.getrandbits(48)
-    if sample is None:
-        session.make_inputs(seeds[0])
-        inputs = session.inputs
-        sample = Form.of(inputs, session.answer(seeds[1]))
-    return next(filter(None, _settings(session, sample, rng)), None)
+    return next(filter(None, _settings(session, sample, rng, finite=finite)), None)
 
 
-def _settings(session: ReferenceSession, sample: Form, rng: random.Random) -> Iterator[Resizing | None]:
+def _settings(
+    session: ReferenceSession, sample: Form, rng: random.Random, *, finite: bool
+) -> Iterator[Resizing | None]:
     for coarse in (False, True):
         whole = Resizing(sample, session.sizes, coarse=coarse)
-        yield whole if answer_to_others(session, whole, rng) else None
+        yield whole if answer_to_others(session, whole, rng, finite=finite) else None
     kept: Resizing | None = None
     for name, size in session.sizes.items():
         more = Resizing(sample, {**(kept.sizes if kept else {}), name: size})
-        kept = more if answer_to_others(session, more, rng) else kept
+        kept = more if answer_to_others(session, more, rng, finite=finite) else kept
     yield kept
 
 
-def answer_to_others(session: ReferenceSession, resizing: Resizing, rng: random.Random) -> Answer | None:
-    """Make inputs of other sizes and return the answer to them, or None where the problem does not bear them."""
-    try:
-        session.make_inputs(rng.getrandbits(48), resizing.draw(rng))
-    except (ReferenceFailedError, BadProblemError):
-        return None
-    answer = bearable_answer(session, rng)
+def answer_to_others(
+    session: ReferenceSession, resizing: Resizing, rng: random.Random, draws: DrawPlan = PLAINLY, *, finite: bool = True
+) -> Answer | None:
+    """Make inputs of other sizes and return the answer to them, or None where the problem does not bear them.
+
+    Sizes that make the reference itself fault, run out of memory or time are borne as little as those that it refuses.
+    """
+    answer = tried_answer(session, rng, resizing.draw(rng), draws, finite=finite)
     return answer if answer is not None and resizing.fits(session.inputs, answer) else None

@@ -6,21 +6,29 @@ stands in `get_inputs` itself. What `Model` or `get_init_inputs` depends on is n
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+
+from warpsmith.evaluator.literals import WrittenLists, evaluator, literal_calls
 
 LEAST: Final = 4
 """The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
 MOST: Final = 8
 """How many sizes of one problem are looked at."""
+LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
+EMPTY: Final[Mapping[int, int]] = {}
 
 
 class InputSizes:
     """The sizes of one problem.
 
     Attributes:
-        values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`.
+        values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. One
+            that may be the length, the sum or a bound of a list that is written there is none of them.
+        lists: the lists of integers that may take another order.
+        literal_calls: places of calls that make a tensor of written numbers.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
@@ -28,14 +36,33 @@ class InputSizes:
         self._path = path
         self._module = _Module(ast.parse(source))
         self._needed = self._module.closure(["get_inputs"])
+        self._own = self._needed - self._fixed()
         self._literals = self._find_literals()
+        integers = {name: value for name, value in namespace.items() if type(value) is int}
+        self.lists = WrittenLists(self._module.binding(self._own), evaluator(integers | self._local_integers()))
+        self.literal_calls = literal_calls(self._module.binding(self._own))
         literals = {f"literal {value}": value for value in self._literals}
-        self.values = dict(list((self._find_constants() | literals).items())[:MOST])
+        found = (self._find_constants() | literals).items()
+        self.values = dict([(name, size) for name, size in found if not self.lists.binds(size)][:MOST])
+
+    def _fixed(self) -> set[str]:
+        """Return the names that set the form of parameters."""
+        classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
+        return self._module.closure([*classes, "Model", "get_init_inputs"])
+
+    def _local_integers(self) -> dict[str, int]:
+        """Return the names that `get_inputs` binds to a written integer."""
+        assigned = (node for one in self._module.binding({"get_inputs"}) for node in ast.walk(one))
+        return {
+            target.id: node.value.value
+            for node in assigned
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and type(node.value.value) is int
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
 
     def _find_constants(self) -> dict[str, int]:
-        classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
-        fixed = self._module.closure([*classes, "Model", "get_init_inputs"])
-        own = [name for name in self._module.binders if name in self._needed - fixed]
+        own = [name for name in self._module.binders if name in self._own]
         return {
             name: self._namespace[name]
             for name in own
@@ -55,20 +82,42 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
-    def get_inputs(self, sizes: dict[str, int]) -> Callable[[], Any]:
-        """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is."""
+    def _is_anew(self, statement: ast.stmt) -> bool:
+        """Whether a statement that `get_inputs` alone depends on makes tensors, which are others each time."""
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
+            return False
+        return _calls_library(statement, self._namespace) or self.lists.are_in(statement)
+
+    def get_inputs(self, sizes: Mapping[str, int], orders: Mapping[int, int] = EMPTY) -> Callable[[], Any]:
+        """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is.
+
+        What only `get_inputs` depends on is executed anew, so that tensors which the module makes for it are others
+        each time.
+
+        Args:
+            sizes: the other sizes, by name.
+            orders: which written lists take another order, by their number of entries, and the seed of that.
+        """
         namespace = self._namespace | {name: size for name, size in sizes.items() if name in self._namespace}
         literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
         try:
             for node, value in literals:
                 node.value = sizes.get(f"literal {value}", value)
-            body = list(self._module.affected(self._needed, set(sizes)))
-            exec(compile(ast.Module(body, type_ignores=[]), str(self._path), "exec"), namespace)
+            with self.lists.in_order(orders):
+                body = list(self._module.affected(self._needed, set(sizes), self._is_anew))
+                exec(compile(ast.Module(body, type_ignores=[]), str(self._path), "exec"), namespace)
         finally:
             for node, value in literals:
                 node.value = value
         made: Callable[[], Any] = namespace["get_inputs"]
         return made
+
+
+def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
+    """Whether a statement calls something of torch, numpy or Python's `random`, by a module's name."""
+    loaded = {name for node in ast.walk(statement) if isinstance(node, ast.Call) for name in _loaded(node.func)}
+    modules = [namespace[name] for name in loaded if isinstance(namespace.get(name), ModuleType)]
+    return any(module.__name__.partition(".")[0] in LIBRARIES for module in modules)
 
 
 def is_size(value: object) -> bool:
@@ -105,12 +154,19 @@ class _Module:
         assigned = isinstance(first, ast.Assign | ast.AnnAssign) and not others and self._stores[name] == 1
         return assigned and not _loaded(first) & self.binders.keys()
 
-    def affected(self, needed: set[str], changed: set[str]) -> Iterator[ast.stmt]:
-        """Yield what must be executed anew, in order, when the names `changed` have other values."""
+    def binding(self, names: set[str]) -> list[ast.stmt]:
+        """Return the statements that bind one of `names`, in order."""
+        return [statement for statement in self.statements if set(_bound(statement)) & names]
+
+    def affected(self, needed: set[str], changed: set[str], is_anew: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
+        """Yield what must be executed anew, in order, when the names `changed` have other values.
+
+        What `is_anew` says so of always is, and whatever depends on that.
+        """
         changed = set(changed)
         for statement in self.statements:
             bound = set(_bound(statement))
-            depends = bool(_loaded(statement) & changed)
+            depends = bool(_loaded(statement) & changed) or (not bound & changed and is_anew(statement))
             if depends:
                 changed |= bound
             if bound & needed and (depends or isinstance(statement, ast.FunctionDef)):

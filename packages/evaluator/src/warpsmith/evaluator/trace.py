@@ -4,8 +4,10 @@ The trace is recorded in the candidate's process and replayed, on inputs that th
 holds the extracted kernels and none of its host code (`replay.py`). A forged trace gains nothing: what it can say is
 limited to moving data and launching the kernels of the source.
 
-An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["fill", tensor, value]`,
-`["copy", to, from]` or `["launch", kernel, grid, arguments, options]`. A tensor is
+An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal", id, content]`,
+`["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`)
+or `["launch", kernel, grid, arguments, options]`. A `literal` is what host code wrote down in the call itself, as by
+`torch.tensor([1, 2])`; a `const` is what was there before. A tensor is
 `["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name with `start` a byte in it, or
 `fresh` with `start` an id of an allocation; the offset is in elements.
 """
@@ -17,7 +19,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import descriptors
+from warpsmith.evaluator import descriptors, movement
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.interpreting import describe_argument
 from warpsmith.evaluator.layout import TensorSlot
@@ -31,6 +33,10 @@ _FILLED: Final = frozenset(
     {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
 )
 _COPIED: Final = frozenset({"clone", "contiguous", "_to_copy", "to"})
+_SCALAR_BYTES: Final = 16
+
+
+_MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | movement.CALLED
 
 
 class UntraceableError(RuntimeError):
@@ -71,26 +77,57 @@ class Recorder:
         """Note what an allowed operator did to memory; called after it ran."""
         base = name.removeprefix("aten::")
         if base == "fill_" and isinstance(args[1], torch.Tensor):
-            # What it holds may hang on parameters or inputs.
-            self._add(["copy", self.tensor(args[0]), self.tensor(args[1])])
+            # What it holds may depend on parameters or inputs.
+            self._take_scalar(args[1])
+            self._copy(args[0], args[1])
         elif base in {"fill_", "zero_"}:
             self._fill(args[0])
         elif base == "copy_":
-            self._add(["copy", self.tensor(args[0]), self.tensor(args[1])])
+            self._take_scalar(args[1])
+            self._copy(args[0], args[1])
         elif isinstance(result, torch.Tensor) and (base in CONSTRUCTS or not _is_view(func)):
             self._made(base, args, result)
+        elif isinstance(result, torch.Tensor) and func._overloadname.endswith("out"):
+            self._filled_in(base, args, result)
 
     def _made(self, base: str, args: Any, result: torch.Tensor) -> None:
-        address = result.untyped_storage().data_ptr()
-        if base in _COPIED and isinstance(args[0], torch.Tensor) and args[0].untyped_storage().data_ptr() == address:
+        storage = result.untyped_storage()
+        address = storage.data_ptr()
+        if base not in CONSTRUCTS and args and isinstance(args[0], torch.Tensor) and _shares(args[0], address):
+            # A cast to what it is already, or a view that its schema calls none (`_unsafe_view`).
             return
         self._ids.pop(address, None)
-        if base in ALLOCATES | _FILLED | _COPIED:
-            self._allocate(result.untyped_storage())
+        if base in CONSTRUCTS:
+            self._take_in("literal", storage, address)
+        elif base in _MAKES_NEW:
+            self._allocate(storage)
+        self._filled_in(base, args, result)
+
+    def _filled_in(self, base: str, args: Any, result: torch.Tensor) -> None:
+        """Note what an operator put into its result."""
         if base in _FILLED:
             self._fill(result)
-        if base in _COPIED:
-            self._add(["copy", self.tensor(result), self.tensor(args[0])])
+        elif base in _COPIED:
+            self._copy(result, args[0])
+        elif base in movement.COPIES and not movement.is_called(base, args):
+            filling = movement.fill_before(base, args)
+            if filling is not None and result.numel():
+                self._add(["fill", self.tensor(result), filling])
+            for to, origin in movement.COPIES[base](result, *args):
+                self._copy(to, origin)
+        elif base in movement.CALLED:
+            self._add(["call", base, [self._argument(_hashable(value)) for value in args], self.tensor(result)])
+
+    def _copy(self, to: torch.Tensor, origin: torch.Tensor) -> None:
+        if to.numel():
+            self._add(["copy", self.tensor(to), self.tensor(origin)])
+
+    def _take_scalar(self, tensor: torch.Tensor) -> None:
+        """Take in a number that Python was given: of `x[0] = 1.5` no dispatch mode sees the tensor being made."""
+        storage = tensor.untyped_storage()
+        known = self._is_known(storage.data_ptr())
+        if not tensor.dim() and not known and storage.nbytes() <= _SCALAR_BYTES:
+            self._take_in("literal", storage, storage.data_ptr())
 
     def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
         """Note that a tensor of the candidate's begins as what lies at `slot` of the judge's parameters and buffers."""
@@ -126,23 +163,36 @@ class Recorder:
 
     def _place(self, storage: torch.UntypedStorage) -> tuple[str, int]:
         address = storage.data_ptr()
+        name = self._arena(address)
+        if name is not None:
+            return name, address - self._memory.buffers[name].address
+        if address not in self._ids:
+            self._take_in("const", storage, address)
+        return "fresh", self._ids[address]
+
+    def _arena(self, address: int) -> str | None:
+        """Return the name of the judge's arena that an address lies in."""
         for name in ("inputs", "state"):
             buffer = self._memory.buffers[name]
             if buffer.address <= address < buffer.address + buffer.size:
-                return name, address - buffer.address
-        if address not in self._ids:
-            self._constant(storage, address)
-        return "fresh", self._ids[address]
+                return name
+        return None
 
-    def _constant(self, storage: torch.UntypedStorage, address: int) -> None:
+    def _is_known(self, address: int) -> bool:
+        return address in self._ids or self._arena(address) is not None
+
+    def _take_in(self, kind: str, storage: torch.UntypedStorage, address: int) -> None:
         self._left -= storage.nbytes()
         if self._left < 0:
-            raise UntraceableError(f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it")
+            raise UntraceableError(
+                f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it that are neither "
+                "parameters nor buffers. Register them with register_buffer, or make them in forward."
+            )
         content = _content(storage)
         self._held[address] = storage
         self._ids[address] = self._next
         self._next += 1
-        self._add(["const", self._ids[address], content])
+        self._add([kind, self._ids[address], content])
 
     def _allocate(self, storage: torch.UntypedStorage) -> None:
         address = storage.data_ptr()
@@ -153,13 +203,28 @@ class Recorder:
         self._add(["alloc", self._ids[address], storage.nbytes()])
 
     def _fill(self, tensor: torch.Tensor) -> None:
-        if tensor.numel():
-            self._add(["fill", self.tensor(tensor), tensor.flatten()[0].item()])
+        if tensor.is_complex():
+            for part in torch.view_as_real(tensor).unbind(-1):
+                self._fill(part)
+        elif tensor.numel():
+            first = tensor[(slice(1),) * tensor.dim()]
+            self._add(["fill", self.tensor(tensor), first.item()])
 
     def _add(self, event: list[Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
-            raise UntraceableError(f"forward allocates, copies and launches more than {MAX_EVENTS} times")
+            raise UntraceableError(
+                f"forward allocates, copies and launches more than {MAX_EVENTS} times. Do more in each launch: loop in "
+                "the kernel, or over a larger grid."
+            )
         self.events.append(event)
+
+
+def _shares(tensor: torch.Tensor, address: int) -> bool:
+    return bool(address) and tensor.untyped_storage().data_ptr() == address
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _content(storage: torch.UntypedStorage) -> bytes:

@@ -1,15 +1,24 @@
-"""How values may change so that what they stand for is kept: variances positive, masks masks, indices in their range.
+"""How numbers change: random draws right where they are made, and the parameters and buffers of a module.
 
-Every function here changes a tensor in place, on the judge's memory.
+Every function changes a tensor in place. What a draw stands for is kept: integers their bounds, distinct ones being
+distinct, permutations and coin tosses what they are. The range of a floating draw is kept at level `IN_RANGE` only.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
-FLIPPED: Final = 0.25
-LARGEST_RANGE: Final = 1 << 22
-"""The widest range of integers from which values are drawn without repetition."""
+from warpsmith.evaluator.draws import ANYWHERE, IN_RANGE, Kind
+
+FARTHEST: Final = 30.0
+"""Of a draw's standard deviation: how far an outlier may lie."""
+OUTLIERS: Final = 1 / 500
+NEARLY_CONSTANT: Final = 0.15
+"""What is left of the spread of a nearly constant row: a one-pass variance in single precision still bears it."""
+MOST_COMPARED: Final = 1 << 20
+"""Up to so many integers it is found out whether they are distinct."""
+FEW_VALUES: Final = 2
 
 
 def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
@@ -17,15 +26,252 @@ def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
     return {"generator": generator, "device": generator.device}
 
 
-def stretch(tensor: torch.Tensor, *, centred: bool, factor: float) -> None:
-    """Scale a sample, around its mean where `centred`: a sample of positive numbers then has negative ones too.
+class Dice:
+    """Random numbers for changes, on the device of the tensors that change."""
 
-    A constant is scaled around zero: around its mean it would become zero, and hide what it is multiplied with.
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand((), **_drawn_by(self.generator)))
+
+    def below(self, bound: int) -> int:
+        return int(torch.randint(bound, (), **_drawn_by(self.generator)))
+
+    def coin(self) -> bool:
+        return self.below(2) == 1
+
+    def rand(self, shape: "torch.Size | tuple[int, ...]") -> torch.Tensor:
+        return torch.rand(shape, **_drawn_by(self.generator))
+
+    def rows(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return one number of [0, 1) for each row, to be broadcast; a vector has four parts of one number each."""
+        if tensor.dim() > 1:
+            return self.rand((*tensor.shape[:-1], 1))
+        count = tensor.numel()
+        part = torch.arange(count, device=self.generator.device) * 4 // max(count, 1)
+        return self.rand((4,))[part].reshape(tensor.shape)
+
+
+def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
+    """Change a random draw of floating or complex numbers as `kind` and `level` ask."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if not tensor.numel():
+        return
+    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
+    changed = change(wide.clone(), Dice(generator), level)
+    if level < ANYWHERE:
+        changed = _as_before(wide, changed)
+    most = torch.finfo(tensor.dtype).max
+    tensor.detach().copy_(changed.clamp(-most, most))
+
+
+Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
+
+
+def _spread(wide: torch.Tensor) -> float:
+    spread = float(wide.std()) if wide.numel() > 1 else 0.0
+    return spread if 0 < spread < float("inf") else max(float(wide.abs().max()), 1.0)
+
+
+def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Move a draw across zero, or turn its sign round."""
+    factor = dice.between(1.5, 3.0)
+    if level < ANYWHERE:
+        return wide * factor
+    if dice.coin():
+        return -wide.abs() * factor
+    return (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
+
+
+def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    return wide * (dice.between(1.5, 4.0) if dice.below(4) else dice.between(0.05, 0.3))
+
+
+def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Put a few large numbers at secret places."""
+    count = max(1, int(OUTLIERS * wide.numel()))
+    places = torch.randint(wide.numel(), (count,), **_drawn_by(dice.generator))
+    farthest = FARTHEST if level == ANYWHERE else FARTHEST / 6
+    sizes = (5 / FARTHEST + (1 - 5 / FARTHEST) * dice.rand((count,))) * farthest * _spread(wide)
+    signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
+    flat = wide.flatten()
+    flat[places] = (sizes * signs).to(flat.dtype)
+    return flat.reshape(wide.shape)
+
+
+def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Make some rows zero and others nearly constant; below `ANYWHERE`, none zero."""
+    chosen = dice.rows(wide)
+    middle = wide.mean(-1, keepdim=True) if wide.dim() > 1 else wide.mean()
+    calm = middle + _spread(wide) * (dice.rows(wide) - 0.5) + NEARLY_CONSTANT * (wide - middle)
+    changed = torch.where(chosen < 0.6, calm, wide)
+    # Where no row happens to be chosen, the first one is.
+    zero = (chosen < 0.3) | (chosen == chosen.min())
+    return changed.masked_fill(zero, 0) if level == ANYWHERE else changed
+
+
+def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Mix all kinds in one tensor, element by element, beside a row of zeros."""
+    which = dice.rand(wide.shape)
+    changed = torch.where(which < 0.4, -3.0 * wide, 4.0 * wide)
+    changed = torch.where(which < 0.1, wide, changed)
+    changed = _outliers(changed, dice, level)
+    return _rows(changed, dice, level) if wide.dim() > 1 and level == ANYWHERE else changed
+
+
+_CHANGES: Final[dict[str, Change]] = {
+    "shifted": _shifted,
+    "scaled": _scaled,
+    "outliers": _outliers,
+    "rows": _rows,
+    "everything": _everything,
+}
+
+
+def _as_before(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """Return the numbers of `after` without a sign that `before` has not, and none of them zero where none was."""
+    low, high = float(before.min()), float(before.max())
+    if low < 0 < high:
+        return after
+    after = after.abs() if low >= 0 else -after.abs()
+    return torch.where((after == 0) & (before != 0), before, after)
+
+
+def _within_range(kind: Kind) -> Change:
+    """Return a change that keeps a draw between its least and its largest number."""
+
+    def change(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+        low, high = wide.min(), wide.max()
+        width = (high - low).clamp(min=torch.finfo(wide.dtype).tiny)
+        part = _UNIT_CHANGES[kind]((wide - low) / width, dice)
+        return torch.minimum(torch.maximum(low + part.clamp(0, 1) * width, low), high)
+
+    return change
+
+
+def _skewed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+    powered = part ** dice.between(2.0, 4.0)
+    return powered if dice.coin() else 1 - powered
+
+
+def _narrowed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+    share = dice.between(0.1, 0.5)
+    return dice.between(0, 1 - share) + share * part
+
+
+def _at_the_ends(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+    chosen = dice.rand(part.shape)
+    return torch.where(chosen < 0.05, part.round(), part)
+
+
+def _calm_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+    calm = dice.rows(part) * (1 - NEARLY_CONSTANT) + NEARLY_CONSTANT * part
+    return torch.where(dice.rows(part) < 0.6, calm, part)
+
+
+_UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = {
+    "shifted": _skewed,
+    "scaled": _narrowed,
+    "outliers": _at_the_ends,
+    "rows": _calm_rows,
+    "everything": _skewed,
+}
+
+
+def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+    """Draw integers of `low` to `high - 1` otherwise: skewed, extreme, or equal; distinct ones stay distinct."""
+    if tensor.numel() < 2 or high - low < 2:
+        return
+    dice = Dice(generator)
+    if _are_distinct(tensor):
+        start = low + dice.below(high - low - tensor.numel() + 1)
+        order = torch.randperm(tensor.numel(), **_drawn_by(generator))
+        tensor.copy_((start + order).reshape(tensor.shape))
+        return
+    part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
+    if kind == "rows":
+        rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
+        part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
+    elif kind == "outliers":
+        part = torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part)
+    else:
+        part = _skewed(part, dice)
+    tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
+
+
+def _are_distinct(tensor: torch.Tensor) -> bool:
+    count = tensor.numel()
+    return count <= MOST_COMPARED and int(torch.unique(tensor).numel()) == count
+
+
+def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
+    """Make a permutation the identity, its reverse or a rotation; a random one for other kinds."""
+    if kind == "rows":
+        tensor.copy_(tensor.sort().values)
+    elif kind == "scaled":
+        tensor.copy_(tensor.sort(descending=True).values)
+    elif kind == "outliers" and tensor.numel():
+        tensor.copy_(tensor.sort().values.roll(Dice(generator).below(tensor.numel())))
+
+
+def vary_tosses(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
+    """Toss coins of another bias: more ones, more zeros, or whole rows of ones."""
+    dice = Dice(generator)
+    ones = tensor != 0
+    if kind == "rows":
+        ones |= dice.rows(tensor) < 0.5
+    elif kind in {"scaled", "everything"}:
+        ones &= dice.rand(tensor.shape) < 0.5
+    else:
+        ones |= dice.rand(tensor.shape) < 0.5
+    tensor.copy_(ones)
+
+
+def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) -> None:
+    """Change a tensor that holds one number everywhere.
+
+    Zeros and ones become both, as masks have them; at `IN_RANGE`, ones get factors around one. Other floating numbers
+    get such factors too, integers become a number from one to what they were, one of them staying it.
     """
-    wide = tensor.double()
-    spread = centred and tensor.numel() > 1 and bool((wide != wide.flatten()[0]).any())
-    middle = wide.mean() if spread else torch.zeros((), dtype=torch.float64, device=tensor.device)
-    tensor.copy_((wide - middle) * factor)
+    value = tensor.flatten()[0].item()
+    dice = Dice(generator)
+    if tensor.dtype == torch.bool or (value in {0, 1} and level > IN_RANGE):
+        tensor.copy_(_some_of_both(tensor, bool(value), dice))
+    elif tensor.dtype.is_floating_point and abs(float(value)) < float("inf"):
+        tensor.copy_(tensor.double() * torch.exp2(2 * dice.rand(tensor.shape).double() - 1))
+    elif not tensor.dtype.is_floating_point and value > 1:
+        drawn = torch.randint(1, int(value) + 1, tensor.shape, **_drawn_by(generator))
+        tensor.copy_(drawn)
+        tensor.view(-1)[dice.below(tensor.numel())] = int(value)
+
+
+def constant_level(tensor: torch.Tensor) -> int:
+    """Return how far a tensor that holds one number may change; `PLAIN` where that would say nothing."""
+    if not tensor.numel() or tensor.is_complex() or not tensor.is_contiguous():
+        return 0
+    value = tensor.flatten()[0].item()
+    if value in {0, 1}:
+        return IN_RANGE + 1
+    return IN_RANGE if 0 < abs(float(value)) < float("inf") and (tensor.dtype.is_floating_point or value > 1) else 0
+
+
+def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor:
+    """Return zeros and ones, mostly `value`; the first of a row keeps it, and one element at least does not."""
+    flipped = dice.rand(tensor.shape) < 0.3
+    if tensor.numel() > 1:
+        flipped.view(-1)[1 + dice.below(tensor.numel() - 1)] = True
+        flipped[..., 0] &= flipped.shape[-1] == 1
+    return flipped ^ value
+
+
+def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
+    """Scale a table of floating numbers, so that zeros, signs, order and proportions stay."""
+    dice = Dice(generator)
+    factor = dice.between(1.1, 1.7) if kind in {"shifted", "outliers", "everything"} else dice.between(0.55, 0.9)
+    tensor.detach().copy_(tensor.detach() * factor)
 
 
 def perturb(tensor: torch.Tensor, generator: torch.Generator) -> None:
@@ -37,95 +283,29 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change finite floating numbers; leave a tensor with infinities as it is.
+    """Change finite floating numbers; leave masks, and tensors with infinities, as they are.
 
     Where none is negative, each is multiplied by a factor in [0.5, 2]. Zeros alone, and signed numbers, get noise.
     """
     wide = tensor.double()
-    if not bool(torch.isfinite(wide).all()):
+    if not bool(torch.isfinite(wide).all()) or is_mask(wide):
         return
     if bool((wide < 0).any()) or not bool(wide.any()):
         perturb(tensor, generator)
         return
-    factor = torch.exp2(torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator)) * 2 - 1)
-    tensor.copy_(wide * factor)
+    scale(tensor, 1.0, generator)
 
 
-def redraw(tensor: torch.Tensor, generator: torch.Generator) -> bool:
-    """Change an input that never changes by itself, and return whether that was possible.
+def scale(tensor: torch.Tensor, octaves: float, generator: torch.Generator) -> None:
+    """Multiply each element by a factor of its own, at most `octaves` powers of two away from one."""
+    part = torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
+    tensor.copy_(tensor.double() * torch.exp2((part * 2 - 1) * octaves))
 
-    Booleans are flipped here and there, integers drawn anew within their range, floating numbers varied.
-    """
-    if tensor.dtype.is_complex:
+
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether zero and one other number are all that a tensor holds, both of them."""
+    if not tensor.numel():
         return False
-    before = tensor.double().clone()
-    if tensor.dtype == torch.bool:
-        _flip(tensor, generator)
-    elif tensor.dtype.is_floating_point:
-        _vary_table(tensor, generator)
-    elif tensor.dtype != torch.uint64:
-        values = tensor.flatten().to(torch.int64)
-        tensor.copy_(_redrawn(values, generator).reshape(tensor.shape))
-    return bool((tensor.double() != before).any())
-
-
-def _vary_table(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change floating numbers that hold more than one value: zeros stay zero, signs stay, sorted rows stay sorted.
-
-    Where zeros and one other number are all there is, a mask, some of the others become zero.
-    """
-    wide = tensor.double()
-    peak = wide.flatten()[wide.abs().argmax()]
-    if not bool(torch.isfinite(wide).all()) or bool((wide == peak).all()):
-        vary(tensor, generator)
-    elif bool(((wide == 0) | (wide == peak)).all()):
-        dropped = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-        _flip(dropped, generator)
-        tensor.copy_(wide.masked_fill(dropped, 0))
-    else:
-        factor = torch.exp2(torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator)) * 2 - 1)
-        tensor.copy_(_sorted_like(wide, wide * factor))
-
-
-def _sorted_like(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """Sort the rows of `after` where all those of `before` are sorted, up or down."""
-    steps = before.diff(dim=-1) if before.dim() and before.shape[-1] > 1 else torch.zeros(0)
-    if not steps.numel() or bool((steps < 0).any() and (steps > 0).any()):
-        return after
-    return after.sort(dim=-1, descending=bool((steps < 0).any())).values
-
-
-def _flip(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    flips = torch.rand(tensor.numel(), **_drawn_by(generator)) < FLIPPED
-    flips[torch.randint(tensor.numel(), (1,), **_drawn_by(generator))] = True
-    tensor.logical_xor_(flips.reshape(tensor.shape))
-
-
-def _redrawn(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return other values of the same range; distinct ones stay distinct, and sorted ones sorted with their ends."""
-    low, high = int(values.min()), int(values.max())
-    if low == high:
-        return _other_constant(values, generator)
-    ordered = bool((values[1:] >= values[:-1]).all())
-    in_order = values.sort().values
-    distinct = bool((in_order[1:] != in_order[:-1]).all())
-    if distinct and not ordered:
-        return values[torch.randperm(values.numel(), **_drawn_by(generator))]
-    if not ordered:
-        return torch.randint(low, high + 1, values.shape, **_drawn_by(generator))
-    inner = _between(low, high, values.numel() - 2, distinct, generator)
-    return torch.cat([values[:1], inner, values[-1:]])
-
-
-def _between(low: int, high: int, count: int, distinct: bool, generator: torch.Generator) -> torch.Tensor:
-    if not distinct or high - low > LARGEST_RANGE:
-        return torch.randint(low, high + 1, (count,), **_drawn_by(generator)).sort().values
-    return (torch.randperm(high - low - 1, **_drawn_by(generator))[:count] + low + 1).sort().values
-
-
-def _other_constant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return values from one to the constant, a full length then being a shorter one; zeros and ones become both."""
-    constant = int(values[0])
-    if constant < 0:
-        return values
-    return torch.randint(1 if constant > 1 else 0, max(constant, 1) + 1, values.shape, **_drawn_by(generator))
+    peak = tensor.flatten()[tensor.abs().argmax()]
+    zeros = tensor == 0
+    return bool(zeros.any()) and bool((zeros | (tensor == peak)).all()) and bool(peak != 0)

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from warpsmith.evaluator import _native, diagnostics, protocol
+from warpsmith.evaluator import _native, diagnostics, precision, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.exhaustion import is_exhaustion
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
@@ -43,12 +43,13 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
     kind = memory_of(config.device if role not in OFF_DEVICE else "cpu")
+    _set_precision(role, config)
     protocol.send(channel, Kind.READY, {"tier": child.tier})
     match role:
         case "reference":
             from warpsmith.evaluator import reference_worker
 
-            reference_worker.serve(channel, scratch, kind)
+            reference_worker.serve(channel, scratch, kind, config)
         case "candidate":
             from warpsmith.evaluator import candidate_worker
 
@@ -61,6 +62,12 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
             from warpsmith.evaluator import compile_worker
 
             compile_worker.serve(channel, scratch, config.target_arch)
+
+
+def _set_precision(role: Role, config: EvaluatorConfig) -> None:
+    """Let torch's own products take the same precision in every worker that may run some, the timed ones included."""
+    if role != "compile":
+        precision.apply(config.precision)
 
 
 def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, Any]:

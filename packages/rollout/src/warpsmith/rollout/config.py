@@ -125,6 +125,11 @@ class RolloutConfig(_Section):
     candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
     retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
     trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
+    leave_out_unvaried: bool = Field(
+        default=False,
+        description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
+        "kernel may know their outputs by heart.",
+    )
     reward: RewardConfig = Field(default_factory=RewardConfig, description="How a verdict is scored.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")

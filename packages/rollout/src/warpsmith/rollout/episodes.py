@@ -26,6 +26,7 @@ from warpsmith.rollout.tasks import Task
 
 Row = dict[str, Any]
 
+UNVARIED = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
 NO_CODE = "The answer holds no Python code that could define ModelNew."
 
 
@@ -234,6 +235,9 @@ async def _judge(around: Surroundings, problem: ProblemRow, turn: _Turn) -> None
         except DeadlinePassedError as error:
             turn.score = Score(None, f"evaluation: {error}")
             continue
+        if around.config.leave_out_unvaried and "unvaried" in turn.verdict.flags:
+            turn.score = Score(None, UNVARIED)
+            return
         turn.score = score(turn.verdict, around.config.reward)
         if turn.score.valid:
             return

@@ -36,6 +36,8 @@ computed again in every call. The same holds for inputs: nothing may be kept fro
 - Do not write to the inputs. Take every size from the inputs: they also come smaller than `get_inputs()` makes them, \
 in sizes that are no multiple of your block. Block sizes may be tuned to the sizes of `get_inputs()`.
 - fp32 products need `input_precision="ieee"` in `tl.dot` to stay within the tolerance.
+- `get_inputs()` promises shapes, dtypes and what its code builds into the inputs (sorted rows, masks, lengths, index \
+bounds), not the range of its random numbers: they also come with other signs and sizes, zero rows and large outliers.
 - Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
 
 Answer with one complete file in a single ```python code block, imports included.

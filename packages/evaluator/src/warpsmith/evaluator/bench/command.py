@@ -21,9 +21,11 @@ from warpsmith.evaluator.conditions import Conditions
 from warpsmith.evaluator.config import (
     LAST_GPU,
     MOST_TIMED,
+    PRECISION_HELP,
     RECORDING_HELP,
     EvaluatorConfig,
     IsolationTier,
+    Precision,
     RecordingWay,
     configured,
     timing_of,
@@ -100,6 +102,7 @@ def bench(
         bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
     ] = True,
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool,
         typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
@@ -141,6 +144,7 @@ def bench(
         reference_timeout_s=reference_timeout,
         hidden_shapes=hidden_shapes,
         recording=recording,
+        precision=precision,
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
@@ -203,6 +207,7 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "minimum_isolation": "--isolation",
         "hidden_shapes": "--no-hidden-shapes",
         "recording": "--recording",
+        "precision": "--precision",
         "allow_degenerate": "--allow-degenerate",
     }
     given, default = config.model_dump(), usual.model_dump()

@@ -29,6 +29,10 @@ def print_scores(console: Console, scores: Sequence[LevelScore], baseline: str |
         told = ", ".join(f"{count} {status}" for status, count in score.statuses.items())
         rates = f"compiled {percent(score.compiled_rate)}, correct {percent(score.correct_rate)} of those counted"
         console.print(f"level {level_name(score)}: {rates}; verdicts: {told or 'none'}")
+        console.print(
+            f"level {level_name(score)}: KernelBench's default comparison, on inputs as get_inputs() gives them, would "
+            f"accept {score.passes_kernelbench} of {score.counted}"
+        )
     if any(score.pass_at for score in scores):
         console.print(_passes(scores))
     console.print(_speeds(scores, f"speedup over the reference, timed beside each candidate; {MEAN}", _own))

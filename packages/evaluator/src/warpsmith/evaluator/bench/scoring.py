@@ -57,6 +57,11 @@ class Answer:
         return self.verdict is not None and self.verdict.correct
 
     @property
+    def passes_kernelbench(self) -> bool:
+        """Whether KernelBench's default comparison would accept it, on inputs as the problem gives them."""
+        return self.correct or (self.verdict is not None and "kernelbench_passes" in self.verdict.flags)
+
+    @property
     def compiled(self) -> bool:
         return self.state == "judged" and self.verdict is not None and self.verdict.compiled
 
@@ -108,6 +113,7 @@ class LevelScore:
         missing, invalid, refused: answers that were not judged, by why.
         statuses: verdicts by status.
         compiled, correct: counted answers.
+        passes_kernelbench: counted answers that KernelBench's default comparison would accept.
         compiled_rate, correct_rate: mean over problems of the share of counted answers, 0 to 1; None where none counts.
         pass_at: by k, unbiased pass@k over the problems with at least k counted answers.
         pass_over: by k, how many problems those are.
@@ -125,6 +131,7 @@ class LevelScore:
     statuses: dict[str, int]
     compiled: int
     correct: int
+    passes_kernelbench: int
     compiled_rate: float | None
     correct_rate: float | None
     pass_at: dict[int, float]
@@ -193,6 +200,7 @@ def _score(level: int | None, answers: list[Answer], missing_fail: bool, baselin
         statuses=dict(Counter(one.verdict.status for one in answers if one.verdict is not None).most_common()),
         compiled=sum(answer.compiled for answer in counted),
         correct=sum(answer.correct for answer in counted),
+        passes_kernelbench=sum(answer.passes_kernelbench for answer in counted),
         compiled_rate=_mean_share(by_problem, lambda answer: answer.compiled),
         correct_rate=_mean_share(by_problem, lambda answer: answer.correct),
         pass_at=pass_at,

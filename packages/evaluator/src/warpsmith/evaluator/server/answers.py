@@ -49,7 +49,8 @@ class ExecMetadata(BaseModel):
     timing_tier: str
     cached: bool
     cached_age_s: float
-    error_category: str | None = None
+    error_category: str | None = Field(default=None, description="One of TritonForge's categories.")
+    error_kind: str | None = Field(default=None, description="The error category of `/v1/evaluate`, of which are more.")
     compilation_error: str | None = None
     runtime_error: str | None = None
     correctness_issue: str | None = None

@@ -12,7 +12,9 @@ from warpsmith.evaluator.config import (
     LAST_GPU,
     MAX_TIMEOUT_S,
     MOST_TIMED,
+    PRECISION_HELP,
     RECORDING_HELP,
+    Precision,
     RecordingWay,
     configured,
     timing_of,
@@ -71,6 +73,7 @@ def serve(
         Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
     ] = "landlock",
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
+    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     drain: Annotated[
         float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
     ] = 30.0,
@@ -125,6 +128,7 @@ def serve(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
         recording=recording,
+        precision=precision,
         slots=slots or _slots_of_each(device, len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]

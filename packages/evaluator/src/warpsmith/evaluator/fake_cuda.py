@@ -1,0 +1,207 @@
+"""What `torch.cuda` and `torch.accelerator` answer where there is no GPU: as for one GPU that has nothing else to do.
+
+Work on a stream is done at once and in order, so that streams, events and waits change nothing. A recording keeps that
+order, and a player keeps to it.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+from operator import index
+from types import SimpleNamespace
+from typing import Any, Final, SupportsIndex
+
+import torch
+import torch.cuda.nvtx
+
+ELAPSED_MS: Final = 0.01
+"""Time between any two events: some, since host code divides by it."""
+CUDA_VERSION: Final = "13.0"
+
+_NO_CONTEXT: Final = ("device_of", "use_mem_pool")
+_NOTHING: Final = """
+    synchronize empty_cache ipc_collect init reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached
+    reset_accumulated_memory_stats manual_seed manual_seed_all set_rng_state set_stream set_sync_debug_mode
+    set_per_process_memory_fraction _lazy_init _sleep
+"""
+_ZERO: Final = """
+    memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached
+    current_blas_handle get_sync_debug_mode utilization memory_usage
+"""
+
+
+def number_of(device: Any) -> int | None:
+    """Return the number of a GPU by what names it in torch; None for what names none."""
+    if isinstance(device, str) and device.partition(":")[0] == "cuda":
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        return (device.index or 0) if device.type == "cuda" else None
+    # numpy's whole numbers are numbers of GPUs to torch, too.
+    return index(device) if isinstance(device, SupportsIndex) and not isinstance(device, bool | torch.Tensor) else None
+
+
+def check(device: Any = None) -> None:
+    """Raise, as the driver does, for another GPU than the one that is said to be there.
+
+    Raises:
+        RuntimeError: there is no such GPU.
+    """
+    number = number_of(device)
+    if number is not None and number > 0:
+        raise RuntimeError(f"CUDA error: invalid device ordinal ({number}; there is one GPU, cuda:0)")
+
+
+def of(device: Any, value: Any) -> Any:
+    """Return what is asked of a GPU, if it is there."""
+    check(device)
+    return value
+
+
+class Stream:
+    """Stands in for `torch.cuda.Stream`: everything on it is done already."""
+
+    def __init__(self, device: Any = None, priority: int = 0, *, stream_ptr: int = 0, **_: Any) -> None:
+        check(device)
+        self.device = torch.device("cuda", 0)
+        self.priority = priority
+        self.cuda_stream = stream_ptr
+        self.stream_id = 0
+        self.device_index = 0
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stay on the one stream that there is."""
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Wait for nothing."""
+
+    def wait_event(self, event: Any) -> None:
+        """Wait for nothing."""
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        return event or Event()
+
+
+class Event:
+    """Stands in for `torch.cuda.Event`."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.cuda_event = 0
+        self.device = torch.device("cuda", 0)
+
+    def record(self, stream: Any = None) -> None:
+        """Note nothing."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Wait for nothing."""
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        return ELAPSED_MS
+
+
+class _Chosen(nullcontext[None]):
+    """Stands in for `torch.cuda.device`, `torch.accelerator.device_index` and the like."""
+
+    def __init__(self, device: Any = None) -> None:
+        super().__init__()
+        check(device)
+
+
+@contextmanager
+def _range(*_: Any, **__: Any) -> Any:
+    yield
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""
+
+
+def _zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def install(properties: SimpleNamespace, *, usable: bool) -> None:
+    """Change what torch says of GPUs in this process, which must be foreign code's own.
+
+    Args:
+        properties: of the GPU that is said to be there.
+        usable: whether torch says that it can use it.
+    """
+    stream = Stream()
+    answers: dict[str, Callable[..., Any]] = {
+        **dict.fromkeys(_NOTHING.split(), _nothing),
+        **dict.fromkeys(_ZERO.split(), _zero),
+        **dict.fromkeys(_NO_CONTEXT, _range),
+        "device": _Chosen,
+        "set_device": check,
+        "synchronize": check,
+        "current_device": lambda: 0,
+        "device_count": lambda: 1,
+        "get_device_properties": lambda device=None: of(device, properties),
+        "get_device_capability": lambda device=None: of(device, (properties.major, properties.minor)),
+        "get_device_name": lambda device=None: of(device, properties.name),
+        "can_device_access_peer": lambda *_: False,
+        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
+        "mem_get_info": lambda device=None: of(device, (properties.total_memory, properties.total_memory)),
+        "memory_stats": lambda device=None: {},
+        "memory_summary": lambda *_, **__: "",
+        "is_bf16_supported": lambda *_, **__: True,
+        "is_tf32_supported": lambda: True,
+        "is_current_stream_capturing": lambda: False,
+        "Stream": Stream,
+        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(device, stream_ptr=stream_ptr),
+        "Event": Event,
+        "current_stream": lambda device=None: of(device, stream),
+        "default_stream": lambda device=None: of(device, stream),
+        "stream": lambda stream=None: nullcontext(stream),
+        "StreamContext": lambda stream=None: nullcontext(stream),
+    }
+    if usable:
+        answers |= {"is_available": lambda: True, "is_initialized": lambda: True}
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+    _install_nvtx()
+    if usable:
+        _install_accelerator(stream, properties)
+        version: Any = torch.version
+        version.cuda = version.cuda or CUDA_VERSION
+
+
+def _install_nvtx() -> None:
+    nvtx: Any = torch.cuda.nvtx
+    nvtx.range = _range
+    for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        setattr(nvtx, name, _zero)
+
+
+def _install_accelerator(stream: Stream, properties: SimpleNamespace) -> None:
+    answers: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_device_idx": lambda: 0,
+        "set_device_index": check,
+        "set_device_idx": check,
+        "device_index": _Chosen,
+        "current_stream": lambda device=None: of(device, stream),
+        "set_stream": _nothing,
+        "synchronize": check,
+        "get_device_capability": lambda device=None: of(device, {"supported_dtypes": set()}),
+        "empty_cache": _nothing,
+    }
+    for name, answer in answers.items():
+        setattr(torch.accelerator, name, answer)

@@ -1,0 +1,121 @@
+"""What operators that only move do, as events of a recording: fills, and copies between strided views.
+
+`COPIES` says what an operator copied into its result. Where copies between views do not say it (a flip runs backwards),
+the event is `["call", operator, arguments, to]`, and `call` has torch do the same in a player. What is moved depends on
+shapes and plain arguments alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator.errors import WireError
+
+Copies = Iterator[tuple[torch.Tensor, torch.Tensor]]
+
+CALLED: Final = frozenset({
+    "arange", "linspace", "eye", "flip", "roll", "rot90", "diag_embed", "im2col",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d",
+})  # fmt: skip
+"""Operators (without `aten::`) that a player repeats."""
+MOST_ARGUMENTS: Final = 8
+
+
+def _cat(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Copies:
+    start = 0
+    for tensor in tensors:
+        # An empty one of one dimension stands beside any others.
+        if tensor.numel():
+            yield result.narrow(dim, start, tensor.shape[dim]), tensor
+            start += tensor.shape[dim]
+
+
+def _stack(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Copies:
+    for place, tensor in enumerate(tensors):
+        yield result.select(dim, place), tensor
+
+
+def _constant_pad(result: torch.Tensor, tensor: torch.Tensor, pad: Sequence[int], value: float = 0) -> Copies:
+    inner, kept = result, tensor
+    for place in range(len(pad) // 2):
+        dim = tensor.dim() - 1 - place
+        before, after = pad[2 * place], pad[2 * place + 1]
+        width = tensor.shape[dim] + min(before, 0) + min(after, 0)
+        inner = inner.narrow(dim, max(before, 0), width)
+        kept = kept.narrow(dim, max(-before, 0), width)
+    yield inner, kept
+
+
+def _repeat(result: torch.Tensor, tensor: torch.Tensor, repeats: Sequence[int]) -> Copies:
+    own = [1] * (len(repeats) - tensor.dim()) + list(tensor.shape)
+    sides = [side for pair in zip(repeats, own, strict=True) for side in pair]
+    to = result.view(sides)
+    yield to, tensor.reshape([side for size in own for side in (1, size)]).expand(sides)
+
+
+def _roll(result: torch.Tensor, tensor: torch.Tensor, shifts: Any, dims: Any = ()) -> Copies:
+    by = dict.fromkeys(range(tensor.dim()), 0)
+    for shift, dim in zip(shifts, dims, strict=True):
+        by[dim % tensor.dim()] += shift
+    rolled = [(dim, shift % tensor.shape[dim]) for dim, shift in by.items() if tensor.shape[dim]]
+    moved = [(dim, shift, tensor.shape[dim]) for dim, shift in rolled if shift]
+    for wraps in product((False, True), repeat=len(moved)):
+        to, origin = result, tensor
+        for (dim, shift, size), wrapped in zip(moved, wraps, strict=True):
+            width = shift if wrapped else size - shift
+            to = to.narrow(dim, 0 if wrapped else shift, width)
+            origin = origin.narrow(dim, size - shift if wrapped else 0, width)
+        yield to, origin
+
+
+def _narrow(result: torch.Tensor, tensor: torch.Tensor, dim: int, start: int, length: int) -> Copies:
+    yield result, tensor.narrow(dim, start, length)
+
+
+def _complex(result: torch.Tensor, real: torch.Tensor, imaginary: torch.Tensor) -> Copies:
+    yield from zip(torch.view_as_real(result).unbind(-1), (real, imaginary), strict=True)
+
+
+COPIES: Final[dict[str, Callable[..., Copies]]] = {
+    "cat": _cat,
+    "stack": _stack,
+    "constant_pad_nd": _constant_pad,
+    "repeat": _repeat,
+    "roll": _roll,
+    "narrow_copy": _narrow,
+    "complex": _complex,
+}
+"""What each operator (without `aten::`) copies into its result, in pairs (to, from)."""
+
+
+def is_called(name: str, args: Sequence[Any]) -> bool:
+    """Whether a player repeats the operator: a roll without dimensions takes its tensor as one row."""
+    return name == "roll" and not (len(args) > 2 and args[2])
+
+
+def fill_before(name: str, args: Sequence[Any]) -> Any:
+    """Return what an operator of `COPIES` fills its result with where it copies nothing; None if it copies all."""
+    return (args[2] if len(args) > 2 else 0) if name == "constant_pad_nd" else None
+
+
+def call(name: str, arguments: Sequence[Any], to: torch.Tensor) -> None:
+    """Let torch do in a player what an operator of `CALLED` did when it was recorded.
+
+    Raises:
+        WireError: there is no such operator, or it does not take these arguments.
+    """
+    if name not in CALLED or len(arguments) > MOST_ARGUMENTS:
+        raise WireError(f"{name[:40]} is no operator of a recording; expected one of {', '.join(sorted(CALLED))}.")
+    try:
+        to.copy_(getattr(torch.ops.aten, name)(*arguments, **_form(name, to)))
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise WireError(f"A recording calls {name} with arguments that it does not take: {error}.") from error
+
+
+def _form(name: str, to: torch.Tensor) -> dict[str, Any]:
+    """Return the dtype and device that an operator without tensors is told."""
+    return {"dtype": to.dtype, "device": to.device} if name in {"arange", "linspace", "eye"} else {}

@@ -1,0 +1,92 @@
+"""Every file in `styles/` is an honest pair, written the way some stranger writes: each must be `correct`, always.
+
+A file holds a problem and, behind the line `# ----- candidate -----`, the candidate. README.md says what they are of.
+All are judged once here, several at a time, and 20 times with other seeds by `make test-long`.
+"""
+
+import ast
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.verdict import Verdict
+
+FOLDER = Path(__file__).parent / "styles"
+FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
+BORDER = "\n# ----- candidate -----\n"
+LEAST = 120
+REPETITIONS = 20
+SLOTS = 2
+TIMEOUT_S = 60.0
+
+SPOILT = {
+    "add_tutorial": ("x + y, mask", "x - y, mask"),
+    "concat_then_kernel": ("torch.cat(parts, 1)", "torch.cat(parts[::-1], 1)"),
+    "reverse_cumsum_by_flips": ("return y.flip(1)", "return y"),
+    "conv2d_padded_input": ("F.pad(x, (1, 1, 1, 1))", "F.pad(x, (1, 1, 1, 1), value=1.0)"),
+    "silu_oneliner": ("x * tl.sigmoid(x)", "tl.sigmoid(x)"),
+    "problem_on_cuda_kwargs": ("if HAS_OFFSET:", "if not HAS_OFFSET:"),
+    "leaky_relu_triton_op": ("leaky_relu(x, self.negative_slope)", "leaky_relu(x)"),
+}
+"""One change to a pair's candidate that makes it wrong."""
+
+
+def pair(name: str) -> tuple[Problem, str]:
+    """Return the problem and the candidate of a file."""
+    problem, _, candidate = FILES[name].read_text(encoding="utf-8").partition(BORDER)
+    return Problem.from_source(problem, name), candidate
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[Evaluator]:
+    with Evaluator(EvaluatorConfig(slots=SLOTS, timeout_s=TIMEOUT_S)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def verdicts(request: pytest.FixtureRequest, evaluator: Evaluator) -> Iterator[dict[str, Future[Verdict]]]:
+    """The verdict on each file that a test was selected for, reached beside the others."""
+    chosen = [item.callspec.params["name"] for item in request.session.items if _is_single(item)]
+    with ThreadPoolExecutor(SLOTS) as pool:
+        yield {name: pool.submit(evaluator.evaluate, *pair(name)) for name in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+def _is_single(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and item.originalname == "test_an_honest_style_is_correct"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_honest_style_is_correct(name: str, verdicts: dict[str, Future[Verdict]]) -> None:
+    verdict = verdicts[name].result()
+    assert (verdict.status, verdict.compiled, verdict.flags) == ("correct", True, ()), verdict.error_message
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FILES)
+def test_an_honest_style_is_correct_with_every_seed(name: str, evaluator: Evaluator) -> None:
+    problem, candidate = pair(name)
+    with ThreadPoolExecutor(SLOTS) as pool:
+        seeds = range(1, REPETITIONS + 1)
+        found = list(pool.map(lambda seed: evaluator.evaluate(problem, candidate, seed=seed), seeds))
+    assert {(verdict.status, verdict.flags) for verdict in found} == {("correct", ())}, found
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_the_same_style_with_a_mistake_is_not(name: str, evaluator: Evaluator) -> None:
+    problem, candidate = pair(name)
+    right, wrong = SPOILT[name]
+    assert candidate.count(right) == 1
+    verdict = evaluator.evaluate(problem, candidate.replace(right, wrong))
+    assert verdict.status == "incorrect", verdict
+
+
+def test_there_are_many_and_each_is_of_its_own() -> None:
+    assert len(FILES) >= LEAST
+    candidates = [pair(name)[1] for name in FILES]
+    kernels = [ast.dump(ast.parse(candidate)) for candidate in candidates]
+    assert len(set(kernels)) == len(kernels)
+    assert all("@triton.jit" in candidate and "class ModelNew" in candidate for candidate in candidates)
