@@ -286,7 +286,7 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
 bool is_exhaustion(const Failure& failure) {
   const int error = failure.error;
   return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETIMEDOUT ||
-         error == ECHILD || (error == ENOSPC && failure.layer == "output");
+         error == ECHILD || (error == ENOSPC && !failure.operation.starts_with("clone3"));
 }
 
 }  // namespace

@@ -161,3 +161,29 @@ def test_devices_are_gpus_by_the_drivers_numbers_and_an_unknown_one_is_refused()
     assert list(service.devices) == [2, 5]
     with pytest.raises(RefusalError, match="The devices are: 2, 5"):
         service.device(0)
+
+
+def test_verdicts_that_are_invalid_lead_to_a_probe_and_a_device_that_passes_it_stays(evaluator):
+    async def go():
+        service = service_of(evaluator, max_failures=3)
+        device = service.device(0)
+        for _ in range(30):
+            device._count(evaluator, "The judge failed: a request of a client made it so")
+        await device._checking
+        assert (device.status, device.cause, device.lane.troubles) == ("healthy", "", 0)
+
+    asyncio.run(go())
+
+
+def test_a_device_whose_verdicts_are_invalid_and_that_fails_its_probe_is_quarantined(broken):
+    async def go():
+        service = service_of(broken, max_failures=2)
+        device = service.device(0)
+        with no_python():
+            for _ in range(2):
+                device._count(broken, "The evaluator lost a worker of its own, twice")
+            await device._checking
+        assert device.status == "quarantined"
+        assert "lost a worker" in device.cause
+
+    asyncio.run(go())

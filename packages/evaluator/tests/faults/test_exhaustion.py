@@ -107,6 +107,7 @@ def test_a_call_that_fails_once_costs_no_verdict(asked, add_problem, add_candida
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("role", "kind"), STEPS)
 def test_what_fails_for_good_is_invalid_and_passes(asked, add_problem, add_candidate, role, kind):
     if role == "worker" and kind == "file":
@@ -116,4 +117,19 @@ def test_what_fails_for_good_is_invalid_and_passes(asked, add_problem, add_candi
     asked.injector.stop()
     assert is_honest(found), (wanted.struck, found)
     assert wanted.struck
+    assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("role", "kind"), [step for step in STEPS if step != ("worker", "file")])
+def test_each_call_may_fail_once(asked, add_problem, add_candidate, role, kind):
+    for number in range(1, 200):
+        wanted = asked.injector.fail(role, kind, number)
+        found = asked.evaluate(add_problem.source, add_candidate)
+        if not wanted.struck:
+            break
+        assert is_honest(found), (number, wanted.struck, found)
+    asked.injector.stop()
+    assert number > 1
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"

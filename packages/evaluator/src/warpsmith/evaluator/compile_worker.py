@@ -56,7 +56,10 @@ def compile_source(
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
         if lacked_by_the_machine(error, scratch):
             return _failed("unknown", "", lost=f"{type(error).__name__}: {error}"[:500])
-        return _failed(*_category_and_message(error), crashed=bool(_PTXAS_CRASHED.search(str(error))))
+        crashed = bool(_PTXAS_CRASHED.search(str(error)))
+        if crashed and not _assembles_a_trusted_kernel(arch, scratch):
+            return _failed("unknown", "", lost=f"the assembler crashes on every kernel: {error}"[:500])
+        return _failed(*_category_and_message(error), crashed=crashed)
     return {
         "ok": True,
         "category": "",
@@ -101,6 +104,14 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
     if not is_exhaustion(error) and not _PTXAS_LACKED.search(str(error)):
         return False
     return not (_used_much_memory() or _used_much_room(scratch))
+
+
+def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
+    try:
+        compiling.compile_trusted_kernel(arch, scratch)
+    except Exception:  # noqa: BLE001  (whatever keeps it from that, it is not the candidate's source)
+        return False
+    return True
 
 
 def _used_much_memory() -> bool:

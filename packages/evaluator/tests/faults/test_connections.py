@@ -1,0 +1,69 @@
+"""Connections that ask nothing, or ask slowly, take `/health` away from nobody."""
+
+import json
+import resource
+import socket
+import time
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+
+from warpsmith.evaluator.server import connections
+from warpsmith.evaluator.server.child import ServerProcess
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+BODY = b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc"
+
+
+@pytest.fixture
+def many() -> int:
+    """How many sockets this process may hold, 4,500 at most."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 5000 if hard == resource.RLIM_INFINITY else min(hard, 5000)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    return min(4500, wanted - 200)
+
+
+def health(url: str) -> float:
+    began = time.monotonic()
+    with urllib.request.urlopen(f"{url}/health", timeout=20) as answer:
+        assert json.load(answer)["status"] == "healthy"
+    return time.monotonic() - began
+
+
+def open_many(stack: ExitStack, port: int, count: int):
+    for number in range(count):
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        try:
+            connection.sendall((b"", HEAD, BODY)[number % 3])
+        except OSError:
+            continue  # cut off already
+        yield number
+
+
+def test_half_open_connections_take_health_away_from_nobody(server: ServerProcess, many):
+    with ExitStack() as stack:
+        for number in open_many(stack, server.port, many):
+            if number % 1000 == 999:
+                health(server.url)
+        assert health(server.url) < 5
+
+
+@pytest.mark.slow
+def test_a_server_of_few_descriptors_keeps_answering(many):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (many, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    before = resource.prlimit(0, resource.RLIMIT_NOFILE)
+    with ServerProcess("--slots", "1") as few, ExitStack() as stack:
+        resource.prlimit(few.process.pid, resource.RLIMIT_NOFILE, (100, before[1]))
+        list(open_many(stack, few.port, 300))
+        stack.close()
+        # What could not be accepted is tried again after a second.
+        time.sleep(2)
+        assert health(few.url) < 20
+
+
+def test_the_bound_leaves_descriptors_for_the_rest():
+    assert connections.room_for(1024) == 256
+    assert connections.room_for(64) == connections.FEWEST
+    assert connections.room_for(1 << 20) == connections.MOST_HALF_OPEN
