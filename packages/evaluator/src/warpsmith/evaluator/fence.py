@@ -161,7 +161,7 @@ def _tensors(kind: Any) -> int:
 
 def reads_clock(ptx: str) -> bool:
     """Whether a kernel reads a clock, or the number of its launch, by which it could tell calls apart."""
-    return any(_CLOCK.match(word) for word in re.findall(r"%\w+", ptx))
+    return any(_CLOCK.fullmatch(word) for word in re.findall(r"%\w+", ptx))
 
 
 def fenced(ptx: str, entry: str, slots: int) -> str:
