@@ -434,8 +434,8 @@ def test_any_text_is_read_or_refused(text):
 
 WORDS = re.findall(
     r"\S+",
-    "ld.global.b32 st.shared.b32 %r1 %rd1 [ ] { } , ; @ ! %p1 + 4 0x10 .reg .b32 .pred < > : x .loc bra call ( ) | - ret "
-    "mov.b64",
+    "ld.global.b32 st.shared.b32 %r1 %rd1 [ ] { } , ; @ ! %p1 + 4 0x10 .reg .b32 .pred < > : x .loc bra call ( ) | - "
+    "ret mov.b64",
 )
 
 
