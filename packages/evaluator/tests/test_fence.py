@@ -374,12 +374,27 @@ def test_a_function_reaches_tables_and_local_memory_alone(tmp_path):
     assembled(text, tmp_path)
     for refused in (
         "st.global.b64 [%rd1], %rd2;",
-        "atom.add.u64 %rd2, [%rd1], 1;",
+        "atom.global.add.u64 %rd2, [%rd1], 1;",
         "cp.async.cg.shared.global [%rd2], [%rd1], 16;",
         "st.local.b64 [kept+9], %rd2;",
     ):
         with pytest.raises(FenceError):
             fenced(module(CALL, before=TABLE + FUNCTION.format(refused)), "k", SLOTS)
+
+
+def test_a_function_may_be_given_local_memory_of_its_caller(tmp_path):
+    code = FUNCTION.format("mov.b64 %rd2, 7;\nst.b64 [%rd1], %rd2;")
+    call = CALL.replace(
+        "st.param.b64 [a], %rd1;", "mov.b64 %rd3, own; cvta.local.u64 %rd3, %rd3; st.param.b64 [a], %rd3;"
+    )
+    text = fenced(module(call, before=code).replace("{\n.reg", "{\n.local .align 8 .b8 own[16];\n.reg"), "k", SLOTS)
+    assert "call.uni (b), slow, (a, warpsmith_caller_low, warpsmith_caller_size);" in text.replace(",", ", ").replace(
+        ",  ", ", "
+    )
+    assert "mov.b64 %warpsmith_n, 16;" in text
+    assert "setp.lt.and.u64 %warpsmith_4, %warpsmith_d, %warpsmith_caller_size, %warpsmith_4;" in text
+    assert unchecked(text, SLOTS) == []
+    assembled(text, tmp_path)
 
 
 def test_what_a_block_starts_with_is_of_its_own(tmp_path):
