@@ -1,6 +1,8 @@
 """Real parts for the tests: sources of problems and candidates, one pool of workers, one evaluator."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,9 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.pool import Machine
 from warpsmith.evaluator.server.child import ServerProcess
+
+# pytest's importlib mode leaves sys.path alone, and some tests share their kernels.
+sys.path.insert(0, str(Path(__file__).parent))
 
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)

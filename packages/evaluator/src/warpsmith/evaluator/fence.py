@@ -161,7 +161,7 @@ def _tensors(kind: Any) -> int:
 
 def reads_clock(ptx: str) -> bool:
     """Whether a kernel reads a clock, or the number of its launch, by which it could tell calls apart."""
-    return any(_CLOCK.match(word) for word in re.findall(r"%\w+", ptx))
+    return any(_CLOCK.fullmatch(word) for word in re.findall(r"%\w+", ptx))
 
 
 def fenced(ptx: str, entry: str, slots: int) -> str:
@@ -194,18 +194,27 @@ def _module(module: Module, slots: int) -> Iterator[str]:
     for name, text in module.declared:
         if name not in _DRIVER_FUNCTIONS | defined or (name in defined and ".extern" in text):
             raise FenceError(f"A kernel declares the function {name}, which is not defined. {_ADVICE}")
-        yield from _unreserved([text])
+        _unreserved([text])
+        yield _with_caller(text) if name in defined else text
     if defined & _DRIVER_FUNCTIONS:
         raise FenceError(f"A kernel defines a function by a name of the driver's. {_ADVICE}")
     yield from _unreserved([text for _, text in module.variables])
     for function in module.functions:
-        yield f".func {' '.join(_unreserved([function.heading]))}"
+        yield f".func {_with_caller(_unreserved([function.heading])[0])}"
         yield from _Body(module, function, 0).lines()
     entry = module.entry
     parameters = [declaration(one) for one in entry.parameters]
     parameters.append(f".param .align 8 .b8 {PARAMETER}[{HEADER_BYTES + slots * SLOT_BYTES}]")
     yield f".visible .entry {entry.name}({', '.join(_unreserved(parameters[:-1]) + parameters[-1:])})"
     yield from _Body(module, entry, slots).lines()
+
+
+def _with_caller(heading: str) -> str:
+    """Return a function's heading with two parameters more: where its caller's local memory lies, and its size."""
+    before, _, after = heading.rpartition(")")
+    if not before or before.endswith("("):
+        raise FenceError(f"A function without parameters, {heading[:80]}, is not understood. {_ADVICE}")
+    return f"{before}, .param .b64 {_CALLER_LOW}, .param .b64 {_CALLER_SIZE}){after}"
 
 
 def _unreserved(texts: list[str]) -> list[str]:
@@ -300,7 +309,11 @@ class _Body:
         yield f".reg .b64 {', '.join(f'%{RESERVED}{name}' for name in names)};"
         yield f".reg .b32 {', '.join(f'%{RESERVED}{name}' for name in ('i', 'j', 'w'))};"
         yield f"mov.b64 %{RESERVED}ones, {_ONES:#x};"
-        if self._slots:
+        if not self._slots:
+            yield f".reg .b64 %{_CALLER_LOW}, %{_CALLER_SIZE};"
+            yield f"ld.param.b64 %{_CALLER_LOW}, [{_CALLER_LOW}];"
+            yield f"ld.param.b64 %{_CALLER_SIZE}, [{_CALLER_SIZE}];"
+        else:
             yield f"ld.param.b64 {_RECORD}, [{PARAMETER}];"
             yield from self._extents()
             yield from self._filled_shared()
@@ -404,7 +417,9 @@ class _Body:
         self._check_words(one)
         parts = one.opcode.split(".")
         two = ".".join(parts[:2])
-        if two in _SHARED_ONLY or parts[0] in _SHARED_ONLY or two in _ADDRESSED_SHARED:
+        if two == "tcgen05.commit" and not _SHARED_SPACES & set(one.qualifiers):
+            self._committed(one)
+        elif two in _SHARED_ONLY or parts[0] in _SHARED_ONLY or two in _ADDRESSED_SHARED:
             self._shared_only(one)
         elif parts[0] in ("ld", "ldu", "st"):
             self._moved(one)
@@ -436,11 +451,38 @@ class _Body:
             raise _refused(one, "It does not say that it works on shared memory.")
         self._emit(str(one))
 
+    def _committed(self, one: Instruction) -> None:
+        """Fence `tcgen05.commit [barrier]` by a generic address: it must be one of shared memory."""
+        self._load_address(one, _address(one.operands[0], one))
+        self._emit(f"isspacep.shared::cluster {_OK}, {_A};")
+        self._guarded(one, 0, [])
+
     def _called(self, one: Instruction) -> None:
         names = [operand[0] for operand in one.operands if len(operand) == 1]
         if one.opcode not in ("call", "call.uni") or len(names) != 1 or names[0] not in self._callable:
             raise _refused(one, "It calls something other than a function of the module.")
-        self._emit(str(one))
+        if names[0] in _DRIVER_FUNCTIONS:
+            self._emit(str(one))
+        else:
+            self._handed_on(one)
+
+    def _handed_on(self, one: Instruction) -> None:
+        """Emit a call that says where the caller's local memory lies: a function may be given its address."""
+        if len(self._locals) > 1 or one.predicate or len(one.operands[-1]) < 3 or one.operands[-1][0] != "(":
+            raise _refused(one, "The call is not understood.")
+        self._emit("{")
+        for name, value in ((_CALLER_LOW, _A), (_CALLER_SIZE, _N)):
+            self._emit(f".param .b64 {name};")
+            self._emit(f"mov.b64 {value}, 0;")
+        for variable in self._locals:
+            self._emit(f"mov.b64 {_A}, {variable.name};")
+            self._emit(f"cvta.local.u64 {_A}, {_A};")
+            self._emit(f"mov.b64 {_N}, {variable.size};")
+        self._emit(f"st.param.b64 [{_CALLER_LOW}], {_A};")
+        self._emit(f"st.param.b64 [{_CALLER_SIZE}], {_N};")
+        arguments = (*one.operands[-1][:-1], ",", _CALLER_LOW, ",", _CALLER_SIZE, ")")
+        self._emit(str(Instruction("", one.opcode, (*one.operands[:-1], arguments))))
+        self._emit("}")
 
     # --- loads and stores ---
 
@@ -518,7 +560,7 @@ class _Body:
     def _check(self, one: Instruction, space: str, size: int, *, loads: bool) -> None:
         self._emit(f"setp.ne.b32 {_OK}, 0, 0;")
         if space != "local":
-            if not self._slots and not loads:
+            if not self._slots and not loads and space:
                 raise _refused(one, "It stands in a function, which may change local memory alone.")
             self._check_extents(size)
             if loads:
@@ -529,6 +571,8 @@ class _Body:
             self._emit(f"or.pred {_OK}, {_OK}, {_Q};")
             if self._locals:
                 self._check_generic_locals(size)
+            if not self._slots:
+                self._check_caller(size)
         if space == "local":
             self._check_variables(self._locals, size)
 
@@ -555,6 +599,14 @@ class _Body:
                 self._emit(f"sub.s64 {_D}, {_N}, {_T};")
                 self._emit(f"setp.lt.and.u64 {_P}, {_D}, {variable.size - size + 1}, {_Q};")
                 self._emit(f"or.pred {_OK}, {_OK}, {_P};")
+
+    def _check_caller(self, size: int) -> None:
+        """Check the local memory of the function that calls this one."""
+        self._emit(f"sub.s64 {_D}, {_A}, %{_CALLER_LOW};")
+        self._emit(f"setp.lt.u64 {_Q}, {_D}, %{_CALLER_SIZE};")
+        self._emit(f"add.s64 {_D}, {_D}, {size - 1};")
+        self._emit(f"setp.lt.and.u64 {_Q}, {_D}, %{_CALLER_SIZE}, {_Q};")
+        self._emit(f"or.pred {_OK}, {_OK}, {_Q};")
 
     def _check_length(self) -> None:
         """Check that _N bytes from _A on lie in one extent."""
@@ -755,6 +807,7 @@ def _poisoned(name: str, register: str, kind: str) -> str:
     return f"@{_BAD} mov.b{bits} {name}, {(1 << 8 * size) - 1:#x};"
 
 
+_CALLER_LOW, _CALLER_SIZE = f"{RESERVED}caller_low", f"{RESERVED}caller_size"
 _OK, _GO, _BAD, _P, _Q = (f"%{RESERVED}{number}" for number in range(5))
 _A, _D, _T, _N, _ALL, _RECORD = (f"%{RESERVED}{name}" for name in ("a", "d", "t", "n", "ones", "record"))
 _I, _J, _W = (f"%{RESERVED}{name}" for name in ("i", "j", "w"))

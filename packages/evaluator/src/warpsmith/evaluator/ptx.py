@@ -33,6 +33,8 @@ _TOKEN: Final = re.compile(
     rf'|(?P<text>\n|"[^"\n]*"|{_WORD}|{_NUMBER}(?![\w$%])|<<|>>|[{{}}()\[\];,:@!|+\-<>=*~&^])',
     re.DOTALL,
 )
+_JOINED: Final = re.compile(r"[\w$%.]{2}|<<|>>|::")
+"""Ends of tokens that would read as one without a gap."""
 _INTEGER: Final = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?")
 _LOCATION: Final = re.compile(r"\d+ \d+ \d+(?: , function_name \S+ , inlined_at \d+ \d+ \d+)?")
 _LINKAGE: Final = frozenset({".visible", ".extern", ".weak"})
@@ -118,7 +120,8 @@ class Instruction:
 
     def __str__(self) -> str:
         guard = f"@{self.predicate} " if self.predicate else ""
-        return f"{guard}{self.opcode} {', '.join(map(written, self.operands))};"
+        operands = ", ".join(map(written, self.operands))
+        return f"{guard}{self.opcode}{' ' if operands else ''}{operands};"
 
 
 Statement = Variable | Registers | Label | Targets | Scope | Instruction
@@ -174,7 +177,7 @@ def written(tokens: Operand) -> str:
     """Return tokens as text, which reads back as the same tokens."""
     text = ""
     for token in tokens:
-        text += " " + token if text and re.match(r"[\w$%.]", token) and re.search(r"[\w$%.]\Z", text) else token
+        text += " " + token if _JOINED.search(text[-1:] + token[:1]) else token
     return text
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import triton
@@ -13,6 +14,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 
 from warpsmith.evaluator import fence
 
+BY_POINTERS: Final = "descriptors_as_pointers"
 WITHOUT_UNIT: Final = 80
 """A chip without a unit that reads tensors through descriptors: Triton reads them by pointers there."""
 
@@ -76,12 +78,15 @@ def descriptors_as_pointers() -> Iterator[None]:
             backend, stages, options, _, capability = given
             chip = min(capability, WITHOUT_UNIT)
             stages["ttir"] = lambda module, metadata: backend.make_ttir(module, metadata, options, chip)
-        # What Triton's cache is keyed by.
-        return "descriptors as pointers", "descriptors as pointers"
+        return BY_POINTERS, BY_POINTERS
 
-    before = triton.knobs.runtime.add_stages_inspection_hook
-    triton.knobs.runtime.add_stages_inspection_hook = hook
-    try:
-        yield
-    finally:
-        triton.knobs.runtime.add_stages_inspection_hook = before
+    runtime, cache = triton.knobs.runtime, triton.knobs.cache
+    before = runtime.add_stages_inspection_hook
+    with cache.scope():
+        # Triton 3.6 does not ask the hook for a part of its cache's keys.
+        cache.dir = str(Path(cache.dir) / BY_POINTERS)
+        runtime.add_stages_inspection_hook = hook
+        try:
+            yield
+        finally:
+            runtime.add_stages_inspection_hook = before
