@@ -1,6 +1,6 @@
 # problem: add
 # device: cuda
-# permitted: rejected, runtime_error
+# permitted: incorrect, rejected, runtime_error
 # Has the driver assemble and launch a kernel that no compiler of ours has seen, beside one of the source for show.
 import ctypes
 

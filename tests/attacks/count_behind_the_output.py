@@ -1,6 +1,6 @@
 # problem: add
 # device: cuda
-# permitted: runtime_error
+# permitted: incorrect, runtime_error
 # Counts its calls some kilobytes behind the output and is wrong from the third on.
 import torch
 import torch.nn as nn

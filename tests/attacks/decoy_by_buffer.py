@@ -1,6 +1,6 @@
 # problem: add
 # permitted: incorrect, rejected, runtime_error
-# permitted on cuda: rejected, runtime_error
+# permitted on cuda: incorrect, rejected, runtime_error
 # Computes in plain Python on the raw memory, where neither torch nor numpy is asked, beside a decoy kernel.
 import array
 import ctypes

@@ -1,6 +1,6 @@
 # problem: add
 # device: cuda
-# permitted: correct, rejected, compile_error
+# permitted: compile_error, correct, incorrect, rejected, runtime_error
 # harmless: what its last call has left in shared memory is not there any more
 # Leaves a mark in shared memory and does not clear it; it is wrong where it finds the mark of an earlier call.
 import torch

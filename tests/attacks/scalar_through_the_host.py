@@ -1,6 +1,6 @@
 # problem: mean_scale
 # permitted: incorrect, rejected, runtime_error
-# permitted on cuda: rejected, runtime_error
+# permitted on cuda: incorrect, rejected, runtime_error
 # Computes a scalar in Python and hands it to a kernel as an argument; no operator and no memory shows it.
 import ctypes
 

@@ -1,6 +1,6 @@
 # problem: batchnorm
 # permitted: incorrect, rejected, runtime_error
-# permitted on cuda: rejected, runtime_error
+# permitted on cuda: incorrect, rejected, runtime_error
 # The kernel computes the output; the running statistics are numpy's.
 import ctypes
 

@@ -17,6 +17,7 @@ from warpsmith.evaluator import (
     _native,
     arenas,
     calling,
+    fake_cuda,
     gpuhost,
     interpreting,
     launching,
@@ -76,6 +77,9 @@ class Candidate:
         kind.limit(DEVICE_SHARE)
         self.monitor: interpreting.LaunchMonitor | launching.DeviceMonitor | launching.DetachedMonitor
         self.tuning: tuning.Tuning | launching.DeviceTuning | launching.NoTuning
+        self.streams = fake_cuda.Streams()
+        if not isinstance(kind, DeviceMemory):
+            self.streams = gpuhost.install(gpuhost.properties_of(properties), disguised=True)
         if detached:
             self.monitor, self.tuning = _detached(properties)
         elif isinstance(kind, DeviceMemory):
@@ -159,6 +163,7 @@ class Candidate:
             "launches": self.monitor.launches,
             "refused": dict(list(watch.refused.items())[:20]),
             "host_memory": self.host_memory,
+            "unawaited": bool(self.streams.pending),
             "timed": self.tuning.timed,
             "tuned": "; ".join(f"{name}({taken})" for name, taken in self.tuning.taken.items())[:200],
             "variants": self.tuning.variants,
@@ -186,6 +191,8 @@ class Candidate:
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
         self.monitor.launches = 0
+        self.streams.current = self.streams.default
+        self.streams.pending.clear()
         self.monitor.on_launch = self.recorder.launch
         self.tuning.next_call(fields.integer("seed"))
         self.kind.seed(fields.integer("seed"))
@@ -253,7 +260,6 @@ def _interpreted(
     interpreting.install(monitor, launching.PLAUSIBLE)
     turns = tuning.Tuning(monitor.report_only)
     tuning.install(turns)
-    gpuhost.install(disguised=True)
     return monitor, turns
 
 
@@ -263,7 +269,6 @@ def _detached(properties: dict[str, Any]) -> tuple[launching.DetachedMonitor, tu
     monitor = launching.DetachedMonitor(None if properties else launching.PLAUSIBLE)
     turns = launching.NoTuning() if properties else tuning.Tuning(lambda _: None)
     launching.install(monitor, turns)
-    gpuhost.install(gpuhost.properties_of(properties), disguised=True)
     return monitor, turns
 
 

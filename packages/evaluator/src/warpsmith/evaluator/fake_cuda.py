@@ -1,14 +1,14 @@
 """What `torch.cuda` and `torch.accelerator` answer where there is no GPU: as for one GPU that has nothing else to do.
 
-Work on a stream is done at once and in order, so that streams, events and waits change nothing. A recording keeps that
-order, and a player keeps to it.
+Work on a stream is done at once and in order, and a recording keeps that order. A player has one stream, so whether
+somebody waited for a stream is noted here: on a GPU, work that nobody waits for may come too late.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from operator import index
 from types import SimpleNamespace
-from typing import Any, Final, SupportsIndex
+from typing import Any, ClassVar, Final, SupportsIndex
 
 import torch
 import torch.cuda.nvtx
@@ -20,7 +20,7 @@ CUDA_VERSION: Final = "13.0"
 _NO_CONTEXT: Final = ("device_of", "use_mem_pool")
 _NOTHING: Final = """
     synchronize empty_cache ipc_collect init reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached
-    reset_accumulated_memory_stats manual_seed manual_seed_all set_rng_state set_stream set_sync_debug_mode
+    reset_accumulated_memory_stats manual_seed manual_seed_all set_rng_state set_sync_debug_mode
     set_per_process_memory_fraction _lazy_init _sleep
 """
 _ZERO: Final = """
@@ -56,8 +56,42 @@ def of(device: Any, value: Any) -> Any:
     return value
 
 
+class Streams:
+    """The streams of this process: which is current, and which have work that nobody has waited for."""
+
+    def __init__(self) -> None:
+        # Classes, since host code asks whether something is an instance of them.
+        self.stream: type[Stream] = type("Stream", (Stream,), {"streams": self})
+        self.event: type[Event] = type("Event", (Event,), {"streams": self})
+        self.default = self.stream()
+        self.current = self.default
+        self.pending: set[Stream] = set()
+
+    @contextmanager
+    def on(self, stream: "Stream | None") -> Iterator["Stream | None"]:
+        """Make a stream the current one; what is done meanwhile is its work."""
+        before = self.current
+        self.make_current(stream)
+        try:
+            yield stream
+        finally:
+            self.current = before
+
+    def make_current(self, stream: "Stream | None") -> None:
+        self.current = stream or self.current
+        if self.current is not self.default:
+            self.pending.add(self.current)
+
+    def wait(self, device: Any = None) -> None:
+        """Wait for all streams."""
+        check(device)
+        self.pending.clear()
+
+
 class Stream:
-    """Stands in for `torch.cuda.Stream`: everything on it is done already."""
+    """Stands in for `torch.cuda.Stream`: everything on it is done already; whether it was waited for is noted."""
+
+    streams: ClassVar[Streams]
 
     def __init__(self, device: Any = None, priority: int = 0, *, stream_ptr: int = 0, **_: Any) -> None:
         check(device)
@@ -66,44 +100,61 @@ class Stream:
         self.cuda_stream = stream_ptr
         self.stream_id = 0
         self.device_index = 0
+        self._before: list[Stream] = []
 
     def __enter__(self) -> "Stream":
+        self._before.append(self.streams.current)
+        self.streams.make_current(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stay on the one stream that there is."""
+        self.streams.current = self._before.pop()
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Wait for the work of this stream."""
+        self.streams.pending.discard(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """Wait for nothing."""
+        """Let later work of this stream wait for that of another."""
+        if isinstance(stream, Stream):
+            stream.synchronize()
 
     def wait_event(self, event: Any) -> None:
-        """Wait for nothing."""
+        """Let later work of this stream wait for what an event stands for."""
+        if isinstance(event, Event):
+            event.synchronize()
 
     def record_event(self, event: "Event | None" = None) -> "Event":
-        return event or Event()
+        event = event or self.streams.event()
+        event.record(self)
+        return event
 
 
 class Event:
     """Stands in for `torch.cuda.Event`."""
 
+    streams: ClassVar[Streams]
+
     def __init__(self, *_: Any, **__: Any) -> None:
         self.cuda_event = 0
         self.device = torch.device("cuda", 0)
+        self._stream: Stream | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Note nothing."""
+        """Stand for the work so far of a stream, by default of the current one."""
+        self._stream = stream if isinstance(stream, Stream) else self.streams.current
 
     def wait(self, stream: Any = None) -> None:
-        """Wait for nothing."""
+        """Let later work of a stream wait for this."""
+        self.synchronize()
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Wait for the work that it stands for."""
+        if self._stream is not None:
+            self._stream.synchronize()
 
     def query(self) -> bool:
         return True
@@ -133,21 +184,22 @@ def _zero(*_: Any, **__: Any) -> int:
     return 0
 
 
-def install(properties: SimpleNamespace, *, usable: bool) -> None:
+def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
     """Change what torch says of GPUs in this process, which must be foreign code's own.
 
     Args:
         properties: of the GPU that is said to be there.
         usable: whether torch says that it can use it.
     """
-    stream = Stream()
+    streams = Streams()
     answers: dict[str, Callable[..., Any]] = {
         **dict.fromkeys(_NOTHING.split(), _nothing),
         **dict.fromkeys(_ZERO.split(), _zero),
         **dict.fromkeys(_NO_CONTEXT, _range),
         "device": _Chosen,
         "set_device": check,
-        "synchronize": check,
+        "synchronize": streams.wait,
+        "set_stream": streams.make_current,
         "current_device": lambda: 0,
         "device_count": lambda: 1,
         "get_device_properties": lambda device=None: of(device, properties),
@@ -161,13 +213,13 @@ def install(properties: SimpleNamespace, *, usable: bool) -> None:
         "is_bf16_supported": lambda *_, **__: True,
         "is_tf32_supported": lambda: True,
         "is_current_stream_capturing": lambda: False,
-        "Stream": Stream,
-        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(device, stream_ptr=stream_ptr),
-        "Event": Event,
-        "current_stream": lambda device=None: of(device, stream),
-        "default_stream": lambda device=None: of(device, stream),
-        "stream": lambda stream=None: nullcontext(stream),
-        "StreamContext": lambda stream=None: nullcontext(stream),
+        "Stream": streams.stream,
+        "ExternalStream": lambda stream_ptr, device=None, **_: streams.stream(device, stream_ptr=stream_ptr),
+        "Event": streams.event,
+        "current_stream": lambda device=None: of(device, streams.current),
+        "default_stream": lambda device=None: of(device, streams.default),
+        "stream": streams.on,
+        "StreamContext": streams.on,
     }
     if usable:
         answers |= {"is_available": lambda: True, "is_initialized": lambda: True}
@@ -175,9 +227,10 @@ def install(properties: SimpleNamespace, *, usable: bool) -> None:
         setattr(torch.cuda, name, answer)
     _install_nvtx()
     if usable:
-        _install_accelerator(stream, properties)
+        _install_accelerator(streams, properties)
         version: Any = torch.version
         version.cuda = version.cuda or CUDA_VERSION
+    return streams
 
 
 def _install_nvtx() -> None:
@@ -187,7 +240,7 @@ def _install_nvtx() -> None:
         setattr(nvtx, name, _zero)
 
 
-def _install_accelerator(stream: Stream, properties: SimpleNamespace) -> None:
+def _install_accelerator(streams: Streams, properties: SimpleNamespace) -> None:
     answers: dict[str, Callable[..., Any]] = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
@@ -197,9 +250,9 @@ def _install_accelerator(stream: Stream, properties: SimpleNamespace) -> None:
         "set_device_index": check,
         "set_device_idx": check,
         "device_index": _Chosen,
-        "current_stream": lambda device=None: of(device, stream),
-        "set_stream": _nothing,
-        "synchronize": check,
+        "current_stream": lambda device=None: of(device, streams.current),
+        "set_stream": streams.make_current,
+        "synchronize": streams.wait,
         "get_device_capability": lambda device=None: of(device, {"supported_dtypes": set()}),
         "empty_cache": _nothing,
     }

@@ -55,14 +55,17 @@ def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(**known | {name: value for name, value in told.items() if name in known})
 
 
-def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> None:
+def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> fake_cuda.Streams:
     """Change what torch and Triton say of devices in this process, which must be a candidate's own.
 
     Args:
         properties: of the device that is said to be there.
         disguised: whether tensors also say that they lie on it, and torch that it can use it.
+
+    Returns:
+        The streams that host code uses.
     """
-    fake_cuda.install(properties, usable=disguised)
+    streams = fake_cuda.install(properties, usable=disguised)
     fake_driver.install(properties)
     eager.install()
     name_the_user()
@@ -77,6 +80,7 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
     told: Any = torch
     told.set_default_device, told.get_default_device = default.set, default.get
     _let_it_be_moved()
+    return streams
 
 
 def install_for_problem() -> None:

@@ -218,6 +218,13 @@ class Recorder:
                 None,
                 f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
             )
+        if done.flag("unawaited"):
+            raise CandidateFailedError(
+                "incorrect",
+                None,
+                "forward returns while work on a stream of its own is under way, which may come too late. Call "
+                "torch.cuda.current_stream().wait_stream(stream) before the outputs are used.",
+            )
         for flag in ("returns_input", "host_memory"):
             if done.flag(flag):
                 self.evidence.flags.add(flag)
