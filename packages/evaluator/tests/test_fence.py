@@ -241,6 +241,14 @@ def test_what_reaches_nothing_that_lasts_stays(code, tmp_path):
     assembled(text, tmp_path)
 
 
+def test_a_barrier_by_a_generic_address_must_lie_in_shared_memory(tmp_path):
+    head = HEAD.replace("sm_90a", "sm_100a")
+    text = fenced(module("tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%rd1];", head=head), "k", SLOTS)
+    assert "isspacep.shared::cluster %warpsmith_0, %warpsmith_a;" in text
+    assert "@%warpsmith_1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%warpsmith_a];" in text
+    assembled(text, tmp_path, "sm_100a")
+
+
 def test_hints_are_left_out(tmp_path):
     code = "prefetch.global.L2 [%rd1];\nprefetchu.L1 [%rd1];\napplypriority.global.L2::evict_normal [%rd1], 128;"
     text = fenced(module(code), "k", SLOTS)
