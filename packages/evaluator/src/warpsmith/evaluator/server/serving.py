@@ -136,7 +136,8 @@ async def _serve(evaluators: Sequence[Evaluator], settings: ServerSettings, list
     server = _Server(
         uvicorn.Config(
             build_app(service),
-            http=partial(BoundedProtocol, half_open),  # type: ignore[arg-type]  (any callable that makes a protocol)
+            # Any callable that makes a protocol will do.
+            http=partial(BoundedProtocol, half_open),  # type: ignore[arg-type]
             log_config=None,
             access_log=False,
             server_header=False,
