@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,16 @@ def test_a_probe_that_raises_has_failed_and_the_error_names_what_it_raised():
     with pytest.raises(DeviceQuarantinedError, match="unspecified launch failure") as caught:
         device.check()
     assert "nvidia-smi" in caught.value.remedy
+
+
+def test_a_device_whose_memory_others_hold_is_not_found_to_be_broken():
+    def probe():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    device = DeviceHealth(probe, attempts=1, pause_s=0.0)
+    device.suspect()
+    device.check()
+    assert device.failed_probes == 0
 
 
 def test_a_probe_that_never_answers_is_not_waited_for_and_not_repeated():
