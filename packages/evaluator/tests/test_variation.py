@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpsmith.evaluator import variation
 from warpsmith.evaluator.draws import ANYWHERE, IN_RANGE, KINDS, SAME_SIGN
 from warpsmith.evaluator.variation import (
     constant_level,
@@ -38,6 +39,16 @@ def test_a_draw_stays_finite_and_as_far_as_its_level_says_in_place(shape, kind, 
         assert float(tensor.min()) > 0
     if level == IN_RANGE:
         assert low <= float(tensor.min()) <= float(tensor.max()) <= high
+
+
+def test_a_large_draw_changes_part_by_part_in_all_of_it(monkeypatch):
+    monkeypatch.setattr(variation, "MOST_AT_ONCE", 50)
+    for kind in KINDS[1:]:
+        tensor = torch.rand(40, 10, generator=seeded())
+        before = tensor.clone()
+        vary_draw(tensor, kind, ANYWHERE, seeded(1))
+        changed = (tensor != before).any(-1)
+        assert all(bool(part.any()) for part in changed.split(5))
 
 
 @given(SHAPES, CHANGES, st.integers(-9, 9), st.integers(1, 60), SEEDS)

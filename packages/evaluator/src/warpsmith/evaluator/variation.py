@@ -16,6 +16,8 @@ FARTHEST: Final = 30.0
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
 """What is left of the spread of a nearly constant row: a one-pass variance in single precision still bears it."""
+MOST_AT_ONCE: Final = 1 << 26
+"""Elements that change at once: a change takes several times their memory, and more of them change part by part."""
 MOST_COMPARED: Final = 1 << 20
 """Up to so many integers it is found out whether they are distinct."""
 FEW_VALUES: Final = 2
@@ -57,6 +59,10 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
     """Change a random draw of floating or complex numbers as `kind` and `level` ask."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
+    if tensor.numel() > MOST_AT_ONCE and tensor.shape[0] > 1:
+        for half in tensor.detach().tensor_split(2):
+            vary_draw(half, kind, level, generator)
+        return
     if not tensor.numel():
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
