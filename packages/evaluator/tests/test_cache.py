@@ -54,7 +54,9 @@ OTHER = {
     "strongest_isolation": "landlock",
     "cgroups": "off",
     "device": "cuda",
-    "extra_operators": ("aten::cat",),
+    "extra_operators": ("aten::tril",),
+    "recording": "on_device",
+    "precision": "tf32",
 }
 
 

@@ -34,7 +34,7 @@ def test_a_verdict_of_any_kind_is_exit_code_0_and_its_message_cannot_drive_the_t
     done = run("check", problem, candidate, "--isolation", "none")
     assert done.returncode == 0
     assert done.stdout.startswith("runtime_error ")
-    assert "isolation=none  recording=detached\n" in done.stdout
+    assert "isolation=none  recording=on_device\n" in done.stdout
     assert "? \\x1b[31mred\\x07 café" in done.stdout
     assert "\x1b[31mred" not in done.stdout
     assert done.stderr.startswith("warning: --isolation none ")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.evaluator.draws import ANYWHERE, IN_RANGE, KINDS, PLAINLY, SAME_SIGN, VARIED, DrawPlan
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference_worker import Reference
@@ -27,7 +28,7 @@ def maker(tmp_path):
     def start(*lines, module=""):
         body = "".join(f"    {line}\n" for line in lines)
         source = f"{MODEL}{module}\ndef get_inputs():\n{body}"
-        reference = Reference(source, tmp_path / "problem.py", 7, HostMemory())
+        reference = Reference(source, tmp_path / "problem.py", 7, HostMemory(), EvaluatorConfig())
 
         def make(seed, plan=PLAINLY, sizes=None):
             reference.make_inputs(seed, sizes or {}, plan)

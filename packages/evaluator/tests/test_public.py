@@ -14,7 +14,14 @@ from warpsmith.evaluator import BadProblemError, EvaluatorError, Problem, UsageE
 from warpsmith.evaluator.asking import problem_of, source_of, verdict_on_a_path
 from warpsmith.records.errors import WarpsmithError
 
-OF_SERVERS_AND_WORKERS = {"RefusalError", "ArgumentError", "KernelCompilationError"}
+OF_SERVERS_AND_WORKERS = {
+    "RefusalError",
+    "ArgumentError",
+    "KernelCompilationError",
+    "FenceError",
+    "OwnDescriptorError",
+    "PtxError",
+}
 """Never raised by the API: a server's own answers, and what becomes a verdict."""
 
 
