@@ -62,7 +62,7 @@ OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailed
 MOST_TOO_LARGE: Final = 10_000
 SETTLED: Final = frozenset({"rejected", "timeout"})
 PROBLEM_REMEDY: Final = (
-    "Mend the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
+    "Fix the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
 )
 
 

@@ -167,7 +167,7 @@ def _top_level_names(name: str, source: str) -> set[str]:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise BadProblemError(
-            f"Problem {name} is not valid Python{line}: {reason}.", "Mend the problem's source."
+            f"Problem {name} is not valid Python{line}: {reason}.", "Fix the problem's source."
         ) from error
     names: set[str] = set()
     for node in tree.body:
