@@ -49,7 +49,7 @@ RUN = {
     "memory": (answering("torch.zeros(1 << 36)"), "allocate memory"),
     "raises": (answering("x.no_such_method()"), "line 5"),
     "answers_nothing": (answering("'text'"), "no tensor"),
-    "odd_answer": (answering("object()"), "cannot be compared"),
+    "odd_answer": (answering("object()"), "Output is of type object, which cannot be compared"),
     "random": (answering("torch.rand_like(x)"), "randomness"),
     "constant": (answering("torch.zeros(3) * x.sum()"), "degenerate"),
     "endless": (answering("[i for i in iter(int, 1)]"), "gave no answer"),

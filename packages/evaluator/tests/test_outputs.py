@@ -167,11 +167,11 @@ def test_each_tensor_has_a_place():
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ({"a": {1, 2}}, r"Output\['a'\] is a set, which cannot be compared. Return tensors"),
-        ((ONE, iter(())), r"Output\[1\] is a tuple_iterator"),
-        (Stats(object()), r"Output.mean is a object"),
+        ({"a": {1, 2}}, r"Output\['a'\] is of type set, which cannot be compared. Return tensors"),
+        ((ONE, iter(())), r"Output\[1\] is of type tuple_iterator"),
+        (Stats(object()), r"Output.mean is of type object"),
         ({"a": {object(): 1}}, r"Output\['a'\] has a key of type object"),
-        (Stats, "Output is a type"),
+        (Stats, "Output is of type type"),
     ],
 )
 def test_what_cannot_be_compared_is_named_with_its_place(value, says):

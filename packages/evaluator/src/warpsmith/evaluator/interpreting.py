@@ -411,6 +411,8 @@ def _noted(grid: Any, event: list[Any]) -> Any:
 
 
 def _sizes(grid: Any, event: list[Any]) -> tuple[Any, ...]:
+    if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
+        raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
     event[2] = [int(size) for size in grid]
     for axis, size, most in zip("xyz", event[2], MAX_GRID, strict=False):
         if size > most:

@@ -81,8 +81,8 @@ def _container(value: Any, leaf: Leaf, place: str) -> Any:
         parts = [(repr(field.name), getattr(value, field.name)) for field in dataclasses.fields(value)]
     else:
         raise OutputError(
-            f"{place} is a {type(value).__name__}, which cannot be compared. Return tensors, numbers, strings, None, "
-            "or lists, tuples, dicts, namedtuples and dataclasses of them."
+            f"{place} is of type {type(value).__name__}, which cannot be compared. Return tensors, numbers, strings, "
+            "None, or lists, tuples, dicts, namedtuples and dataclasses of them."
         )
     items = tuple(canonical(item, leaf, _place_of(place, kind, label)) for label, item in parts)
     return _group(kind, [label for label, _ in parts], items)
