@@ -12,7 +12,7 @@ ALLOCATOR: Final = "set_allocator"
 
 def prepare() -> None:
     """Do what the first compilation would otherwise pay for; called in the zygote."""
-    extract.extract("import triton.language as tl\nN = tl.constexpr(2 * 3)\n")
+    extract.extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
 
 
 def serve(channel: _native.Channel, scratch: Path, arch: int) -> None:
@@ -31,7 +31,9 @@ def compile_source(
     They are `ok`, `category`, `message`, `tf32` and, in the order of the launches, the wanted `binaries`.
     """
     try:
-        kernels = compiling.load_kernels(extract.extract(source), scratch)
+        extracted = extract.extract_usable(source)
+        _check_usable(extracted, launches)
+        kernels = compiling.load_kernels(extracted, scratch)
         facts = [compiling.compile_launch(kernels, launch, arch, binary=binaries) for launch in launches]
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
@@ -50,6 +52,15 @@ def compile_source(
         "tf32": any(fact["tf32"] for fact in facts),
         "binaries": [fact["binary"] for fact in facts if binaries],
     }
+
+
+def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
+    """Raise the reason why a kernel was refused that is launched or passed to one; what never runs may be anything."""
+    for launch in launches:
+        passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
+        for name in [launch["kernel"], *passed]:
+            if (error := extracted.refused.get(str(name))) is not None:
+                raise error
 
 
 def _check_allocator(source: str) -> None:

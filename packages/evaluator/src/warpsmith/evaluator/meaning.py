@@ -40,6 +40,11 @@ def _is_dynamic(value: Any) -> bool:
     return isinstance(_value(value), tl.core.base_value) and not isinstance(_value(value), tl.tuple)
 
 
+def plain(value: Any) -> Any:
+    """Return what a module-level constexpr holds: beside a tensor the compiler computes with the value."""
+    return _value(value)
+
+
 def to_tensor(value: Any) -> Any:
     """Return a number as the tensor that the compiler makes of it; anything else as it is."""
     return interpreter.interpreter_semantic.to_tensor(value, False)
@@ -66,7 +71,7 @@ def given(value: Any) -> Any:
             "the value of a call is used that has none (print, tl.store, or a helper without a return on some path). "
             "Call it on a line of its own, and let each path of a helper end in a return."
         )
-    return value
+    return _value(value)
 
 
 def both(left: Any, right: Callable[[], Any]) -> Any:
@@ -203,11 +208,17 @@ class Rewriter(ast.NodeTransformer):
     def __init__(self, *, trusting: bool = False) -> None:
         self._several_returns = False
         self._trusting = trusting
+        self._local: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Rewrite a kernel's body; its arguments and defaults stay."""
         returns = [found for found in ast.walk(node) if isinstance(found, ast.Return) and found.value is not None]
         self._several_returns = len(returns) > 1
+        self._local = {
+            found.id if isinstance(found, ast.Name) else found.arg
+            for found in ast.walk(node)
+            if isinstance(found, ast.arg) or (isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store))
+        }
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -264,13 +275,28 @@ class Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name of the module, which may hold a constexpr."""
+        if self._trusting or node.id in self._local or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(_call("plain", node), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """`a.b`. A module is no constexpr."""
+        if not isinstance(node.value, ast.Name):
+            self.generic_visit(node)
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call whose value is used."""
         called = self._called(node)
         return called if self._trusting else ast.copy_location(_call("given", called), node)
 
     def _called(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name):
+            node.func = self.visit(node.func)
+        node.args = [self.visit(argument) for argument in node.args]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
         if isinstance(node.func, ast.Name) and node.func.id in {"max", "min"}:
             return ast.copy_location(_call("extreme", node.func, *node.args, keywords=node.keywords), node)
         return node

@@ -13,7 +13,7 @@ import torch
 
 from warpsmith.evaluator import arenas, compiling, descriptors, wire
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.extract import extract
+from warpsmith.evaluator.extract import extract_usable
 from warpsmith.evaluator.garbage import Garbage
 from warpsmith.evaluator.interpreting import IllegalAccessError
 from warpsmith.evaluator.kernels import Binary, LoadedKernel
@@ -53,7 +53,7 @@ class Replay:
         buffers: "dict[str, Shared]",
         slots: Mapping[str, Sequence[TensorSlot]] = MappingProxyType({}),
     ) -> None:
-        self._kernels = compiling.execute_kernels(extract(source), folder)
+        self._kernels = compiling.execute_kernels(extract_usable(source), folder)
         self._buffers = buffers
         self._ends = {(name, slot.offset): slot.offset + slot.nbytes for name in slots for slot in slots[name]}
         self._fresh: dict[int, torch.Tensor] = {}
