@@ -49,7 +49,7 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
 def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
     value = second.value
     name = arenas.NAMES[value.dtype]
-    sizes = value.to(torch.uint8) if value.dtype == torch.bool else value.abs()
+    sizes = value.abs() if value.dtype.is_signed else value.double()
     some = sizes.flatten()[:: -(-sizes.numel() // MOST_SHUFFLED)].double() if sizes.numel() else sizes
     least = min(near_one(name), float(some.max()) / 2) if sizes.numel() else 0.0
     counted = some[torch.isfinite(some) & (some > max(least, floor(name)))]

@@ -15,6 +15,7 @@ from torch import nn
 from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator import _native, arenas, descriptors, gpuhost, interpreting, launching, protocol, tuning, wire
+from warpsmith.evaluator.chip import ChipDiffersError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import ArgumentError, Binary
 from warpsmith.evaluator.layout import TensorSlot
@@ -331,6 +332,7 @@ _CATEGORIES: Final[dict[type[BaseException], str]] = {
     torch.OutOfMemoryError: "out_of_memory",
     interpreting.UnsupportedDtypeError: "unsupported_dtype",
     UnsupportedOnCpuError: "unsupported_architecture",
+    ChipDiffersError: "interpreter_differs",
     interpreting.IllegalAccessError: "illegal_memory_access",
     interpreting.InputMutationError: "memory_fault",
     InterpreterError: "triton_jit_error",

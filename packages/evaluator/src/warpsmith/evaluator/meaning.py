@@ -22,6 +22,8 @@ from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
 from triton.runtime.jit import type_canonicalisation_dict as _TYPES
 
+UNSPECIALIZED: Final = "warpsmith_unspecialized"
+"""Under this name a rewritten kernel carries the arguments that `do_not_specialize` names."""
 NAME: Final = "warpsmith_meaning"
 """What rewritten kernels call this module; `extract` lets no kernel use a name that begins so."""
 
@@ -282,9 +284,11 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(_call("plain", node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`a.b`. A module is no constexpr."""
+        """`a.b`. A module is no constexpr, and of a constexpr the interpreter has the value alone."""
         if not isinstance(node.value, ast.Name):
             self.generic_visit(node)
+        if node.attr == "value" and not self._trusting:
+            return ast.copy_location(_call("plain", node.value), node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -383,6 +387,10 @@ def arguments_as_declared(function: Any, arguments: dict[str, Any]) -> dict[str,
     """
     defaults, kinds = _form(function)
     filled = defaults | arguments
+    for name in vars(function).get(UNSPECIALIZED, ()):
+        if name in filled and type(filled[name]) is int and name not in kinds:
+            # To the compiler a 1 is a number like any other here.
+            filled[name] = to_tensor(filled[name])
     for name, kind in kinds.items():
         if name in filled:
             filled[name] = _as_declared(name, kind, filled[name])
@@ -441,6 +449,9 @@ def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
         self.ast_transformer = Rewriter(trusting=_is_tritons(self.fn))
         function = rewrite(self)
         function.__annotations__ = dict(self.fn.__annotations__)
+        names = list(inspect.signature(self.fn).parameters)
+        listed = self.kwargs.get("do_not_specialize") or ()
+        vars(function)[UNSPECIALIZED] = tuple(names[item] if isinstance(item, int) else item for item in listed)
         return function
 
     return rewritten

@@ -42,7 +42,7 @@ _VALUE_ATTRIBUTES: Final = """
     is_floating is_fp16 is_fp32 is_fp64 is_fp8 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed
     is_int_unsigned is_ptr is_uint16 is_uint32 is_uint64 is_uint8 load log log2 logical_and logical_or max min
     numel permute primitive_bitwidth ravel reduce reshape rsqrt scalar scatter shape sigmoid sin softmax sort
-    split sqrt sqrt_rn store sum to trans type view xor_sum
+    split sqrt sqrt_rn store sum to trans type value view xor_sum
 """
 VALUE_ATTRIBUTES: Final = frozenset(_VALUE_ATTRIBUTES.split())
 """What a kernel may read of a value: the methods and properties of Triton's tensors, dtypes and descriptors."""
@@ -256,7 +256,13 @@ class _Check:
                 built = ast.Tuple(elts=[self._target(part) for part in parts], ctx=ast.Store())
                 return ast.copy_location(built, node)
             case _:
-                raise self.refused(node, f"an assignment to {ast.unparse(node)[:60]}", "Assign to a name of the kernel.")
+                raise self.refused(node, f"an assignment to {ast.unparse(node)[:60]}", "Assign to a name.")
+
+    def _target_name(self, node: ast.expr) -> ast.Name:
+        target = self._target(node)
+        if not isinstance(target, ast.Name):
+            raise self.refused(node, f"an assignment to {ast.unparse(node)[:60]} here", "Assign to one name.")
+        return target
 
     def _assign(self, node: ast.Assign) -> ast.AST:
         if len(node.targets) != 1:
@@ -264,31 +270,28 @@ class _Check:
         return ast.Assign(targets=[self._target(node.targets[0])], value=self._copy(node.value), lineno=node.lineno)
 
     def _augmented(self, node: ast.AugAssign) -> ast.AST:
-        if not isinstance(node.target, ast.Name):
-            raise self.refused(node, f"an assignment to {ast.unparse(node.target)[:60]}", "Assign to a name.")
-        return ast.AugAssign(target=self._target(node.target), op=self._copy(node.op), value=self._copy(node.value))
+        return ast.AugAssign(
+            target=self._target_name(node.target), op=self._copy(node.op), value=self._copy(node.value)
+        )
 
     def _annotated(self, node: ast.AnnAssign) -> Iterator[ast.stmt]:
         """`x: tl.constexpr = v` stays; of another annotation nothing is left, as nothing of it is compiled."""
-        if not isinstance(node.target, ast.Name):
-            raise self.refused(node, f"an annotation of {ast.unparse(node.target)[:60]}", "Annotate a name.")
+        target = self._target_name(node.target)
         static = self._meaning(node.annotation) == "constexpr"
         if node.value is None and static:
             raise self.refused(node, "an annotation without a value", "Write `name: tl.constexpr = value`.")
         if node.value is None:
             return
-        target, value = self._target(node.target), self._copy(node.value)
+        value = self._copy(node.value)
         assigned: ast.stmt = ast.Assign(targets=[target], value=value, lineno=node.lineno)
         if static:
             assigned = ast.AnnAssign(target=target, annotation=self._language("constexpr"), value=value, simple=1)
         yield ast.copy_location(assigned, node)
 
     def _for(self, node: ast.For) -> ast.AST:
-        if not isinstance(node.target, ast.Name):
-            raise self.refused(node, f"a loop over {ast.unparse(node.target)[:60]}", "Let a loop have one index.")
         if not isinstance(node.iter, ast.Call):
             raise self.refused(node, "a loop that runs through a value", "Use range, tl.range or tl.static_range.")
-        target, items, body = self._target(node.target), self._copy(node.iter), self._body(node.body)
+        target, items, body = self._target_name(node.target), self._copy(node.iter), self._body(node.body)
         return ast.For(target=target, iter=items, body=body, orelse=[], lineno=node.lineno)
 
     def _while(self, node: ast.While) -> ast.AST:
@@ -365,7 +368,7 @@ class _Check:
             case str(text) if len(text) <= MAX_TEXT:
                 pass
             case _:
-                raise self.refused(node, f"the constant {str(node.value)[:40]}", "Use numbers, texts, True, False, None.")
+                raise self.refused(node, f"the constant {str(node.value)[:40]}", "Use a number or a text.")
         return ast.Constant(value=node.value)
 
     def _keyword(self, node: ast.keyword) -> ast.AST:
@@ -443,7 +446,7 @@ class _Check:
         bound = self._module.names.get(name)
         if name in self._kernel.hidden:
             raise self.refused(
-                node, f"{name} of the function around it", "Pass it as an argument, or define the kernel at module level."
+                node, f"{name} of the function around it", "Pass it as an argument, or move the kernel to module level."
             )
         if name.startswith(("__", RESERVED_PREFIX)):
             raise self.refused(node, f"the reserved name {name}", "Give it another name.")
@@ -487,10 +490,8 @@ _NAMES: Final = (
 
 
 def _function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
-    function = ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[])
-    if "type_params" in ast.FunctionDef._fields:
-        function.type_params = []
-    return function
+    later: dict[str, Any] = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
+    return ast.FunctionDef(name=name, args=arguments, body=body, decorator_list=[], **later)
 
 
 def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
@@ -523,7 +524,7 @@ def _parsed(text: str) -> ast.expr | None:
 
 def _one_line(text: str) -> str:
     """Return a text of a message without what could end its line or its quotes."""
-    return "".join(sign if sign.isprintable() and sign not in "\\\"" else " " for sign in text)
+    return "".join(sign if sign.isprintable() and sign not in '\\"' else " " for sign in text)
 
 
 def _is_renderable(value: Value) -> bool:
@@ -535,11 +536,7 @@ def _is_renderable(value: Value) -> bool:
         case Library(name=name):
             named = name.startswith(library.LANGUAGE) or library.number(name) is not None
             return named and not library.why_closed(name)
-        case int():
-            return value.bit_length() <= MAX_INTEGER_BITS
-        case str():
-            return len(value) <= MAX_TEXT
-        case float() | None | Kernel(wrapped=""):
-            return True
+        case int() | str():
+            return value.bit_length() <= MAX_INTEGER_BITS if isinstance(value, int) else len(value) <= MAX_TEXT
         case _:
-            return False
+            return value is None or isinstance(value, float) or (isinstance(value, Kernel) and not value.wrapped)

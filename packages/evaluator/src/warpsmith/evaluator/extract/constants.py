@@ -78,6 +78,9 @@ _HELPERS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "triton.next_power_of_2": lambda n: 1 << max(0, n - 1).bit_length(),
     }
 )
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
+    {f"operator.{name}": vars(operator)[name] for name in ("lt", "le", "eq", "ne", "ge", "gt")}
+)
 _GROWING: Final = frozenset({"factorial", "comb", "perm"})
 _TEXT_METHODS: Final = frozenset(
     {"split", "startswith", "endswith", "lower", "upper", "strip", "lstrip", "rstrip", "replace", "partition"}
@@ -227,13 +230,17 @@ class Evaluator:
         if not isinstance(base, tuple | list | dict | str):
             raise NotConstantError("a subscript of this is not computed")
         if isinstance(node.slice, ast.Slice):
-            ends = [None if end is None else self.known(end) for end in (node.slice.lower, node.slice.upper)]
-            step = None if node.slice.step is None else self.known(node.slice.step)
-            return base[slice(*map(_plain, ends), _plain(step))]  # type: ignore[index,return-value]
-        found: Value = base[_plain(self.known(node.slice))]  # type: ignore[index]
+            return self._sliced(base, node.slice)
+        found: Value = base[_plain(self.known(node.slice))]
         if isinstance(found, Unknown):
             raise NotConstantError(found.why)
         return found
+
+    def _sliced(self, base: "str | tuple[Value, ...] | list[Value] | dict[Any, Value]", part: ast.Slice) -> Value:
+        if isinstance(base, dict):
+            raise NotConstantError("a dict has no slices")
+        ends = [None if end is None else _plain(self.known(end)) for end in (part.lower, part.upper, part.step)]
+        return base[slice(*ends)]
 
     def comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
         """`[f(x) for x in items]`."""
@@ -312,8 +319,20 @@ class Evaluator:
                 return self._call_math(name.removeprefix("math."), node)
             case Foreign(name=name):
                 return self._call_foreign(name, node)
+            case Function(node=definition):
+                return self._by_convention(definition.name, node)
             case _:
                 raise NotConstantError(f"{ast.unparse(node.func)[:60]} is not computed")
+
+    def _by_convention(self, name: str, node: ast.Call) -> Value:
+        """`is_hip()` and `compare_version("triton", operator.ge, "3.0.0")`, which each project writes anew."""
+        last = name.rpartition(".")[2].lower()
+        match self._arguments(node):
+            case [] if last in library.CONVENTIONS and not node.keywords:
+                return library.CONVENTIONS[last]
+            case ["triton" | "torch" as package, Foreign(name=sign), str(wanted)] if sign in _OPERATORS:
+                return bool(_OPERATORS[sign](_version(library.version(package)), _version(wanted)))
+        raise NotConstantError(f"{name}() is known only where the source runs")
 
     def _call_math(self, name: str, node: ast.Call) -> Value:
         function = vars(math).get(name)
@@ -337,9 +356,9 @@ class Evaluator:
                     return Foreign(f"{module}.__spec__") if there else None
         if name in _VERSION_CALLS:
             match self._arguments(node):
-                case [str(text)] if (found := re.match(r"v?(\d+(?:\.\d+)*)", text)) is not None:
-                    return Version(_release(found[1]))
-        raise NotConstantError(f"{name}() is known only where the source runs")
+                case [str(text)]:
+                    return Version(_version(text))
+        return self._by_convention(name, node)
 
 
 _COMPUTED: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Value]]] = MappingProxyType(
@@ -363,9 +382,12 @@ _COMPUTED: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Value]]] = M
 )
 
 
-def _release(text: str) -> tuple[int, ...]:
+def _version(text: str) -> tuple[int, ...]:
     """Return a release without the zeros that end it: 3.0 and 3 are the same release."""
-    return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", text).split(".")[:8])
+    found = re.match(r"v?(\d+(?:\.\d+)*)", text)
+    if found is None:
+        raise NotConstantError(f"{text[:40]} is no version")
+    return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", found[1]).split(".")[:8])
 
 
 def _truth(value: Value) -> bool:
@@ -434,9 +456,9 @@ def _check_growth(sign: ast.operator, left: Any, right: Any) -> None:
         if bits > MAX_BITS:
             _too_large()
     for items, count in ((left, right), (right, left)):
-        if isinstance(sign, ast.Mult) and isinstance(items, str | tuple | list) and isinstance(count, int):
-            if len(items) * count > MAX_ITEMS:
-                _too_large()
+        repeated = isinstance(sign, ast.Mult) and isinstance(items, str | tuple | list) and isinstance(count, int)
+        if repeated and len(items) * count > MAX_ITEMS:
+            _too_large()
 
 
 def _bounded(value: Value) -> Value:

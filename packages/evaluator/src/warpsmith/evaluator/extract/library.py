@@ -47,6 +47,20 @@ _FACTS: Final = MappingProxyType(
         "os.name": "posix",
     }
 )
+CONVENTIONS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("is_nvidia", "is_cuda", "is_cuda_available"), True),
+        **dict.fromkeys(("is_amd", "is_hip", "is_rocm", "is_npu", "is_npu_available", "is_xpu", "is_intel"), False),
+    }
+)
+"""Names, in lower case, by which projects ask for the hardware they run on: here it is CUDA's."""
+_SAME_MODULES: Final = MappingProxyType(
+    {
+        "torch._inductor.runtime.triton_helpers.libdevice": "triton.language.extra.libdevice",
+        "torch._inductor.runtime.triton_helpers.math": "triton.language.math",
+    }
+)
+"""Modules that torch shows under names of its own."""
 _VERSIONS: Final = MappingProxyType({"triton.__version__": "triton", "torch.__version__": "torch"})
 ANSWERS: Final = MappingProxyType({"torch.cuda.is_available": True, "torch.xpu.is_available": False})
 """What functions without arguments answer where kernels are to run."""
@@ -64,11 +78,16 @@ def fact(name: str) -> Value:
         return tuple(sys.version_info[:3])
     if name in _VERSIONS:
         return version(_VERSIONS[name])
+    convention = CONVENTIONS.get(name.rpartition(".")[2].lower())
+    if convention is not None and name.rpartition(".")[2].isupper():
+        return convention
     return _FACTS[name] if name in _FACTS else Foreign(name)
 
 
 def canonical(name: str) -> str:
     """Return the name by which `triton.language` shows a member of its inner modules; others as they are."""
+    if name in _SAME_MODULES:
+        return _SAME_MODULES[name]
     for module in SAME_MEMBERS:
         if name.startswith(f"{module}."):
             inner = name.removeprefix(f"{module}.")
@@ -148,13 +167,15 @@ def why_closed(name: str) -> str:
         return "a module is no value"
     if module == "triton":
         return "" if name in HELPERS else "of triton itself a kernel may use cdiv and next_power_of_2"
-    if name in CLOSED_MEMBERS:
-        return "it is a part of the compiler"
+    return "it is a part of the compiler" if name in CLOSED_MEMBERS else _why_no_member(module, rest)
+
+
+def _why_no_member(module: str, rest: list[str]) -> str:
     if not is_member(module, rest[0]):
         return f"it does not exist in this version of Triton ({version('triton')})"
     if isinstance(vars(importlib.import_module(module)).get(rest[0]), ModuleType):
         return "the module is closed to kernels"
-    if len(rest) == 1 or (len(rest) == 2 and ".".join([module, rest[0]]) in ENUMS):
+    if len(rest) == 1 or (len(rest) == 2 and f"{module}.{rest[0]}" in ENUMS):
         return ""
     return "a kernel may use the members of its library, not what lies below them"
 

@@ -88,12 +88,21 @@ class _Scope:
                 self._step(statement)
             except _ImportFailsError:
                 # Outside of a `try` the candidate itself ends there, and nobody will ask for its kernels.
-                _bind_all(self._names, statement, "its import fails")
+                self._assume(statement)
+
+    def _assume(self, statement: ast.stmt) -> None:
+        """Bind what an import binds that fails: the names of another library; of Triton's own, nothing that is known."""
+        _bind_all(self._names, statement, "its import fails")
+        if isinstance(statement, ast.ImportFrom) and statement.module not in library.ALLOWED_MODULES:
+            for alias in statement.names:
+                self._bind(alias.asname or alias.name, library.imported(f"{statement.module}.{alias.name}"), statement)
 
     def _step(self, statement: ast.stmt) -> None:
         match statement:
-            case ast.Import() | ast.ImportFrom():
+            case ast.Import():
                 self._import(statement)
+            case ast.ImportFrom():
+                self._import_from(statement)
             case ast.Assign(targets=targets, value=value):
                 self._assign(targets, self._evaluate(value), statement)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -133,10 +142,10 @@ class _Scope:
             match target, value:
                 case ast.Name(id=name), _:
                     self._bind(name, value, statement)
-                case (ast.Tuple(elts=parts) | ast.List(elts=parts)), (tuple() | list()) if len(parts) == len(value):
+                case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), (tuple() | list())) if len(parts) == len(value):
                     for part, item in zip(parts, value, strict=True):
                         self._assign([part], item, statement)
-                case (ast.Subscript() | ast.Attribute()), _:
+                case ((ast.Subscript() | ast.Attribute()), _):
                     self._change(target, statement)
                 case _:
                     _bind_all(self._names, target, "its value cannot be told")
@@ -146,24 +155,24 @@ class _Scope:
         root = target
         while isinstance(root, ast.Subscript | ast.Attribute):
             root = root.value
-        if isinstance(root, ast.Name) and (bound := self._names.get(root.id)) is not None:
-            if isinstance(bound.value, tuple | list | dict):
-                self._bind(root.id, Unknown(f"it is changed in line {statement.lineno}"), statement)
+        bound = self._names.get(root.id) if isinstance(root, ast.Name) else None
+        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict):
+            self._bind(root.id, Unknown(f"it is changed in line {statement.lineno}"), statement)
 
-    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        module = "" if isinstance(statement, ast.Import) else "." * statement.level + (statement.module or "")
+    def _import(self, statement: ast.Import) -> None:
         for alias in statement.names:
-            if module:
-                self._import_member(module, alias, statement)
-                continue
             self._expect(library.module_exists(alias.name))
             top = alias.name.partition(".")[0]
             name, meaning = (alias.asname, alias.name) if alias.asname else (top, top)
             self._bind(name, library.imported(meaning), statement)
 
+    def _import_from(self, statement: ast.ImportFrom) -> None:
+        module = "." * statement.level + (statement.module or "")
+        for alias in statement.names:
+            if module != "__future__":
+                self._import_member(module, alias, statement)
+
     def _import_member(self, module: str, alias: ast.alias, statement: ast.ImportFrom) -> None:
-        if module == "__future__":
-            return
         self._expect(None if module.startswith(".") else library.module_exists(module))
         if alias.name == "*":
             self._import_all(module, statement)
@@ -187,11 +196,24 @@ class _Scope:
             self._follow(statement.body if truth else statement.orelse)
             return
         before = dict(self._names)
-        self._follow(statement.body)
+        first = self._ends(statement.body)
         after = dict(self._names)
         self._return_to(before)
-        self._follow(statement.orelse)
-        self._merge(after)
+        second = self._ends(statement.orelse)
+        if not (first or second):
+            raise _ImportFailsError
+        if not second:
+            self._return_to(after)
+        elif first:
+            self._merge(after)
+
+    def _ends(self, statements: list[ast.stmt]) -> bool:
+        """Follow a branch, and return whether it can be the one that is taken: no import in it fails."""
+        try:
+            self._follow(statements)
+        except _ImportFailsError:
+            return False
+        return True
 
     def _try(self, statement: ast.Try) -> None:
         before, outer = dict(self._names), self._may_fail
@@ -271,7 +293,8 @@ class _Scope:
     def _kernel(self, function: ast.FunctionDef, decorator: ast.expr, wrapped: str) -> Kernel:
         options = self._options(function, decorator) if isinstance(decorator, ast.Call) else {}
         arguments = function.args
-        defaults = dict(zip(reversed([*arguments.posonlyargs, *arguments.args]), reversed(arguments.defaults), strict=False))
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
         defaults |= {
             argument: default
             for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
@@ -306,7 +329,8 @@ class _Scope:
                 decorator = self._decorator(function)
                 value = Evaluator(self._names).value(inner)
                 if decorator == library.JIT and isinstance(value, Function):
-                    return self._jitted(value.node, function if isinstance(function, ast.Call) else _without_function(node))
+                    call = function if isinstance(function, ast.Call) else _without_function(node)
+                    return self._jitted(value.node, call)
                 if decorator in library.LAUNCH_DECORATORS:
                     return value if isinstance(value, Kernel) else None
         return None
@@ -324,8 +348,8 @@ class _Scope:
         """Note a kernel. One that is defined anew under its name takes the place of the old one."""
         known = self._module.kernels.setdefault(kernel.name, [])
         bound = self._names.get(kernel.name)
-        if bound is not None and bound.value in known:
-            known.remove(bound.value)  # type: ignore[arg-type]
+        if bound is not None and isinstance(bound.value, Kernel) and bound.value in known:
+            known.remove(bound.value)
         if not any(same(kernel, other) for other in known):
             known.append(kernel)
 
@@ -415,7 +439,7 @@ def _definitions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
             case ast.Lambda() | ast.expr():
                 continue
             case _:
-                yield from _definitions([child for child in _statements_in(statement)])
+                yield from _definitions(list(_statements_in(statement)))
 
 
 def _statements_in(statement: ast.stmt) -> Iterator[ast.stmt]:

@@ -54,7 +54,8 @@ def _definition(checked: Checked) -> list[ast.stmt]:
         return [function]
     plain = ast.Name(id=kernel.name, ctx=ast.Load())
     called = ast.Call(func=jit, args=[plain], keywords=options)
-    return [function, ast.Assign(targets=[ast.Name(id=kernel.name, ctx=ast.Store())], value=called, lineno=kernel.made_in)]
+    target = ast.Name(id=kernel.name, ctx=ast.Store())
+    return [function, ast.Assign(targets=[target], value=called, lineno=kernel.made_in)]
 
 
 def _binding(name: str, bound: Binding) -> ast.stmt:
@@ -70,10 +71,14 @@ def _binding(name: str, bound: Binding) -> ast.stmt:
 def _import(name: str, full: str) -> ast.stmt:
     module, rest = library.split(full)
     if not rest:
-        return ast.Import(names=[ast.alias(name=module, asname=None if name == module else name)])
+        return ast.Import(names=[_alias(module, name)])
     if len(rest) == 1:
-        return ast.ImportFrom(module=module, names=[ast.alias(name=rest[0], asname=None if name == rest[0] else name)], level=0)
+        return ast.ImportFrom(module=module, names=[_alias(rest[0], name)], level=0)
     return ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=_member(full))
+
+
+def _alias(name: str, bound: str) -> ast.alias:
+    return ast.alias(name=name, asname=None if name == bound else bound)
 
 
 def value_node(value: Value) -> ast.expr:
@@ -86,10 +91,9 @@ def value_node(value: Value) -> ast.expr:
             return _member(name) if number is None else _number(number)
         case Kernel():
             return ast.Name(id=value.name, ctx=ast.Load())
-        case tuple():
-            return ast.Tuple(elts=[value_node(item) for item in value], ctx=ast.Load())
-        case list():
-            return ast.List(elts=[value_node(item) for item in value], ctx=ast.Load())
+        case tuple() | list():
+            made = ast.Tuple if isinstance(value, tuple) else ast.List
+            return made(elts=[value_node(item) for item in value], ctx=ast.Load())
         case bool() | None | str():
             return ast.Constant(value=value)
         case int() | float():
