@@ -2,8 +2,8 @@
 
 import functools
 import importlib
+import importlib.machinery
 import importlib.metadata
-import importlib.util
 import math
 import re
 import sys
@@ -114,17 +114,25 @@ def module_exists(name: str) -> bool | None:
     """Whether `import name` succeeds; None where only running it would tell."""
     if name in ALLOWED_MODULES or any(module.startswith(f"{name}.") for module in ALLOWED_MODULES):
         return True
-    top, _, below = name.partition(".")
-    return (None if below else True) if _is_installed(top) else False
+    return _is_installed(name)
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_installed(top: str) -> bool:
-    """Whether a package is there. Nothing of it is run: that takes a dotted name."""
-    try:
-        return importlib.util.find_spec(top) is not None
-    except ValueError:
-        return False  # what find_spec says of a module that was not found by it, such as __main__
+def _is_installed(name: str) -> bool | None:
+    """Whether a module's file is there; None below a module that is no package. Nothing is run for it."""
+    above, _, _last = name.rpartition(".")
+    if not above:
+        return name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name) is not None
+    if (there := _is_installed(above)) is not True:
+        return there
+    places = _places(above)
+    return None if places is None else importlib.machinery.PathFinder.find_spec(name, places) is not None
+
+
+def _places(name: str) -> list[str] | None:
+    above, _, _last = name.rpartition(".")
+    spec = importlib.machinery.PathFinder.find_spec(name, _places(above) if above else None)
+    return None if spec is None or spec.submodule_search_locations is None else list(spec.submodule_search_locations)
 
 
 def member_exists(module: str, name: str) -> bool | None:

@@ -91,7 +91,7 @@ class _Scope:
                 self._assume(statement)
 
     def _assume(self, statement: ast.stmt) -> None:
-        """Bind what an import binds that fails: the names of another library; of Triton's own, nothing that is known."""
+        """Bind what a failing import would bind: names of another library, and nothing known of Triton."""
         _bind_all(self._names, statement, "its import fails")
         if isinstance(statement, ast.ImportFrom) and statement.module not in library.ALLOWED_MODULES:
             for alias in statement.names:
@@ -327,7 +327,7 @@ class _Scope:
         match node:
             case ast.Call(func=function, args=[inner]):
                 decorator = self._decorator(function)
-                value = Evaluator(self._names).value(inner)
+                value = self._evaluate(inner)
                 if decorator == library.JIT and isinstance(value, Function):
                     call = function if isinstance(function, ast.Call) else _without_function(node)
                     return self._jitted(value.node, call)
