@@ -64,6 +64,8 @@ def reported(fields: wire.Fields, worker: Worker, config: EvaluatorConfig, flags
     text = f"{kind}: {message}" + (f"\n{trace}" if trace else "")
     loading = fields.text("stage", 20) == "load"
     status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
+    if category == "interpreter_differs":
+        status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:
         failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])
         # Who ran into others' use of the memory has used much of it; who says so alone has only said so.

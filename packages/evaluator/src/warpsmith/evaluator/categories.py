@@ -8,6 +8,7 @@ from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator import descriptors, interpreting, launching
 from warpsmith.evaluator._native import NativeError
+from warpsmith.evaluator.chip import ChipDiffersError
 from warpsmith.evaluator.compiling import KernelCompilationError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import ExtractionError
@@ -37,6 +38,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     MemoryError: "out_of_memory",
     interpreting.UnsupportedDtypeError: "unsupported_dtype",
     UnsupportedOnCpuError: "unsupported_architecture",
+    ChipDiffersError: "interpreter_differs",
     interpreting.IllegalAccessError: "illegal_memory_access",
     interpreting.InputMutationError: "memory_fault",
     ExtractionError: "triton_compilation_error",

@@ -28,7 +28,7 @@ NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e
 
 def prepare() -> None:
     """Do what the first compilation would otherwise pay for; called in the zygote."""
-    extract.extract("import triton.language as tl\nN = tl.constexpr(2 * 3)\n")
+    extract.extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
 
 
 def serve(channel: _native.Channel, scratch: Path, arch: int) -> None:
@@ -49,7 +49,9 @@ def compile_source(
     the assembler was ended by a signal, for which either may be to blame).
     """
     try:
-        kernels = compiling.load_kernels(extract.extract(source), scratch)
+        extracted = extract.extract_usable(source)
+        _check_usable(extracted, launches)
+        kernels = compiling.load_kernels(extracted, scratch)
         facts = [_compiled(kernels, launch, arch, binary=binaries) for launch in launches]
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
@@ -129,6 +131,15 @@ def _used_much_room(scratch: Path) -> bool:
     except OSError:
         return False
     return used >= USED_SHARE * room.f_blocks * room.f_frsize
+
+
+def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
+    """Raise the reason why a kernel was refused that is launched or passed to one; what never runs may be anything."""
+    for launch in launches:
+        passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
+        for name in [launch["kernel"], *passed]:
+            if (error := extracted.refused.get(str(name))) is not None:
+                raise error
 
 
 def _check_allocator(source: str) -> None:

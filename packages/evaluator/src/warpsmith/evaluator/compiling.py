@@ -20,7 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.errors import EvaluatorError
-from warpsmith.evaluator.extract import ALLOWED_MODULES, JIT_NAME, OPEN_BUILTINS, Extracted
+from warpsmith.evaluator.extract import ALLOWED_MODULES, BODY_BUILTINS, JIT_NAME, LANGUAGE_NAME, Extracted
 from warpsmith.evaluator.twins import twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
@@ -42,7 +42,7 @@ class KernelCompilationError(EvaluatorError):
 
 
 def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[Any]]:
-    """Execute the extracted source (imports, constants, kernel definitions) and return its kernels by name.
+    """Check what the rendered source reaches, execute it and return its kernels by name.
 
     The source is written to `folder`, because Triton reads a kernel's text from its file.
     """
@@ -52,15 +52,16 @@ def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[An
 
 
 def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
-    """Execute the extracted source as it is; what it reaches must be checked by whoever believes what it does."""
+    """Execute the rendered source (imports, values of constants, kernel definitions), and nothing else."""
     path = folder / f"{MODULE_NAME}.py"
     path.write_text(extracted.source, encoding="utf-8")
-    closed = {name: getattr(builtins, name) for name in OPEN_BUILTINS} | {"__import__": _import_allowed}
+    closed = {name: getattr(builtins, name) for name in BODY_BUILTINS} | {"__import__": _import_allowed}
     namespace: dict[str, Any] = {
         "__name__": MODULE_NAME,
         "__file__": str(path),
         "__builtins__": closed,
         JIT_NAME: triton.jit,
+        LANGUAGE_NAME: tl,
     }
     exec(compile(extracted.source, str(path), "exec"), namespace)
     return {name: namespace[name] for name in extracted.kernels}
@@ -99,7 +100,7 @@ def check_reached(name: str) -> None:
 def _is_kernel_value(found: Any) -> bool:
     if isinstance(found, ModuleType):
         return found.__name__ in ALLOWED_MODULES
-    if isinstance(found, JITCallable | tl.dtype | tl.constexpr | int | float | str | bool):
+    if isinstance(found, JITCallable | tl.dtype | tl.constexpr | tl.PropagateNan | int | float | str | bool):
         return True
     if tl.core.is_builtin(found):
         return True

@@ -51,6 +51,7 @@ _MESSAGE_KEYS: Final = {
     "timeout": "runtime_error",
     "incorrect": "correctness_issue",
     "rejected": "correctness_issue",
+    "undecided": "correctness_issue",
 }
 
 

@@ -19,7 +19,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import JITCallable
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import meaning, races, reductions, undefined
+from warpsmith.evaluator import chip, meaning, races, reductions, undefined
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.kernels import bound_arguments
 
@@ -97,7 +97,7 @@ class Access:
             return False
         stored = np.ascontiguousarray(self._values[held])
         there = b"".join(ctypes.string_at(int(pointer), self.item_bytes) for pointer in self.pointers[held])
-        return stored.tobytes() == there
+        return chip.sharp(stored) == chip.sharp(np.frombuffer(there, dtype=stored.dtype))
 
 
 _ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
@@ -240,7 +240,7 @@ class LaunchMonitor:
 
     def check_stored(self, stored: Any, found: Any) -> None:
         """Raise if memory does not hold what was just stored, since lanes of the store wrote to the same elements."""
-        if stored.tobytes() != found.tobytes():
+        if chip.sharp(stored) != chip.sharp(found):
             raise races.RaceError(
                 f"a race in kernel {self._kernel}: one store writes different values to the same element, and any of "
                 "them may be the last. Mask all lanes but one, or store to distinct elements."
@@ -331,6 +331,7 @@ def keep_language() -> None:
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
     meaning.install()
     undefined.install()
+    chip.install()
     reductions.install()
 
     def patch_lang(fn: Any) -> _Kept:
@@ -427,6 +428,7 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     builder = interpreter.InterpreterBuilder
     load, store = builder.create_masked_load, builder.create_masked_store
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
+    rng = np.random.default_rng()
 
     def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         active = np.asarray(mask.data, dtype=bool)
@@ -435,6 +437,7 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
 
     def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         active, pointers = np.asarray(mask.data, dtype=bool), _active(ptrs, mask)
+        value = interpreter.TensorHandle(chip.blurred(value.data, rng), value.dtype)
         stored = value.data[active]
         monitor.check_access(Access("store", pointers, _item_bytes(ptrs), stored, active))
         result = store(self, ptrs, value, mask, *rest, **named)
@@ -444,6 +447,7 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
         monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr)))
+        val = interpreter.TensorHandle(chip.blurred(val.data, rng), val.dtype)
         return rmw(self, op, ptr, val, mask, *rest)
 
     def create_atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:

@@ -18,6 +18,8 @@ from triton.language.extra import libdevice as generic
 from triton.language.extra.cuda import libdevice as cuda
 from triton.runtime import interpreter
 
+from warpsmith.evaluator import chip
+
 Function = Callable[..., Any]
 PREFIX: Final = "__nv_"
 
@@ -140,6 +142,9 @@ _NEAREST: Final[dict[str, Function]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 _WHOLE: Final[dict[str, Function]] = {"rn": np.rint, "rd": np.floor, "ru": np.ceil, "rz": np.trunc}
+_SIGN_READING: Final = ("signbit", "copysign")
+_BITWISE: Final = ("copysign", "signbit", "fabs", "abs", "nextafter", "isnan", "isinf", "isfinite", "finite")
+"""Beginnings of the names of functions that look at bits, or that move them, denormals or not."""
 _REINTERPRETED: Final = """
     float_as_int float_as_uint int_as_float uint_as_float double_as_longlong longlong_as_double
 """
@@ -184,9 +189,22 @@ def function_of(symbol: str) -> Function:
 
 
 def compute(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
-    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end."""
-    if symbol.removeprefix(PREFIX) in _REINTERPRETED.split():
+    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end.
+
+    Triton compiles the library such that single precision flushes denormals.
+    """
+    name = symbol.removeprefix(PREFIX)
+    if name in _REINTERPRETED.split() or name.startswith(_SIGN_READING):
+        chip.check_face(arguments[-1])
+    if name in _REINTERPRETED.split():
         return np.ascontiguousarray(arguments[0]).view(dtype)
+    if not name.startswith(_BITWISE):
+        arguments = [chip.flushed(array) for array in arguments]
+        return chip.flushed(_computed(symbol, arguments, dtype))
+    return _computed(symbol, arguments, dtype)
+
+
+def _computed(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
     if symbol.removeprefix(PREFIX).startswith("nextafter"):
         return np.nextafter(*arguments).astype(dtype)
     wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in arguments]

@@ -22,6 +22,8 @@ from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
 from triton.runtime.jit import type_canonicalisation_dict as _TYPES
 
+UNSPECIALIZED: Final = "warpsmith_unspecialized"
+"""Under this name a rewritten kernel carries the arguments that `do_not_specialize` names."""
 NAME: Final = "warpsmith_meaning"
 """What rewritten kernels call this module; `extract` lets no kernel use a name that begins so."""
 
@@ -38,6 +40,11 @@ def _value(value: Any) -> Any:
 
 def _is_dynamic(value: Any) -> bool:
     return isinstance(_value(value), tl.core.base_value) and not isinstance(_value(value), tl.tuple)
+
+
+def plain(value: Any) -> Any:
+    """Return what a module-level constexpr holds: beside a tensor the compiler computes with the value."""
+    return _value(value)
 
 
 def to_tensor(value: Any) -> Any:
@@ -66,7 +73,7 @@ def given(value: Any) -> Any:
             "the value of a call is used that has none (print, tl.store, or a helper without a return on some path). "
             "Call it on a line of its own, and let each path of a helper end in a return."
         )
-    return value
+    return _value(value)
 
 
 def both(left: Any, right: Callable[[], Any]) -> Any:
@@ -203,11 +210,17 @@ class Rewriter(ast.NodeTransformer):
     def __init__(self, *, trusting: bool = False) -> None:
         self._several_returns = False
         self._trusting = trusting
+        self._local: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Rewrite a kernel's body; its arguments and defaults stay."""
         returns = [found for found in ast.walk(node) if isinstance(found, ast.Return) and found.value is not None]
         self._several_returns = len(returns) > 1
+        self._local = {
+            found.id if isinstance(found, ast.Name) else found.arg
+            for found in ast.walk(node)
+            if isinstance(found, ast.arg) or (isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store))
+        }
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -264,13 +277,30 @@ class Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name of the module, which may hold a constexpr."""
+        if self._trusting or node.id in self._local or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(_call("plain", node), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """`a.b`. A module is no constexpr, and of a constexpr the interpreter has the value alone."""
+        if not isinstance(node.value, ast.Name):
+            self.generic_visit(node)
+        if node.attr == "value" and not self._trusting:
+            return ast.copy_location(_call("plain", node.value), node)
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call whose value is used."""
         called = self._called(node)
         return called if self._trusting else ast.copy_location(_call("given", called), node)
 
     def _called(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name):
+            node.func = self.visit(node.func)
+        node.args = [self.visit(argument) for argument in node.args]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
         if isinstance(node.func, ast.Name) and node.func.id in {"max", "min"}:
             return ast.copy_location(_call("extreme", node.func, *node.args, keywords=node.keywords), node)
         return node
@@ -357,6 +387,10 @@ def arguments_as_declared(function: Any, arguments: dict[str, Any]) -> dict[str,
     """
     defaults, kinds = _form(function)
     filled = defaults | arguments
+    for name in vars(function).get(UNSPECIALIZED, ()):
+        if name in filled and type(filled[name]) is int and name not in kinds:
+            # To the compiler a 1 is a number like any other here.
+            filled[name] = to_tensor(filled[name])
     for name, kind in kinds.items():
         if name in filled:
             filled[name] = _as_declared(name, kind, filled[name])
@@ -415,6 +449,9 @@ def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
         self.ast_transformer = Rewriter(trusting=_is_tritons(self.fn))
         function = rewrite(self)
         function.__annotations__ = dict(self.fn.__annotations__)
+        names = list(inspect.signature(self.fn).parameters)
+        listed = self.kwargs.get("do_not_specialize") or ()
+        vars(function)[UNSPECIALIZED] = tuple(names[item] if isinstance(item, int) else item for item in listed)
         return function
 
     return rewritten

@@ -10,7 +10,7 @@ import torch
 
 from warpsmith.evaluator import arenas, compiling, descriptors, movement, wire
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.extract import extract
+from warpsmith.evaluator.extract import extract_usable
 from warpsmith.evaluator.garbage import Garbage
 from warpsmith.evaluator.layout import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
 
@@ -23,8 +23,9 @@ MAX_FRESH_BYTES: Final = 4 << 30
 class Kernels:
     """The kernels of a source, taken from it by syntax and ready to be interpreted."""
 
-    def __init__(self, kernels: dict[str, Any]) -> None:
+    def __init__(self, kernels: dict[str, Any], refused: Mapping[str, Exception] = MappingProxyType({})) -> None:
         self._kernels = kernels
+        self._refused = refused
 
     @staticmethod
     def of(source: str, folder: Path) -> "Kernels":
@@ -37,11 +38,14 @@ class Kernels:
         Raises:
             ExtractionError, SyntaxError: they cannot be taken from it.
         """
-        return Kernels(compiling.execute_kernels(extract(source), folder))
+        extracted = extract_usable(source)
+        return Kernels(compiling.execute_kernels(extracted, folder), extracted.refused)
 
     def __getitem__(self, name: str) -> Any:
+        if name in self._refused:
+            raise self._refused[name]
         if name not in self._kernels:
-            raise WireError(f"The source has no kernel {name[:80]} at module level.")
+            raise WireError(f"The source has no kernel {name[:80]} that can be taken from it.")
         return self._kernels[name]
 
 

@@ -5,7 +5,9 @@ from typing import Any, Final, Literal, get_args
 
 from warpsmith.evaluator.config import RecordingWay
 
-Status = Literal["correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid"]
+Status = Literal[
+    "correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "undecided", "invalid"
+]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 
 ErrorCategory = Literal[
@@ -16,6 +18,7 @@ ErrorCategory = Literal[
     "segmentation_fault",
     "unsupported_architecture",
     "unsupported_dtype",
+    "interpreter_differs",
     "triton_compilation_error",
     "triton_jit_error",
     "syntax_error",
@@ -106,7 +109,8 @@ class Verdict:
     """The result of judging one candidate.
 
     Attributes:
-        status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did.
+        status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did; `undecided`
+            that the candidate looks at what a chip computes otherwise than the interpreter, which no GPU ever answers.
         compiled: whether every kernel that ran on inputs of the problem's own shapes was compiled for the target chip
             by the compile worker.
         correct: whether every trial's output agreed with the reference; true only with status `correct`.

@@ -1,0 +1,154 @@
+"""Floating-point numbers where a chip has other bits than the interpreter: followed where that can be, undecided else.
+
+What a chip does always is done here too: some functions flush denormals, a maximum of zeros is +0, a sum of negative
+zeros is negative, fp8 is rounded to the nearest even. What depends on the chip or on the compiler's mood (the sign and
+the payload of a NaN, fp8 beyond its range) must not decide a verdict: a kernel that looks at it raises.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import torch
+import triton.language as tl
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.runtime import interpreter
+
+Operation = Callable[..., Any]
+FLUSHING: Final = tuple(f"create_{name}" for name in ("exp2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil"))
+"""Operations whose code for float32 ends in `.ftz`: denormals in and out become zeros of their sign."""
+FP8: Final = {tl.float8e4nv: torch.float8_e4m3fn, tl.float8e5: torch.float8_e5m2}
+_DENORMAL: Final = np.finfo(np.float32).smallest_normal
+
+
+class ChipDiffersError(RuntimeError):
+    """A kernel looks at what a chip computes otherwise than the interpreter: here nothing can be decided about it."""
+
+
+def install() -> None:
+    """Let the operations of the interpreter in this process do what a chip does, or raise."""
+    builder = interpreter.InterpreterBuilder
+    for name in FLUSHING:
+        setattr(builder, name, _flushing(getattr(builder, name)))
+    builder.create_maximumf = _extreme(np.maximum, np.logical_and)
+    builder.create_maxnumf = _extreme(np.fmax, np.logical_and)
+    builder.create_minimumf = _extreme(np.minimum, np.logical_or)
+    builder.create_minnumf = _extreme(np.fmin, np.logical_or)
+    builder.create_bitcast = _guarded_bitcast(builder.create_bitcast)
+    builder.create_fp_to_fp = _rounded(builder.create_fp_to_fp)
+    interpreter.ReduceOps.sum = _sum
+
+
+def flushed(values: Any) -> Any:
+    """Return float32 with zeros in place of denormals; other dtypes as they are."""
+    if values.dtype != np.float32:
+        return values
+    return np.where(np.abs(values) < _DENORMAL, np.copysign(np.float32(0), values), values)
+
+
+def check_face(values: Any) -> None:
+    """Raise where the bits of a NaN would be looked at."""
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ChipDiffersError(
+            "the bits of a NaN are looked at. Its sign and its payload are others on each chip. "
+            "Ask for NaN by x != x, or replace it by tl.where before."
+        )
+
+
+def blurred(values: Any, rng: np.random.Generator) -> Any:
+    """Return floats with NaN of any sign and payload in place of each NaN: nobody learns by which it was made."""
+    if values.dtype.kind != "f" or not (lost := np.isnan(values)).any():
+        return values
+    bits = np.dtype(f"u{values.dtype.itemsize}")
+    noise = rng.integers(0, np.iinfo(bits).max, values.shape, dtype=bits, endpoint=True)
+    found = values.copy()
+    # A quiet NaN: all of the exponent and the first bit behind it.
+    found.view(bits)[lost] = (noise | np.array(np.inf, values.dtype).view(bits) | _quiet(values.dtype))[lost]
+    return found
+
+
+def _quiet(dtype: np.dtype[Any]) -> Any:
+    bits = np.dtype(f"u{dtype.itemsize}")
+    return bits.type(1) << bits.type(np.finfo(dtype).nmant - 1)
+
+
+def sharp(values: Any) -> bytes:
+    """Return the bytes of values, all NaN alike."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    return bytes(np.ascontiguousarray(values).tobytes())
+
+
+def _flushing(compute: Operation) -> Operation:
+    def guarded(self: Any, value: Any) -> Any:
+        found = compute(self, interpreter.TensorHandle(flushed(value.data), value.dtype))
+        return interpreter.TensorHandle(flushed(found.data), found.dtype)
+
+    return guarded
+
+
+def _extreme(function: Operation, sign: Operation) -> Operation:
+    """Return a maximum or minimum for which +0 is more than -0."""
+
+    def compute(self: Any, one: Any, other: Any) -> Any:
+        found = self.binary_op(one, other, function)
+        zeros = (one.data == 0) & (other.data == 0)
+        if zeros.any():
+            negative = sign(np.signbit(one.data), np.signbit(other.data))
+            found.data = np.where(zeros, np.where(negative, -0.0, 0.0).astype(found.data.dtype), found.data)
+        return found
+
+    return compute
+
+
+def _sum(self: Any, values: Any) -> Any:
+    data = values.handle.data
+    # -0 is what leaves every number as it is; numpy begins at +0, and a sum of -0 would lose its sign.
+    begin = {"initial": data.dtype.type(-0.0)} if data.dtype.kind == "f" else {}
+    return self.to_tensor(np.sum(data, axis=self.axis, keepdims=self.keep_dims, **begin), values.dtype)
+
+
+def _guarded_bitcast(cast: Operation) -> Operation:
+    def guarded(self: Any, value: Any, to: Any) -> Any:
+        if not value.dtype.scalar.is_ptr() and not to.scalar.is_floating():
+            check_face(value.data)
+        return cast(self, value, to)
+
+    return guarded
+
+
+def _rounded(convert: Operation) -> Operation:
+    def guarded(self: Any, value: Any, to: Any, rounding: Any) -> Any:
+        origin, target = value.dtype.scalar, to.scalar
+        if not (origin.is_fp8() or target.is_fp8()):
+            return convert(self, value, to, rounding)
+        if target.is_fp8() and rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE):
+            raise ChipDiffersError("a number is rounded to fp8 towards zero, which the interpreter does otherwise.")
+        wide = _from_fp8(value.data, origin) if origin.is_fp8() else value.data
+        found = _to_fp8(wide, target) if target.is_fp8() else wide.astype(interpreter._get_np_dtype(target))
+        return interpreter.TensorHandle(found, target)
+
+    return guarded
+
+
+def _from_fp8(values: Any, kind: Any) -> Any:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return torch.from_numpy(np.ascontiguousarray(values)).view(_kind(kind)).float().numpy()
+
+
+def _to_fp8(values: Any, kind: Any) -> Any:
+    limit = torch.finfo(_kind(kind)).max
+    if not (np.abs(values) <= limit).all():
+        raise ChipDiffersError(
+            f"a number that is NaN or beyond {limit:g} is cast to {kind}, which chips do in different ways. "
+            "Bound it before, with tl.clamp."
+        )
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        narrow = torch.from_numpy(np.ascontiguousarray(values)).float().to(_kind(kind))
+        return narrow.view(torch.uint8).numpy()
+
+
+def _kind(kind: Any) -> torch.dtype:
+    if kind not in FP8:
+        raise ChipDiffersError(f"the interpreter rounds {kind} otherwise than a chip does. Use float8e4nv or float8e5.")
+    return FP8[kind]

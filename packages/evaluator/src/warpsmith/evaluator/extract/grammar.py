@@ -1,0 +1,88 @@
+"""The part of Python's grammar that a kernel may use: each node class with the fields of it that may hold something.
+
+It is what Triton's code generator knows, less what it takes otherwise than Python does. A node class that is not
+listed is refused, and so is a field that is not listed and not empty, in any version of Python.
+"""
+
+import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
+    {
+        # statements
+        ast.Return: ("value",),
+        ast.Assign: ("targets", "value"),
+        ast.AugAssign: ("target", "op", "value"),
+        ast.AnnAssign: ("target", "annotation", "value", "simple"),
+        ast.For: ("target", "iter", "body"),
+        ast.While: ("test", "body"),
+        ast.If: ("test", "body", "orelse"),
+        ast.Assert: ("test", "msg"),
+        ast.Expr: ("value",),
+        ast.Pass: (),
+        ast.Break: (),
+        ast.Continue: (),
+        # expressions
+        ast.BoolOp: ("op", "values"),
+        ast.BinOp: ("left", "op", "right"),
+        ast.UnaryOp: ("op", "operand"),
+        ast.IfExp: ("test", "body", "orelse"),
+        ast.Compare: ("left", "ops", "comparators"),
+        ast.Call: ("func", "args", "keywords"),
+        ast.JoinedStr: ("values",),
+        ast.FormattedValue: ("value", "conversion", "format_spec"),
+        ast.Constant: ("value", "kind"),
+        ast.Attribute: ("value", "attr", "ctx"),
+        ast.Subscript: ("value", "slice", "ctx"),
+        ast.Slice: ("lower", "upper", "step"),
+        ast.Name: ("id", "ctx"),
+        ast.List: ("elts", "ctx"),
+        ast.Tuple: ("elts", "ctx"),
+        # what they are made of
+        ast.keyword: ("arg", "value"),
+        ast.Load: (),
+        ast.Store: (),
+        ast.And: (),
+        ast.Or: (),
+        ast.Add: (),
+        ast.Sub: (),
+        ast.Mult: (),
+        ast.Div: (),
+        ast.FloorDiv: (),
+        ast.Mod: (),
+        ast.Pow: (),
+        ast.LShift: (),
+        ast.RShift: (),
+        ast.BitAnd: (),
+        ast.BitOr: (),
+        ast.BitXor: (),
+        ast.Invert: (),
+        ast.Not: (),
+        ast.UAdd: (),
+        ast.USub: (),
+        ast.Eq: (),
+        ast.NotEq: (),
+        ast.Lt: (),
+        ast.LtE: (),
+        ast.Gt: (),
+        ast.GtE: (),
+        ast.Is: (),
+        ast.IsNot: (),
+    }
+)
+DEFINITION: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
+    {
+        ast.FunctionDef: ("name", "args", "body", "decorator_list", "returns"),
+        ast.arguments: ("args", "kwonlyargs", "kw_defaults", "defaults"),
+        ast.arg: ("arg", "annotation"),
+    }
+)
+"""What the definition of a kernel is made of, beside its body: positional-only arguments the compiler forgets."""
+
+
+def unlisted(node: ast.AST, listed: Mapping[type[ast.AST], tuple[str, ...]]) -> str:
+    """Return the field of a node that holds something and is not listed; an empty string where there is none."""
+    fields = listed[type(node)]
+    return next((name for name, value in ast.iter_fields(node) if name not in fields and value not in (None, [])), "")
