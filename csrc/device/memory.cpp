@@ -136,7 +136,8 @@ DeviceBuffer::DeviceBuffer(std::shared_ptr<DeviceMemory> memory, UniqueFd fd, st
 
 int DeviceBuffer::fd() const {
   if (!fd_.valid())
-    raise_rule("fileno", EBADF, "This device buffer has no descriptor: it was mapped, closed, or not made shareable.",
+    raise_rule("fileno", EBADF,
+               "This device buffer has no descriptor: it was mapped, closed, or not made shareable.",
                "Pass on the descriptor of the buffer that was created.");
   return fd_.get();
 }

@@ -159,7 +159,8 @@ class Evaluator:
             case Constexpr(value=value) if node.attr == "value":
                 return value
             case tuple() as fields if node.attr in ("major", "minor", "micro"):
-                return fields[("major", "minor", "micro").index(node.attr)]
+                part: Value = fields[("major", "minor", "micro").index(node.attr)]
+                return part
             case _:
                 raise NotConstantError(f"the attribute {node.attr} is not computed")
 
