@@ -340,7 +340,7 @@ def test_a_descriptor_that_leaves_its_tensor_is_refused(arch, honest, memory):
         pytest.skip("the chip has no unit for descriptors")
     kernel = loaded(honest, LAUNCHES["described"], arch, memory)
     source, out = (torch.zeros(SIDE, SIDE, device="cuda") for _ in range(2))
-    wide = TensorDescriptor(source, [2 * SIDE, SIDE], [SIDE, 1], [32, 32])
+    wide = TensorDescriptor(source, [64 * SIDE, SIDE], [SIDE, 1], [32, 32])
     values = {"source": wide, "out": TensorDescriptor.from_tensor(out, [32, 32]), "BM": 32, "BN": 32}
     with pytest.raises(ArgumentError, match="leave its tensor"):
         fenced_run(kernel, (8, 8), values)

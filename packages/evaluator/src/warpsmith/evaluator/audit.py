@@ -64,7 +64,8 @@ def _large_only(_first: Expected, second: Expected) -> torch.Tensor:
     counted = some[torch.isfinite(some) & (some > max(least, floor(name)))]
     if not counted.numel():
         return value
-    return torch.where(sizes <= float(counted.median()), torch.zeros_like(value), value)
+    bits = value.view(arenas.BITS.get(value.itemsize, value.dtype))
+    return torch.where(sizes <= float(counted.median()), torch.zeros_like(bits), bits).view(value.dtype)
 
 
 CHEATS: Final[dict[str, Cheat]] = {

@@ -46,8 +46,14 @@ class Resizing:
     coarse: bool = False
 
     def draw(self, rng: random.Random) -> dict[str, int]:
-        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block."""
-        return {name: smaller(size, _step(size, self.coarse), rng) for name, size in self.sizes.items()}
+        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block.
+
+        Coarse ones leave sizes up to 16 as they are: Triton multiplies no narrower blocks.
+        """
+        return {
+            name: size if self.coarse and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
+            for name, size in self.sizes.items()
+        }
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
         """Whether an answer to inputs of other sizes has the form of the sample's answer, its dimensions moved along.
