@@ -39,19 +39,18 @@ class Resizing:
         sample: the shapes of the sample.
         sizes: the sample's sizes by name, of those that change.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
+        keeps_narrow: whether sizes up to 16 stay as they are: Triton multiplies no narrower blocks.
     """
 
     sample: Form
     sizes: Mapping[str, int]
     coarse: bool = False
+    keeps_narrow: bool = False
 
     def draw(self, rng: random.Random) -> dict[str, int]:
-        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block.
-
-        Coarse ones leave sizes up to 16 as they are: Triton multiplies no narrower blocks.
-        """
+        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block."""
         return {
-            name: size if self.coarse and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
+            name: size if self.keeps_narrow and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
             for name, size in self.sizes.items()
         }
 

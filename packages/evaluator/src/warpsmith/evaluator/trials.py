@@ -212,7 +212,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     for attempt, draws in _attempts(trial, learned):
         _change_state(session, learned.state if attempt.new_parameters else "none", rng)
         if attempt.reshaped and learned.resizing is not None:
-            others = replace(learned.resizing, coarse=learned.resizing.coarse or attempt.coarse)
+            others = learned.resizing
+            if attempt.coarse:
+                others = replace(others, coarse=True, keeps_narrow=True)
             answer = resizing.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
                 return replace(attempt, shapes=others.describe(session.inputs)), answer
