@@ -243,6 +243,34 @@ if getattr(self, "kept", None) is None:
     assert judged(judge, small).status != "correct"
 
 
+ALIKE = TUNED.replace('triton.Config({"BLOCK": 128})', 'triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 64})')
+GRID = 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)'
+TUNED_LAUNCH = f"kernel[{GRID}](x, out, x.numel())"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        candidate(kernel=ALIKE, launch=TUNED_LAUNCH),
+        candidate(
+            kernel=ALIKE + KERNEL.replace("def kernel", "def plain"),
+            init="self.calls = 0",
+            launch=f"{TUNED_LAUNCH} if self.calls == 0 else plain[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)",  # noqa: E501
+            after="self.calls += 1",
+        ),
+    ],
+    ids=["alike", "in the first call"],
+)
+def test_fewer_patterns_than_configurations_end_too(judge, source):
+    assert judged(judge, source).status == "correct"
+
+
+def test_a_constant_without_content_is_no_recording(judge):
+    forged = "import gc\nfor held in gc.get_objects():\n    if type(held).__name__ == 'Recorder': held.events.append(['const', 5])"  # noqa: E501
+    verdict = judge.evaluate(DOUBLE, candidate(after=forged), trials=5, seed=None, timeout_s=20.0)
+    assert verdict.status not in {"correct", "invalid"}
+
+
 WEIGHTED = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
 
 

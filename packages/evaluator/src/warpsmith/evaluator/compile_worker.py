@@ -56,8 +56,12 @@ def compile_source(
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
-        if lacked_by_the_machine(error, scratch):
+        lacked = lacked_by_the_machine(error, scratch)
+        if lacked and not _assembles_a_trusted_kernel(arch, scratch):
             return _failed("unknown", "", lost=f"{type(error).__name__}: {error}"[:500])
+        if lacked:
+            # What only this source lacks, twice, is its own doing: it may ask for any amount of memory, or say so.
+            return _failed(*_category_and_message(error), crashed=True)
         crashed = bool(_PTXAS_CRASHED.search(str(error)))
         if crashed and not _assembles_a_trusted_kernel(arch, scratch):
             return _failed("unknown", "", lost=f"the assembler crashes on every kernel: {error}"[:500])

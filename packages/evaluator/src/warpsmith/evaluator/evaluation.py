@@ -329,7 +329,7 @@ class Evaluation:
             failure = error.failure
             if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
                 raise
-            if not last and _RESTRICTION.search(failure.message):
+            if not last and failure.category in _OF_TRITON and _RESTRICTION.search(failure.message):
                 return True
             message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
             raise CandidateFailedError("incorrect", failure.category, message) from error
@@ -631,6 +631,8 @@ def steady(recordings: list[Recording]) -> Recording:
 
 
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
+_OF_TRITON: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
+"""What Triton refuses, interpreted or compiled."""
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
 )

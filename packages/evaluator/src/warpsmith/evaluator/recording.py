@@ -41,6 +41,8 @@ MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TUNED: Final = 300
 MOST_VARIANTS: Final = 3
 """Configurations that an autotuned kernel is recorded with, of those that it may run with."""
+MOST_CALL_BYTES: Final = 36 << 20
+"""Of the recording of one call: constants of 32 MiB, and events."""
 MOST_RECORDINGS: Final = 5
 """Of one form."""
 FORM_ATTEMPTS: Final = 8
@@ -160,13 +162,14 @@ class Recorder:
             room: the slots of that output and of the module's buffers.
         """
         found: dict[bytes, Recording] = {}
-        wanted = 1 if self._history.calls else self.calls
-        while wanted > 0:
+        made, wanted = 0, 1 if self._history.calls else self.calls
+        while made < wanted and len(found) < MOST_RECORDINGS:
             pattern, recording, variants = self._recorded(answer, room)
+            made += 1
             found.setdefault(pattern, recording)
-            wanted = max(wanted, min(variants, MOST_VARIANTS) - len(found) + 1) - 1
-            if len(found) >= MOST_RECORDINGS:
-                break
+            if len(found) < min(variants, MOST_VARIANTS):
+                # Configurations may be alike, and a kernel may run in the first call alone: no more calls than these.
+                wanted = min(max(wanted, made + 1), self.calls + MOST_VARIANTS)
         return list(found.values())
 
     def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
@@ -189,6 +192,7 @@ class Recorder:
         """Return the call that DONE tells of, and its pattern."""
         trace, session = wire.Fields(done.mapping("trace")), self.session
         call = Called(session.inputs, session.made_with.sizes, trace.sequence("events"), trace.sequence("outputs"))
+        check_size(call)
         check_launches(launches_of(call.events))
         return call, self._history.pattern(call)
 
@@ -478,7 +482,13 @@ def claims_of_a_recording() -> Iterator[None]:
 
 def constants_of(recording: Recording) -> list[Any]:
     """Return the contents that a recording brings along."""
-    return [event[2] for event in recording.events if event[:1] == ["const"]]
+    return [event[2:] for event in recording.events if event[:1] == ["const"]]
+
+
+def check_size(call: Called) -> None:
+    """Raise WireError for more calls, or larger ones, than the judge keeps of a module."""
+    if len(wire.encode([call.events, call.outputs])) > MOST_CALL_BYTES:
+        raise WireError("a call brings along more than a recording may")
 
 
 def check_launches(launches: list[dict[str, Any]]) -> None:
