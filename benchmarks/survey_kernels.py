@@ -12,6 +12,7 @@ import ast
 import itertools
 import json
 import re
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -28,7 +29,9 @@ ABSENT: Final = re.compile(r"does not exist in this version of Triton|its import
 FLAGS: Final = re.compile(
     r"(is|has|use|apply|with|causal|return|store|even|do|enable|allow|need)_?|.*(flag|causal)", re.IGNORECASE
 )
-BLOCKS: Final = (64, 32, 16, 128)
+BLOCKS: Final = (32, 64)
+MOST_SECONDS: Final = 10
+"""What all guesses for one kernel may take: a guess may unroll a loop that nobody would."""
 
 
 @dataclass
@@ -178,9 +181,25 @@ def compile_all(extracted: Any, report: FileReport) -> None:
 
 def compiles(kernels: Any, node: ast.FunctionDef) -> str | None:
     """Return None where a guess compiles, else what Triton says of the last one."""
+    said = f"no guess within {MOST_SECONDS} s"
+    signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(MOST_SECONDS)
+    try:
+        return _first_guess(kernels, node)
+    except TimeoutError:
+        return said
+    finally:
+        signal.alarm(0)
+
+
+def _stop(_signal: int, _frame: Any) -> None:
+    raise TimeoutError
+
+
+def _first_guess(kernels: Any, node: ast.FunctionDef) -> str | None:
     from warpsmith.evaluator import compiling
 
-    said = "no guess"
+    said = ""
     for block, flags in itertools.product(BLOCKS, (True, False)):
         launch = {"kernel": node.name, "arguments": guessed(node, block, flags), "options": {}}
         try:

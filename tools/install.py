@@ -133,7 +133,7 @@ def metadata(packages: Iterable[str]) -> list[Path]:
 
 
 def native_inputs() -> list[Path]:
-    """The evaluator's metadata, its packages, which an editable install lists, and what its extension is compiled from."""
+    """The evaluator's metadata, its packages, which an editable install lists, and what its extension is made from."""
     compiled = (path for path in sorted((ROOT / "csrc").rglob("*")) if path.is_file() and "tests" not in path.parts)
     packages = sorted((ROOT / "packages/evaluator/src").rglob("__init__.py"))
     return [*metadata(["evaluator"]), ROOT / "CMakeLists.txt", *compiled, *packages]
