@@ -1,6 +1,6 @@
 """How many of other projects' Triton files the evaluator can take its kernels from, and compile.
 
-    python benchmarks/survey_kernels.py liger=PATH fla=PATH ... > survey.json
+    python benchmarks/survey_kernels.py --out survey.json liger=PATH fla=PATH ...
 
 Each argument is a project's name and a folder of its sources, which are read and never run. A file counts if it defines
 kernels that use no module of their project. A launch is guessed for each kernel that no other calls; where Triton
@@ -49,6 +49,7 @@ class FileReport:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("projects", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, required=True, help="where the JSON goes; Triton itself prints to stdout")
     parser.add_argument("--no-compile", action="store_true", help="extract only")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
@@ -60,7 +61,7 @@ def main() -> int:
             tasks = zip(paths, itertools.repeat(Path(folder)), itertools.repeat(not arguments.no_compile), strict=False)
             found[name] = summary(list(pool.map(survey, *zip(*tasks, strict=True))) if paths else [])
         print(name, {key: value for key, value in found[name].items() if key != "files"}, file=sys.stderr)
-    json.dump(found, sys.stdout, indent=1)
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
