@@ -1,6 +1,6 @@
 """How many of other projects' Triton files the evaluator can take its kernels from, and compile.
 
-    python benchmarks/survey_kernels.py liger=PATH fla=PATH ... > survey.json
+    python benchmarks/survey_kernels.py --out survey.json liger=PATH fla=PATH ...
 
 Each argument is a project's name and a folder of its sources, which are read and never run. A file counts if it defines
 kernels that use no module of their project. A launch is guessed for each kernel that no other calls; where Triton
@@ -12,6 +12,7 @@ import ast
 import itertools
 import json
 import re
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -28,7 +29,9 @@ ABSENT: Final = re.compile(r"does not exist in this version of Triton|its import
 FLAGS: Final = re.compile(
     r"(is|has|use|apply|with|causal|return|store|even|do|enable|allow|need)_?|.*(flag|causal)", re.IGNORECASE
 )
-BLOCKS: Final = (64, 32, 16, 128)
+BLOCKS: Final = (32, 64)
+MOST_SECONDS: Final = 10
+"""What all guesses for one kernel may take: a guess may unroll a loop that nobody would."""
 
 
 @dataclass
@@ -46,6 +49,7 @@ class FileReport:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("projects", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, required=True, help="where the JSON goes; Triton itself prints to stdout")
     parser.add_argument("--no-compile", action="store_true", help="extract only")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
@@ -57,7 +61,7 @@ def main() -> int:
             tasks = zip(paths, itertools.repeat(Path(folder)), itertools.repeat(not arguments.no_compile), strict=False)
             found[name] = summary(list(pool.map(survey, *zip(*tasks, strict=True))) if paths else [])
         print(name, {key: value for key, value in found[name].items() if key != "files"}, file=sys.stderr)
-    json.dump(found, sys.stdout, indent=1)
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
@@ -178,9 +182,25 @@ def compile_all(extracted: Any, report: FileReport) -> None:
 
 def compiles(kernels: Any, node: ast.FunctionDef) -> str | None:
     """Return None where a guess compiles, else what Triton says of the last one."""
+    said = f"no guess within {MOST_SECONDS} s"
+    signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(MOST_SECONDS)
+    try:
+        return _first_guess(kernels, node)
+    except TimeoutError:
+        return said
+    finally:
+        signal.alarm(0)
+
+
+def _stop(_signal: int, _frame: Any) -> None:
+    raise TimeoutError
+
+
+def _first_guess(kernels: Any, node: ast.FunctionDef) -> str | None:
     from warpsmith.evaluator import compiling
 
-    said = "no guess"
+    said = ""
     for block, flags in itertools.product(BLOCKS, (True, False)):
         launch = {"kernel": node.name, "arguments": guessed(node, block, flags), "options": {}}
         try:

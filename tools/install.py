@@ -133,9 +133,10 @@ def metadata(packages: Iterable[str]) -> list[Path]:
 
 
 def native_inputs() -> list[Path]:
-    """The evaluator's metadata and what its extension is compiled from."""
+    """The evaluator's metadata, its packages, which an editable install lists, and what its extension is made from."""
     compiled = (path for path in sorted((ROOT / "csrc").rglob("*")) if path.is_file() and "tests" not in path.parts)
-    return [*metadata(["evaluator"]), ROOT / "CMakeLists.txt", *compiled]
+    packages = sorted((ROOT / "packages/evaluator/src").rglob("__init__.py"))
+    return [*metadata(["evaluator"]), ROOT / "CMakeLists.txt", *compiled, *packages]
 
 
 def uv(*arguments: str | Path) -> None:

@@ -1,6 +1,6 @@
 # problem: row_sum
-# permitted: compile_error
-# What a kernel is said to return is Python that runs where the kernel is defined: also where others compile and replay.
+# permitted: runtime_error, rejected, incorrect
+# What a kernel is said to return is Python that would run where the kernel is defined. It is not in what is replayed.
 import torch
 import torch.nn as nn
 import triton

@@ -39,7 +39,7 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.schema import VERDICT
 
 HERE = Path(__file__).parent
-STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected"}
+STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "undecided"}
 NO_CANDIDATES = {"test_attacks.py", "conftest.py"}
 FOLDERS = {"control": "controls", "mistake": "wrong", "attack": "."}
 """Where the candidates lie that a test takes under each of these names; conftest.py makes its parameters of them."""

@@ -138,9 +138,9 @@ def test_what_is_no_constant_is_refused_only_if_a_kernel_reaches_it(constant, wh
     [
         "e = tl.exp",
         "from triton.language import exp as e",
-        "try:\n    from triton.language.nothing import e\nexcept ImportError:\n    from triton.language import exp as e",  # noqa: E501
+        "try:\n    from triton.nothing import e\nexcept ImportError:\n    from triton.language import exp as e",
         "try:\n    from triton.language.math import tanh as e\nexcept:\n    from triton.language.math import exp as e",
-        "try:\n    import triton.nothing.at_all as e\nexcept ImportError:\n    e = tl.exp\nelse:\n    e = tl.exp\ne = tl.exp",  # noqa: E501
+        "try:\n    import triton.nothing.at_all as e\nexcept ImportError:\n    e = tl.exp\nelse:\n    e = tl.exp2",
         "if os.getpid():\n    from triton.language.nothing import e\nelse:\n    e = tl.exp",
         "e = tl.core.exp",
         "from triton.language.core import *\nfrom triton.language.math import exp as e",

@@ -28,6 +28,8 @@ TRITONFORGE = [
     (Verdict("runtime_error", True, False), 0.1),
     (Verdict("timeout", False, False), 0.0),
     (Verdict("rejected", True, False, flags=("torch_fallback",)), 0.0),
+    (Verdict("undecided", True, False, error_category="interpreter_differs"), 0.1),
+    (Verdict("undecided", False, False, error_category="interpreter_differs"), 0.0),
     (correct(None), 0.3),
     (correct(0.5), 0.3),
     (correct(1.0), 0.3),

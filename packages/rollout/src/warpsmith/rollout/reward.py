@@ -74,7 +74,8 @@ def score(verdict: Verdict, config: RewardConfig) -> Score:
 def _value(verdict: Verdict, config: RewardConfig) -> float:
     if verdict.correct:
         return config.correct + config.speedup_weight * _gain(verdict.speedup, config)
-    # A rejected candidate broke the rules: it must not earn what an honest attempt earns.
+    # A rejected candidate broke the rules: it must not earn what an honest attempt earns. One that is `undecided` earns
+    # what a compiled and wrong one does, so that nobody gains by looking at what only a chip could tell.
     return config.compiled if verdict.compiled and verdict.status != "rejected" else 0.0
 
 

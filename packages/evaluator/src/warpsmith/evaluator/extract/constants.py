@@ -85,6 +85,7 @@ _GROWING: Final = frozenset({"factorial", "comb", "perm"})
 _TEXT_METHODS: Final = frozenset(
     {"split", "startswith", "endswith", "lower", "upper", "strip", "lstrip", "rstrip", "replace", "partition"}
 )
+_RELEASE: Final = ("major", "minor", "micro")
 _VERSION_CALLS: Final = frozenset({"packaging.version.parse", "packaging.version.Version"})
 _ENVIRONMENT_CALLS: Final = frozenset({"os.getenv", "os.environ.get"})
 
@@ -158,9 +159,8 @@ class Evaluator:
                 return library.member(base, node.attr)
             case Constexpr(value=value) if node.attr == "value":
                 return value
-            case tuple() as fields if node.attr in ("major", "minor", "micro"):
-                part: Value = fields[("major", "minor", "micro").index(node.attr)]
-                return part
+            case (major, minor, micro) if node.attr in _RELEASE:
+                return (major, minor, micro)[_RELEASE.index(node.attr)]
             case _:
                 raise NotConstantError(f"the attribute {node.attr} is not computed")
 
@@ -169,7 +169,8 @@ class Evaluator:
         operand = self.known(node.operand)
         if isinstance(node.op, ast.Not):
             return not _truth(operand)
-        return _wrapped(_UNARY[type(node.op)](_number(operand)), operand)
+        found: Value = _UNARY[type(node.op)](_number(operand))
+        return _wrapped(found, operand)
 
     def binary(self, node: ast.BinOp) -> Value:
         """`a + b`."""

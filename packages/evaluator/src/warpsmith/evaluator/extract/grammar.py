@@ -22,8 +22,6 @@ FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
         ast.Assert: ("test", "msg"),
         ast.Expr: ("value",),
         ast.Pass: (),
-        ast.Break: (),
-        ast.Continue: (),
         # expressions
         ast.BoolOp: ("op", "values"),
         ast.BinOp: ("left", "op", "right"),

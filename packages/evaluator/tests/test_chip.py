@@ -1,0 +1,91 @@
+"""Floating-point numbers of which the interpreter must not tell that it is no chip."""
+
+import numpy as np
+import pytest
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+
+from warpsmith.evaluator import chip, libdevice
+from warpsmith.evaluator.chip import ChipDiffersError
+
+FLOATS = [np.dtype(name) for name in ("float16", "float32", "float64")]
+TINY = np.float32(1e-40)
+
+
+def handle(values, dtype=np.float32, kind=tl.float32):
+    return interpreter.TensorHandle(np.array(values, dtype=dtype), kind)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_nan_gets_any_sign_and_payload_and_other_numbers_none(dtype):
+    values = np.array([1.0, -0.0, np.inf, -np.inf, *[np.nan] * 64], dtype=dtype)
+    found = chip.blurred(values, np.random.default_rng(0))
+    assert found[:4].tobytes() == values[:4].tobytes()
+    assert np.isnan(found[4:]).all()
+    assert set(np.signbit(found[4:])) == {True, False}
+    assert len({number.tobytes() for number in found[4:]}) > 32
+    assert chip.sharp(found) == chip.sharp(values)
+    assert chip.sharp(values) != chip.sharp(np.zeros_like(values))
+    assert chip.blurred(values[:4], np.random.default_rng(0)) is not None
+
+
+def test_numbers_without_nan_and_integers_are_left_alone():
+    for values in (np.array([1.0, 2.0], dtype=np.float32), np.array([-1], dtype=np.int32)):
+        assert chip.blurred(values, np.random.default_rng(0)) is values
+
+
+def test_looking_at_the_bits_of_a_nan_is_undecided():
+    guarded = chip._guarded_bitcast(interpreter.InterpreterBuilder.create_bitcast)
+    builder = interpreter.InterpreterBuilder()
+    assert guarded(builder, handle([-0.0]), tl.int32).data[0] == np.int32(-(2**31))
+    assert guarded(builder, handle([np.nan], kind=tl.float32), tl.float32).data.dtype == np.float32
+    with pytest.raises(ChipDiffersError, match="bits of a NaN"):
+        guarded(builder, handle([1.0, np.nan]), tl.int32)
+
+
+@pytest.mark.parametrize("symbol", ["float_as_int", "signbitf", "copysignf"])
+def test_so_is_looking_by_the_device_library(symbol):
+    plain = [np.array([1.0], dtype=np.float32)] * (2 if "copy" in symbol else 1)
+    dtype = np.dtype(np.float32 if "copy" in symbol else np.int32)
+    libdevice.compute(f"__nv_{symbol}", plain, dtype)
+    with pytest.raises(ChipDiffersError):
+        libdevice.compute(f"__nv_{symbol}", [*plain[:-1], np.array([np.nan], dtype=np.float32)], dtype)
+
+
+def test_denormals_become_zeros_of_their_sign_where_a_chip_flushes_them():
+    found = chip.flushed(np.array([TINY, -TINY, 1.0, np.nan, np.inf], dtype=np.float32))
+    assert found.tobytes() == np.array([0.0, -0.0, 1.0, np.nan, np.inf], dtype=np.float32).tobytes()
+    wide = np.array([1e-310])
+    assert chip.flushed(wide) is wide
+    floor = chip._flushing(lambda self, value: handle(np.floor(value.data)))
+    assert floor(None, handle([-TINY])).data[0] == 0.0
+    assert libdevice.compute("__nv_expf", [np.array([-90.0], dtype=np.float32)], np.dtype(np.float32))[0] == 0.0
+
+
+def test_a_maximum_of_zeros_is_the_positive_one_and_a_minimum_the_negative_one():
+    builder = interpreter.InterpreterBuilder()
+    one, other = handle([0.0, -0.0, -0.0, 1.0]), handle([-0.0, 0.0, -0.0, -0.0])
+    most = chip._extreme(np.maximum, np.logical_and)(builder, one, other).data
+    least = chip._extreme(np.minimum, np.logical_or)(builder, one, other).data
+    assert list(np.signbit(most)) == [False, False, True, False]
+    assert list(np.signbit(least)) == [True, True, True, True]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), chip.FP8.items(), ids=str)
+def test_fp8_is_rounded_as_torch_and_chips_do(kind, dtype):
+    values = np.linspace(-400, 400, 4001, dtype=np.float32)
+    narrow = chip._to_fp8(values, kind)
+    assert torch.from_numpy(narrow).view(dtype).float().equal(torch.from_numpy(values).to(dtype).float())
+    assert np.array_equal(chip._from_fp8(narrow, kind), torch.from_numpy(values).to(dtype).float().numpy())
+    for beyond in (np.nan, np.inf, 1e6):
+        with pytest.raises(ChipDiffersError, match="beyond"):
+            chip._to_fp8(np.array([beyond], dtype=np.float32), kind)
+
+
+def test_another_fp8_and_another_rounding_are_undecided():
+    with pytest.raises(ChipDiffersError, match="fp8e4b15"):
+        chip._to_fp8(np.ones(1, dtype=np.float32), tl.float8e4b15)
+    rounded = chip._rounded(interpreter.InterpreterBuilder.create_fp_to_fp)
+    with pytest.raises(ChipDiffersError, match="towards zero"):
+        rounded(interpreter.InterpreterBuilder(), handle([1.0]), tl.float8e5, interpreter._ir.ROUNDING_MODE.RTZ)

@@ -1,0 +1,24 @@
+# problem: add
+# permitted: compile_error
+# Binds another function to a name of the language, which the interpreter does and the compiler does not.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    tl.cos: tl.constexpr = tl.abs
+    result = right + tl.cos(right) - tl.abs(right)
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out
