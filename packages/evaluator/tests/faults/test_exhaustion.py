@@ -96,7 +96,16 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("role", "kind"), STEPS)
+def each_role_once():
+    """Return a step of each role for the short tests, and the others for the long ones."""
+    roles: set[str] = set()
+    for role, kind in STEPS:
+        yield pytest.param(role, kind, marks=[pytest.mark.long] if role in roles else [])
+        roles.add(role)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("role", "kind"), [*each_role_once()])
 def test_a_call_that_fails_once_costs_no_verdict(asked, add_problem, add_candidate, role, kind):
     if role == "worker" and kind in {"file", "fork"}:
         pytest.skip("a candidate's own worker makes such calls as well")
@@ -105,14 +114,6 @@ def test_a_call_that_fails_once_costs_no_verdict(asked, add_problem, add_candida
     asked.injector.stop()
     assert found.get("status") == "correct", (wanted.struck, found)
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
-
-
-def each_role_once():
-    """Return a step of each role for the short tests, and the others for the long ones."""
-    roles: set[str] = set()
-    for role, kind in STEPS:
-        yield pytest.param(role, kind, marks=[pytest.mark.long] if role in roles else [])
-        roles.add(role)
 
 
 @pytest.mark.slow

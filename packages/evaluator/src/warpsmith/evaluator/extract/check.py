@@ -110,6 +110,7 @@ class _Check:
             ast.keyword: self._keyword,
             ast.JoinedStr: self._formatted,
         }
+        self._called: set[ast.expr] = set()
 
     def run(self) -> Checked:
         """Check the definition, then the body."""
@@ -320,6 +321,10 @@ class _Check:
             raise self.refused(
                 node, f"the value of {ast.unparse(node.func)}, which has none", "Call it on a line of its own."
             )
+        self._called.add(node.func)
+        if full:
+            # `tl.reduce` and the like take a function.
+            self._called.update([*node.args, *(keyword.value for keyword in node.keywords)])
         build = self._message if full in MESSAGE_CALLS else self._copy
         return ast.Call(
             func=self._copy(node.func),
@@ -421,6 +426,7 @@ class _Check:
                 f"{full}: {why}",
                 "A kernel may use triton.language, its math and extra modules, and math.",
             )
+        self._check_called(full, node)
         self._reached.add(full)
         if self._as_written(node) == full:
             self._note_root(node)
@@ -453,6 +459,7 @@ class _Check:
         if bound is None:
             if name not in BODY_BUILTINS:
                 raise self.refused(node, f"the global {name}", _NAMES)
+            self._check_called("", node)
             return
         self._check_value(name, bound, node)
         self._names[name] = bound
@@ -462,6 +469,7 @@ class _Check:
             case Library(name=full):
                 if why := library.why_closed(full):
                     raise self.refused(node, f"{name} ({full}): {why}", "Name what you need of it: tl.load, math.pi.")
+                self._check_called(full, node)
                 self._reached.add(full)
             case Ambiguous(lines=lines):
                 places = " and ".join(map(str, lines))
@@ -478,6 +486,14 @@ class _Check:
                 raise self.refused(node, f"the global {name} ({full})", _NAMES)
             case value if not _is_renderable(value):
                 raise self.refused(node, f"the global {name} of line {bound.line}", "Use numbers and tl.constexpr.")
+
+    def _check_called(self, full: str, node: ast.expr) -> None:
+        """Raise for a function of the library, or a builtin, that is not called and not passed to the library.
+
+        As a value it is another object to the interpreter than to the compiler, which `tl.exp == tl.math.exp` tells.
+        """
+        if node not in self._called and (not full or library.is_function(full)):
+            raise self.refused(node, f"the function {ast.unparse(node)} as a value", "Call it where it is needed.")
 
     def _is_static_range(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self._dotted(node.func) == "triton.language.static_range"

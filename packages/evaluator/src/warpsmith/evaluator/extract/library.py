@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from types import MappingProxyType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from warpsmith.evaluator.extract.values import Foreign, Library, Value
 
@@ -198,3 +198,13 @@ def number(name: str) -> float | None:
     module, _, member = name.rpartition(".")
     found = vars(math).get(member) if module == "math" else None
     return found if isinstance(found, float) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def is_function(name: str) -> bool:
+    """Whether a dotted name is something of the library that can be called."""
+    module, rest = split(name)
+    found: Any = importlib.import_module(module) if module else None
+    for part in rest:
+        found = getattr(found, part, None)
+    return callable(found)
