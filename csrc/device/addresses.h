@@ -34,9 +34,9 @@ class Places {
   std::map<std::uint64_t, std::size_t> taken_;
 };
 
-/// Addresses of a device for the mappings of one process, given out at random: nobody can foresee one, and none
-/// tells where another lies. What they are taken from is reserved at the first use and kept as long as the
-/// process: the driver's own choice of an address follows from the one before. Threads may share it.
+/// Addresses of a device for the mappings of one process, given out at random: nobody can foresee one, and
+/// none tells where another lies. What they are taken from is reserved at the first use and kept as long as
+/// the process: the driver's own choice of an address follows from the one before. Threads may share it.
 class AddressSpace {
  public:
   /// `unit` is what addresses and sizes are multiples of.

@@ -33,8 +33,8 @@ class DeviceAllocation {
 };
 
 /// Device memory mapped into this process's part of the device's address space, at an address of its
-/// `AddressSpace`: a kernel that is given one mapping finds no other. Its destructor waits for the context's work, as freeing device memory does elsewhere, then
-/// unmaps; it cannot fail.
+/// `AddressSpace`: a kernel that is given one mapping finds no other. Its destructor waits for the context's
+/// work, as freeing device memory does elsewhere, then unmaps; it cannot fail.
 class DeviceMemory {
  public:
   /// `bytes` is a multiple of the granularity. Raises Failure.

@@ -61,7 +61,8 @@ std::unique_lock<std::mutex> lock_direction(std::mutex& mutex, const char* opera
   return lock;
 }
 
-// The kernel had no memory for a message, which moved nothing. It is asked again for a second, then it is an error.
+// The kernel had no memory for a message, which moved nothing. It is asked again for a second, then it is an
+// error.
 bool may_pass(int error, int& attempts) {
   if ((error != ENOMEM && error != ENOBUFS) || ++attempts > kAttempts) return false;
   std::this_thread::sleep_for(kPause);

@@ -66,8 +66,9 @@ std::optional<Exit> wait_worker(int pidfd, const Deadline& deadline, const Inter
   siginfo_t info{};
   while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info, WEXITED) != 0) {
     if (errno == ECHILD)
-      throw system_failure(kLayer, "waitid", errno,
-                           "Reset SIGCHLD to its default: while it is ignored, nobody learns how a child ended.");
+      throw system_failure(
+          kLayer, "waitid", errno,
+          "Reset SIGCHLD to its default: while it is ignored, nobody learns how a child ended.");
     if (errno != EINTR) throw system_failure(kLayer, "waitid", errno);
   }
   return Exit{info.si_code != CLD_EXITED, info.si_status};

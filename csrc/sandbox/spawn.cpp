@@ -281,8 +281,8 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
   return {child.pid, std::move(child.pidfd), std::move(plan.output), tier, plan.cgroup.release()};
 }
 
-// What a machine, or a limit around this process, had no more of. It says nothing about a layer: a weaker tier
-// because of it would be a silent downgrade. ENOSPC of a clone is how user namespaces are forbidden.
+// What a machine, or a limit around this process, had no more of. It says nothing about a layer: a weaker
+// tier because of it would be a silent downgrade. ENOSPC of a clone is how user namespaces are forbidden.
 bool is_exhaustion(const Failure& failure) {
   const int error = failure.error;
   return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETIMEDOUT ||
