@@ -138,7 +138,7 @@ def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path,
     third = EVALUATIONS // 3
     with Evaluator(config) as evaluator:
         judge = evaluator._judge.process.pid
-        ready = 3 * config.slots * config.ready_workers
+        ready = 4 * config.slots * config.ready_workers
         ended = run(evaluator, add_problem, add_candidate, range(third))
         fill_slots(evaluator, add_problem, add_candidate)
         references = config.slots
