@@ -585,3 +585,16 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
         assert reference.model.kept is first
         call.run()
         assert reference.model.kept is not first
+
+
+@pytest.mark.parametrize(("ranks", "ties"), [(False, True), (True, False)])
+def test_no_row_is_tied_where_a_problem_ranks(ranks, ties):
+    """`topk` and an unstable `sort` promise no order among equal numbers."""
+    planned = plan(9, random.Random(1), Learned(levels={"line 9": 3}, ranks=ranks))
+    assert ("rows" in {trial.kind for trial in planned}) == ties
+
+
+def test_a_problem_that_answers_with_indices_ranks(session_of):
+    for forward, ranks in (("return x.topk(3)", True), ("return x * 2", False)):
+        learned = learn(session_of(problem(forward, "torch.randn(4, 9)")), hidden_shapes=False)
+        assert learned.ranks == ranks

@@ -31,6 +31,10 @@ NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+INDEX: Final = "int64"
+"""The dtype of indices in torch."""
+TIES: Final = "rows"
+"""The kind that makes rows of zeros: `topk` and an unstable `sort` promise no order among these."""
 MOST_TRIED: Final = 12
 """Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
 MILD_OCTAVES: Final = 0.25
@@ -88,6 +92,7 @@ class Learned:
         resizing: how the shapes of its inputs may change, if they may.
         inputs: the form of its inputs; None where that differs from seed to seed.
         finite: whether the reference answers plain inputs with finite numbers.
+        ranks: whether it answers with int64, as what ranks or picks does: equal numbers have no order then.
         unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
     """
 
@@ -96,6 +101,7 @@ class Learned:
     resizing: Resizing | None = None
     inputs: Placed | None = None
     finite: bool = True
+    ranks: bool = False
     unvaried: bool = False
 
 
@@ -138,7 +144,8 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     sites = {site: most for site, most in session.sites.items() if most > PLAIN}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = Form.of(session.inputs, answer)
-    known = Learned(inputs=sample.inputs if seen.steady else None, finite=answer.finite)
+    ranks = any(slot.dtype == INDEX for slot in sample.output)
+    known = Learned(inputs=sample.inputs if seen.steady else None, finite=answer.finite, ranks=ranks)
     known = replace(known, state=_bearable_state(session, known, rng))
     session.reset_state()
     known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
@@ -189,7 +196,8 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     The kinds come in turn; one trial in four has other shapes, where the problem allows that, and one from three trials
     on.
     """
-    kinds: tuple[Kind, ...] = VARIED if learned.levels else ("plain",)
+    varied = tuple(kind for kind in VARIED if not (kind == TIES and learned.ranks))
+    kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
     turn = min(count - 1, len(VARIED))
     resized = learned.resizing is not None and turn > 1
     later = [
