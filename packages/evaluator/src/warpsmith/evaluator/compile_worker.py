@@ -20,6 +20,8 @@ _PTXAS_LACKED: Final = re.compile(
     flags=re.MULTILINE,
 )
 """What is said of an assembler that was killed, could not be loaded, or could not have what it needs."""
+NEW_BLOCK: Final = 512
+"""Of a trusted kernel that no zygote has compiled: the assembler is to run."""
 _PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
 """Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
@@ -114,7 +116,7 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
 
 def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
     try:
-        compiling.compile_trusted_kernel(arch, scratch)
+        compiling.compile_trusted_kernel(arch, scratch, NEW_BLOCK)
     except Exception:  # noqa: BLE001  (whatever keeps it from that, it is not the candidate's source)
         return False
     return True

@@ -337,11 +337,18 @@ class ScratchCache(FileCacheManager):  # type: ignore[misc]
         return str(path)
 
 
-def compile_trusted_kernel(arch: int, folder: Path) -> None:
-    """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork."""
+def compile_trusted_kernel(arch: int, folder: Path, block: int = 64) -> None:
+    """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork.
+
+    Args:
+        arch: of the chip.
+        folder: where its source may be written.
+        block: its size; code of a size that this process, or the one it was forked from, has compiled is kept.
+    """
     triton.knobs.cache.manager_class = ScratchCache
     extracted = Extracted(_TRUSTED, ("scale",), frozenset())
-    launch = {"kernel": "scale", "arguments": _TRUSTED_ARGUMENTS, "options": {}}
+    arguments = _TRUSTED_ARGUMENTS | {"BLOCK": ["value", block]}
+    launch = {"kernel": "scale", "arguments": arguments, "options": {}}
     compile_launch(load_kernels(extracted, folder), launch, arch)
 
 
