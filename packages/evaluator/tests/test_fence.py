@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import compiling, fence, ptx
-from warpsmith.evaluator.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, reads_clock, slots_of
+from warpsmith.evaluator.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
 from warpsmith.evaluator.kernels import Binary
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
@@ -431,22 +431,6 @@ def test_the_largest_twin_assembles(tmp_path):
 def test_another_kernel_than_the_expected_is_refused():
     with pytest.raises(FenceError, match="where other was expected"):
         fenced(module(""), "other", SLOTS)
-
-
-@pytest.mark.parametrize(
-    ("code", "reads"),
-    [
-        ("mov.u64 %rd2, %clock64;", True),
-        ("mov.u32 %r1, %clock;", True),
-        ("mov.u64 %rd2, %globaltimer;", True),
-        ("mov.u32 %r1, %globaltimer_lo;", True),
-        ("mov.u64 %rd2, %gridid;", True),
-        ("mov.u32 %r1, %ctaid.x;", False),
-        ("{ .reg .b32 %clocks; mov.b32 %clocks, 1; }", False),
-    ],
-)
-def test_reading_a_clock_is_told(code, reads):
-    assert reads_clock(module(code)) is reads
 
 
 @given(st.text(max_size=200))

@@ -85,7 +85,6 @@ _SPECIAL: Final = re.compile(
     r"%(?:n?tid|n?ctaid|clusterid|nclusterid|cluster_n?ctaid)(?:\.[xyz])?|%(?:laneid|n?warpid|n?smid|gridid|"
     r"cluster_n?ctarank|is_explicit_cluster|lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|globaltimer(?:_lo|_hi)?)"
 )
-_CLOCK: Final = re.compile(r"%(?:clock|clock_hi|clock64|globaltimer(?:_lo|_hi)?|gridid)")
 _DESCRIPTOR_BYTES: Final = 128
 _ONES: Final = (1 << 64) - 1
 
@@ -157,11 +156,6 @@ def _tensors(kind: Any) -> int:
     if isinstance(kind, list):
         return sum(map(_tensors, kind))
     return int(str(kind).startswith(("*", "tensordesc<")))
-
-
-def reads_clock(ptx: str) -> bool:
-    """Whether a kernel reads a clock, or the number of its launch, by which it could tell calls apart."""
-    return any(_CLOCK.fullmatch(word) for word in re.findall(r"%\w+", ptx))
 
 
 def fenced(ptx: str, entry: str, slots: int) -> str:
