@@ -10,7 +10,7 @@ from made_rows import credit_row, trajectory_rows, turn_row, write_run
 from warpsmith.records import RunReader, RunWriter, compact
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import OutputError
-from warpsmith.records.schema import TABLES, SchemaError, credits_batch, turns_batch
+from warpsmith.records.schema import SCHEMA_VERSION, TABLES, SchemaError, credits_batch, turns_batch
 from warpsmith.records.segments import SegmentError
 
 
@@ -52,7 +52,7 @@ def test_pyarrow_reads_every_table_back_as_it_was(run_dir, tmp_path):
         expected = RunReader(run_dir).table(name)
         assert ds.dataset(out / name).to_table().equals(expected)
         schema = pq.read_schema(out / name / "part-0.parquet")
-        assert schema.metadata[b"warpsmith.schema_version"] == b"3"
+        assert schema.metadata[b"warpsmith.schema_version"] == str(SCHEMA_VERSION).encode()
 
 
 def test_pandas_opens_it(compacted, run_dir):

@@ -17,11 +17,12 @@ import torch
 from warpsmith.evaluator import _native, arenas, module_state, outputs, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.compare import agrees, compare, passes_kernelbench
-from warpsmith.evaluator.compilation import Compilation, CompileRun, LaunchByLaunch
+from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.conversation import Conversation
 from warpsmith.evaluator.evidence import Evidence, TransientError, claims, seeds_for_candidates
 from warpsmith.evaluator.history import STATE_BEFORE, Past
+from warpsmith.evaluator.launches import Launches
 from warpsmith.evaluator.layout import FLOATING, TensorSlot
 from warpsmith.evaluator.memory import DeviceMemory, room
 from warpsmith.evaluator.operators import COUNTER
@@ -75,14 +76,12 @@ class Evaluation:
         self.memory = machine.memory
         self.source = source
         self.config = config
-        self.compiling = compiling
         self.evidence = Evidence()
         self.conversation = Conversation(machine, config, self.evidence)
         self._state = self.memory.create("candidate-state", session.state.size)
         self._recorder: Recorder | None = None
         self._recordings: list[tuple[Placed, list[Recording]]] = []
-        self._launches: dict[bytes, dict[str, Any]] = {}
-        self._compiles = True
+        self._launches = Launches(compiling)
         self._buffer_names: set[str] = set()
         self._lacks = ""
         self._player: Worker | None = None
@@ -97,7 +96,7 @@ class Evaluation:
         Raises:
             TransientError: with the evidence, for a failure that others on this machine may have caused.
         """
-        suspect: SuspectError | None = None
+        killed: bool | None = None
         self._rng = random.Random(rng.getrandbits(64))
         try:
             with self._workers(rng):
@@ -105,15 +104,14 @@ class Evaluation:
         except CandidateFailedError as failed:
             self.evidence.failure = failed.failure
         except SuspectError as failed:
-            self.evidence.failure, suspect = failed.failure, failed
+            self.evidence.failure, killed = failed.failure, failed.killed
         except (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError) as failed:
-            suspect = self._memory_ran_out(failed)
-            self.evidence.failure = suspect.failure
+            self.evidence.failure, killed = self._memory_ran_out(failed), False
         if self._launches:
-            self.compiling.settle(list(self._launches.values()))
-            self.evidence.compilation = self.compiling.result()
-        if suspect is not None:
-            raise TransientError(self.evidence, killed=suspect.killed)
+            self._launches.settle()
+            self.evidence.compilation = self._launches.result()
+        if killed is not None:
+            raise TransientError(self.evidence, killed=killed)
         return self.evidence
 
     def _judge_all(self, count: int, rng: random.Random) -> None:
@@ -124,8 +122,8 @@ class Evaluation:
         for trial in trials.plan(count, rng, learned):
             with self.machine.lease.shared():
                 self._trial(trial, learned, rng)
-            self.compiling.start(list(self._launches.values()))
-        self.compiling.settle(list(self._launches.values()))
+            self._launches.start()
+        self._launches.settle()
         self.evidence.replayed = True
         with self.machine.lease.shared():
             recordings, answer = self._recorded_inputs(rng)
@@ -133,11 +131,11 @@ class Evaluation:
         if self._recorder is not None:
             # What host code left running would be beside what is timed.
             self._recorder.end()
-        if isinstance(self.memory, DeviceMemory) and self.config.timing and self.compiling.result().ok:
+        if isinstance(self.memory, DeviceMemory) and self.config.timing and self._launches.result().ok:
             self._time(self.memory, steady(recordings), answer, rng)
 
-    def _memory_ran_out(self, error: Exception) -> SuspectError:
-        """Suspect the candidate of what the judge or the reference could not have of the device's memory.
+    def _memory_ran_out(self, error: Exception) -> Failure:
+        """Return the failure of a candidate that holds memory of the device while judge or reference want for it.
 
         Raises:
             Exception: `error`, where it is about something else, or the candidate had nothing yet.
@@ -145,7 +143,7 @@ class Evaluation:
         if not (self._recorder is not None and memory_ran_out(error)):
             raise error
         message = f"The device's memory ran out while the candidate held some of it: {error}. Allocate less."
-        return SuspectError(Failure("runtime_error", "out_of_memory", message[:MAX_TEXT]))
+        return Failure("runtime_error", "out_of_memory", message[:MAX_TEXT])
 
     # Workers -------------------------------------------------------------------------------------------------------
 
@@ -205,7 +203,7 @@ class Evaluation:
 
     @property
     def _on_device(self) -> "partial[OnDeviceRecorder]":
-        return partial(OnDeviceRecorder, on_launch=self._launched)
+        return partial(OnDeviceRecorder, on_launch=self._launches.reported)
 
     def _recording(self, answer: Answer) -> tuple[Recording, bool]:
         """Return a recording for inputs of the session's form, and whether the session's inputs were made anew for it.
@@ -271,22 +269,9 @@ class Evaluation:
                 return known, self.session.answer(rng.getrandbits(48))
         answer = self.session.answer(rng.getrandbits(48))
         recording, anew = self._recording(answer)
-        self._keep_launches(recording)
-        self._compile(recording)
+        self._launches.keep(recording.launches)
+        self._launches.await_code(recording.launches)
         return [recording], self.session.answer(rng.getrandbits(48)) if anew else answer
-
-    def _keep_launches(self, recording: Recording) -> None:
-        """Keep the launches on the problem's own shapes: a candidate must compile for these."""
-        if self._compiles:
-            self._launches |= {wire.encode([[launch]]): launch for launch in recording.launches}
-
-    def _launched(self, launch: dict[str, Any]) -> "Compilation | None":
-        """Keep a launch that host code is about to make, and return its code on a device."""
-        if self._compiles:
-            self._launches[wire.encode([[launch]])] = launch
-        if isinstance(self.compiling, LaunchByLaunch):
-            return self.compiling.of(launch, counted=self._compiles)
-        return None
 
     # Trials --------------------------------------------------------------------------------------------------------
 
@@ -311,16 +296,13 @@ class Evaluation:
         What raises here, after the problem's own shapes went well, is right for these alone. Where Triton cannot form a
         block of such a shape, coarser ones are drawn.
         """
-        self._compiles = False
-        try:
+        with self._launches.uncounted():
             for attempt in range(RESHAPINGS):
                 if not self._fails_to_form_blocks(trial, answer, rng, last=attempt + 1 == RESHAPINGS):
                     return
                 trial, answer = trials.prepare(self.session, learned, replace(trial, coarse=True), rng)
                 if not trial.reshaped:
                     return
-        finally:
-            self._compiles = True
 
     def _fails_to_form_blocks(self, trial: Trial, answer: Answer, rng: random.Random, *, last: bool) -> bool:
         try:
@@ -341,8 +323,8 @@ class Evaluation:
         recording, anew = self._recording(answer)
         if anew:
             answer = self.session.answer(rng.getrandbits(48))
-        self._keep_launches(recording)
-        self._compile(recording)
+        self._launches.keep(recording.launches)
+        self._launches.await_code(recording.launches)
         placed, answers = self._play(recording, answer, garbage=True)
         self.evidence.trials += 1
         wrong = self._judge(answer, placed, answers)
@@ -369,16 +351,6 @@ class Evaluation:
             "depends on the values of its inputs or parameters. What decides the output must be computed in kernels, "
             "from the inputs, parameters and buffers of each call: not in Python, and not through .item().",
         )
-
-    def _compile(self, recording: Recording) -> None:
-        """On a device, wait until what a recording launches is compiled; no replay needs that where there is none."""
-        if isinstance(self.compiling, CompileRun):
-            return
-        self.compiling.begin(recording.launches)
-        for launch in recording.launches:
-            found = self.compiling.of(launch, counted=self._compiles)
-            if not found.ok:
-                raise CandidateFailedError("runtime_error", found.category, found.message)
 
     @in_phase("correctness")
     def _run_without_kernels(self, recordings: list[Recording], answer: Answer) -> None:
@@ -445,7 +417,7 @@ class Evaluation:
     def _to_play(self, recording: Recording, placed: Placed, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
         return {
             "source": self.source,
-            "binaries": self._binaries(recording),
+            "binaries": self._launches.code_of(recording.launches),
             "events": recording.events,
             "outputs": recording.outputs,
             "answer": placed.tree,
@@ -484,12 +456,6 @@ class Evaluation:
                     before, now = arenas.raw(arena, slot), arenas.raw(self.session.inputs_buffer, slot)
                     before[:ends].copy_(now[:ends])
                     before[-ends:].copy_(now[-ends:])
-
-    def _binaries(self, recording: Recording) -> list[dict[str, Any]]:
-        """Return the code of each launch, on a device; it was compiled by no process of the candidate."""
-        if not isinstance(self.compiling, LaunchByLaunch):
-            return []
-        return [self.compiling.of(launch, counted=self._compiles).binaries[0] for launch in recording.launches]
 
     # Comparing -----------------------------------------------------------------------------------------------------
 
