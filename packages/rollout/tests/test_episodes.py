@@ -12,7 +12,7 @@ from warpsmith.records.schema import TURNS
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig, SamplingConfig
 from warpsmith.rollout.datasets import from_generated
-from warpsmith.rollout.errors import EngineDiedError, EngineError
+from warpsmith.rollout.errors import BadRewardError, EngineDiedError, EngineError, RewardFailedError
 from warpsmith.rollout.generator import generate
 
 GOOD, WRONG, BROKEN = "class ModelNew: good", "class ModelNew: wrong", "class ModelNew: broken"
@@ -271,3 +271,47 @@ def test_lengths_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
         RolloutConfig(prompt_tokens=2000, sampling=SamplingConfig(max_tokens=200), engine={"max_model_len": 2048})
     assert RolloutConfig(sampling=SamplingConfig(max_tokens=1000)).prompt_budget == 1048
+
+
+@pytest.fixture
+def rewarded(tmp_path, monkeypatch):
+    """Writes a reward function into the working directory; returns the table that names it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        (tmp_path / "mine.py").write_text(text)
+        return {"type": "function", "path": "mine.py:score"}
+
+    return write
+
+
+def test_a_function_of_the_users_own_scores_each_turn_with_those_before(collect, scripted_engine, problem, rewarded):
+    reward = rewarded(
+        "def score(verdict, turn, history):\n"
+        "    seen = [(t.index, t.verdict.status, t.kernel, t.score) for t in history]\n"
+        "    first = [(0, 'incorrect', 'class ModelNew: wrong\\n', -1)]\n"
+        "    assert turn.problem == 'example' or seen == first[: turn.index], seen\n"
+        "    return 5 * turn.index + turn.completion_tokens / 1000 if verdict.correct else -1\n"
+    )
+    rows = collect(scripted_engine(WRONG, GOOD), reward=reward).to_pylist()
+    assert [row["reward"] for row in rows] == [-1, 5 + (len(GOOD) + 1) / 1000]
+    assert rows[0]["return"] == pytest.approx(-1 + 0.4 * rows[1]["reward"])
+
+
+def test_a_reward_function_that_raises_ends_the_collection_and_names_the_turn(
+    collect, scripted_engine, problem, rewarded
+):
+    reward = rewarded(
+        "def score(verdict, turn, history):\n    return 1 / (turn.problem == 'example' or not verdict.correct)\n"
+    )
+    with pytest.raises(RewardFailedError, match=rf"turn 2 of {problem.name} in step-0/0/\d .*ZeroDivisionError"):
+        collect(scripted_engine(WRONG, GOOD), reward=reward)
+
+
+def test_a_reward_function_that_cannot_be_used_is_refused_before_anything_is_sampled(
+    collect, scripted_engine, rewarded
+):
+    engine = scripted_engine(GOOD)
+    with pytest.raises(BadRewardError, match="has no `score`"):
+        collect(engine, reward=rewarded("def other(v, t, h):\n    return 1\n"))
+    assert not engine.requests

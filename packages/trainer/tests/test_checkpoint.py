@@ -127,6 +127,16 @@ def test_the_choice_that_keeps_a_key_unread_may_not_change() -> None:
         checkpoint.refuse_changes(Path("c"), old, now)
 
 
+def test_a_run_that_is_older_than_the_type_of_a_reward_goes_on_under_a_preset_alone() -> None:
+    path = Path("step-00000005")
+    old = {**CONFIG, "rollout": {"reward": {"preset": "kevin", "compiled": 0.0}}}
+    same = {**CONFIG, "rollout": {"reward": {"type": "preset", "preset": "kevin", "compiled": 0.0}}}
+    checkpoint.refuse_changes(path, old, same)
+    other = {**CONFIG, "rollout": {"reward": {"type": "function", "path": "mine.py:score"}}}
+    with pytest.raises(CheckpointError, match=r"rollout\.reward\.type was 'preset' and is 'function'"):
+        checkpoint.refuse_changes(path, old, other)
+
+
 @pytest.mark.parametrize(("kernels", "goes_on"), [("torch", True), ("liger", False)])
 def test_a_checkpoint_older_than_a_key_was_trained_as_without_it(kernels: str, goes_on: bool) -> None:
     now = changed("policy", "kernels", kernels)

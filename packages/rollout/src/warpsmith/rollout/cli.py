@@ -25,6 +25,7 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.episodes import Row
 from warpsmith.rollout.generator import Split
 from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.rollout.rewardfunction import scorer_for
 from warpsmith.rollout.tasks import known_tasks, task_for
 
 M = TypeVar("M", bound=BaseModel)
@@ -251,8 +252,9 @@ def _sampled(
 ) -> list[Row]:
     from warpsmith.rollout.sessions import check_policy, sample_turns
 
-    # The task's name is checked before an engine is started for it.
+    # Task and reward function are looked at before an engine is started for them.
     task_for(config)
+    scorer_for(config.reward)
     evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
     check_policy(checkpoint)
     with _progress(len(problems) * samples) as advance:

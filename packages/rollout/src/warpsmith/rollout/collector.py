@@ -12,6 +12,7 @@ from warpsmith.rollout.engines.base import Engine
 from warpsmith.rollout.episodes import Chat, Row, Surroundings, run_episode
 from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.judging import CachedJudge, Judge
+from warpsmith.rollout.rewardfunction import scorer_for
 from warpsmith.rollout.tasks import task_for
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Collector:
 
     Raises:
         UnknownTaskError: the configuration names a task that does not exist.
+        BadRewardError: it names a reward function that cannot be used.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class Collector:
         gate: TurnGate | None = None,
     ) -> None:
         self.judge = CachedJudge(judge)
-        self._around = Surroundings(engine, self.judge, chat, task_for(config), config, run, on_turn=on_turn)
+        task, scorer = task_for(config), scorer_for(config.reward)
+        self._around = Surroundings(engine, self.judge, chat, task, config, scorer, run, on_turn=on_turn)
         if gate is not None:
             self._around = replace(self._around, gate=gate.passage)
         self._on_trajectory = on_trajectory
@@ -82,6 +85,7 @@ class Collector:
             UsageError: no problem or no sample.
             EngineDiedError: the sampler is gone.
             EvaluatorError: the evaluator is gone or unfit.
+            RewardFailedError: the reward function gave no score for a turn.
         """
         import pyarrow as pa
 

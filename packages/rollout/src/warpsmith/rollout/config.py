@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from warpsmith.evaluator.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.reward import RewardConfig
+from warpsmith.rollout.reward import AnyReward, RewardConfig
 
 
 class _Section(BaseModel):
@@ -130,7 +130,9 @@ class RolloutConfig(_Section):
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
         "kernel may know their outputs by heart.",
     )
-    reward: RewardConfig = Field(default_factory=RewardConfig, description="How a verdict is scored.")
+    reward: AnyReward = Field(
+        default_factory=RewardConfig, description="How a verdict is scored: by a preset, or a function of your own."
+    )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")

@@ -21,7 +21,8 @@ from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, Engin
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.judging import Judge, as_problem
 from warpsmith.rollout.prompts import Attempt, Message, build_prompt
-from warpsmith.rollout.reward import Score, score
+from warpsmith.rollout.reward import RewardTurn, Score
+from warpsmith.rollout.rewardfunction import Scorer
 from warpsmith.rollout.tasks import Task
 
 Row = dict[str, Any]
@@ -61,6 +62,7 @@ class Surroundings:
         chat: the policy's chat format.
         task: the rules.
         config: everything else.
+        scorer: what a turn is worth.
         run: the run's name, for the records.
         role: what the turns are for: `train` or `held_out`.
         after_step: training steps finished so far, for the records; None outside of a training run.
@@ -74,6 +76,7 @@ class Surroundings:
     chat: Chat
     task: Task
     config: RolloutConfig
+    scorer: Scorer
     run: str
     role: str = "train"
     after_step: int | None = None
@@ -123,6 +126,7 @@ async def run_episode(around: Surroundings, problem: ProblemRow, group: str, sam
     Raises:
         EngineDiedError: the sampler is gone.
         EvaluatorError: the evaluator is gone or unfit.
+        RewardFailedError: the reward function gave no score.
     """
     episode = _Episode(around, problem, group, sample)
     while True:
@@ -149,7 +153,7 @@ async def _run_turn(episode: _Episode) -> _Turn:
         completed = await _is_completed(episode, turn)
     if completed:
         turn.kernel = extract_kernel(turn.text, opened_thoughts=around.chat.opens_thoughts)
-        await _judge(around, episode.problem, turn)
+        await _judge(episode, turn)
     return turn
 
 
@@ -219,12 +223,13 @@ async def _complete(around: Surroundings, turn: _Turn, what: str) -> None:
     turn.text = around.chat.decode(turn.completion.ids) if turn.completion else ""
 
 
-async def _judge(around: Surroundings, problem: ProblemRow, turn: _Turn) -> None:
+async def _judge(episode: _Episode, turn: _Turn) -> None:
+    around, problem = episode.around, episode.problem
     if turn.kernel is None:
         turn.verdict = Verdict(
             "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
         )
-        turn.score = score(turn.verdict, around.config.reward)
+        turn.score = _scored(episode, turn, turn.verdict)
         return
     for _ in range(around.config.retries + 1):
         try:
@@ -238,9 +243,37 @@ async def _judge(around: Surroundings, problem: ProblemRow, turn: _Turn) -> None
         if around.config.leave_out_unvaried and "unvaried" in turn.verdict.flags:
             turn.score = Score(None, UNVARIED)
             return
-        turn.score = score(turn.verdict, around.config.reward)
+        turn.score = _scored(episode, turn, turn.verdict)
         if turn.score.valid:
             return
+
+
+def _scored(episode: _Episode, turn: _Turn, verdict: Verdict) -> Score:
+    """Return what the turn is worth, which is none of `episode.turns` yet."""
+    history = [
+        _as_scored(episode, index, earlier, earlier.verdict)
+        for index, earlier in enumerate(episode.turns)
+        if earlier.verdict is not None
+    ]
+    number = len(episode.turns)
+    name = f"turn {number + 1} of {episode.problem.name} in {episode.trajectory}"
+    return episode.around.scorer(_as_scored(episode, number, turn, verdict), history, name)
+
+
+def _as_scored(episode: _Episode, index: int, turn: _Turn, verdict: Verdict) -> RewardTurn:
+    problem, completion = episode.problem, turn.completion
+    return RewardTurn(
+        index=index,
+        problem=problem.name,
+        source=problem.source,
+        level=problem.level,
+        completion=turn.text,
+        kernel=turn.kernel,
+        completion_tokens=len(completion.ids) if completion else 0,
+        truncated=completion is not None and completion.finish_reason == "length",
+        verdict=verdict,
+        score=turn.score.value,
+    )
 
 
 async def _evaluated(around: Surroundings, problem: ProblemRow, kernel: str) -> Verdict:

@@ -11,6 +11,16 @@ class UnknownTaskError(RolloutError, UsageError):
     """A `task_type` that no task is registered under."""
 
 
+class BadRewardError(RolloutError, UsageError):
+    """A reward function that cannot be loaded or called, or that gives no number for an example."""
+
+
+class RewardFailedError(RolloutError):
+    """A reward function that raised, or gave no finite number, for a turn of a run; the run ends."""
+
+    exit_code = 1
+
+
 class DatasetError(RolloutError, UsageError):
     """A file of problems that is missing, or does not have the form its reader expects."""
 

@@ -1,11 +1,15 @@
-"""From a verdict to a turn's score: two named presets over five figures, all configurable."""
+"""From a verdict to a turn's score: named presets over five figures, or a function of the user's own.
 
+Importable without the user's module: a configuration names the function, `rewardfunction` loads it.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from warpsmith.evaluator.verdict import Verdict
 
@@ -34,6 +38,7 @@ class RewardConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    type: Literal["preset"] = Field(default="preset", description="These figures; `function` names one of your own.")
     preset: PresetName = Field(default="tritonforge", description="Named figures to start from.")
     compiled: float = Field(default=0.1, ge=0, description="Score of a candidate that compiles and is not correct.")
     correct: float = Field(default=0.3, ge=0, description="Score of a correct candidate before any speedup.")
@@ -51,6 +56,79 @@ class RewardConfig(BaseModel):
         return {**next(iter(figures.values()), {}), **given}
 
 
+_PLACE: Final = re.compile(r"(?P<where>.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)", re.DOTALL)
+
+
+class FunctionRewardConfig(BaseModel):
+    """A score from a function of the user's own. Reading this imports nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["function"] = Field(description="A function of (verdict, turn, history) that returns a number.")
+    path: str = Field(description="`my_module.py:score`, a file, or `package.module:score`, an importable module.")
+
+    @field_validator("path")
+    @classmethod
+    def _names_a_function(cls, value: str) -> str:
+        if _PLACE.fullmatch(value) is None:
+            raise ValueError(f"{value!r} names no function; write it as my_module.py:score or package.module:score")
+        return value
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The file or module, and the function's name in it."""
+        where, _, name = self.path.rpartition(":")
+        return where, name
+
+
+def _type_of(given: Any) -> str:
+    """Return the `type` of a table, which files that are older than the key leave out."""
+    if not isinstance(given, Mapping):
+        return str(getattr(given, "type", "preset"))
+    # A table with `path` and without `type` is told of the missing `type`, not of an unknown `path`.
+    return str(given.get("type", "function" if "path" in given else "preset"))
+
+
+AnyReward = Annotated[
+    Annotated[RewardConfig, Tag("preset")] | Annotated[FunctionRewardConfig, Tag("function")],
+    Discriminator(
+        _type_of,
+        custom_error_type="reward_type",
+        custom_error_message='type must be "preset" or "function"',
+    ),
+]
+"""The table `[rollout.reward]`, by its `type`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardTurn:
+    """A turn as a reward function sees it.
+
+    Attributes:
+        index: 0 for the first turn of the episode.
+        problem: the problem's name.
+        source: where the problem comes from.
+        level: its level; None where it has none.
+        completion: the model's whole answer, thoughts included.
+        kernel: the code taken out of it; None where there was none.
+        completion_tokens: tokens of the answer.
+        truncated: whether the answer was cut off at `sampling.max_tokens`.
+        verdict: what the evaluator found.
+        score: what the function gave it; None for the turn that is being scored.
+    """
+
+    index: int
+    problem: str
+    source: str
+    level: int | None
+    completion: str
+    kernel: str | None
+    completion_tokens: int
+    truncated: bool
+    verdict: Verdict
+    score: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a turn is worth. `value` is None exactly where the turn is invalid, and `invalid_reason` then says why."""
@@ -64,11 +142,16 @@ class Score:
         return self.invalid_reason is None
 
 
-def score(verdict: Verdict, config: RewardConfig) -> Score:
-    """Return the score of a verdict. An `invalid` verdict is a failure of the evaluator and has none."""
+def refusal(verdict: Verdict) -> Score | None:
+    """Return the score of an `invalid` verdict, a failure of the evaluator, which has no value; None for others."""
     if verdict.status == "invalid":
         return Score(None, f"evaluation: {verdict.error_message or 'the evaluator gave no cause'}")
-    return Score(_value(verdict, config))
+    return None
+
+
+def score(verdict: Verdict, config: RewardConfig) -> Score:
+    """Return the score of a verdict. An `invalid` verdict is a failure of the evaluator and has none."""
+    return refusal(verdict) or Score(_value(verdict, config))
 
 
 def _value(verdict: Verdict, config: RewardConfig) -> float:

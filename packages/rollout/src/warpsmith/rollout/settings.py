@@ -3,8 +3,8 @@
 import difflib
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
-from typing import Any, Union, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -52,9 +52,10 @@ def explained(kind: type[BaseModel], error: ValidationError) -> str:
 
 
 def _cause(kind: type[BaseModel], error_type: str, location: Iterable[int | str], message: str) -> str:
-    *tables, key = [str(part) for part in location] or ["the settings"]
+    path = [str(part) for part in location] or ["the settings"]
+    *tables, key = _without_types(kind, path)
     name = ".".join(tables) or "top level"
-    known = _keys_of(kind, tables)
+    known = _keys_of(_table_at(kind, path[:-1]))
     if error_type == "extra_forbidden":
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; its keys are {', '.join(sorted(known))}"
@@ -64,28 +65,60 @@ def _cause(kind: type[BaseModel], error_type: str, location: Iterable[int | str]
     return f"`{'.'.join([*tables, key])}`: {message.removeprefix('Value error, ')}"
 
 
-def _keys_of(kind: type[BaseModel], tables: Iterable[str]) -> Mapping[str, Any]:
-    """Return the fields of the table at the end of `tables`, or none where that is no table."""
-    for table in tables:
-        if table.isdigit():
+def _keys_of(table: type[BaseModel] | None) -> Mapping[str, Any]:
+    """Return the fields of a table, or none where there is no such table."""
+    return {} if table is None else table.model_fields
+
+
+def _without_types(kind: type[BaseModel], path: Sequence[str]) -> list[str]:
+    """Return where an error is as a file has it: pydantic puts a table's `type` behind its name."""
+    return [part for end, part in enumerate(path) if not _is_type(kind, path[: end + 1])]
+
+
+def _is_type(kind: type[BaseModel], path: Sequence[str]) -> bool:
+    """Whether the last part of a path is the `type` of the table before it."""
+    if len(path) < 2:
+        return False
+    *tables, name, last = path
+    field = _keys_of(_table_at(kind, tables)).get(name)
+    models = models_in(field.annotation) if field else []
+    return len(models) > 1 and any(last in types_of(model) for model in models)
+
+
+def _table_at(kind: type[BaseModel], tables: Iterable[str]) -> type[BaseModel] | None:
+    """Return the table at the end of `tables`, or None where that is no table."""
+    table: type[BaseModel] | None = kind
+    choices: list[type[BaseModel]] = []
+    for part in tables:
+        if part.isdigit():
             continue
-        field = kind.model_fields.get(table)
-        model = (model_in(field.annotation) or _model_of_items(field.annotation)) if field else None
-        if model is None:
-            return {}
-        kind = model
-    return kind.model_fields
+        if choices:
+            table, choices = next((model for model in choices if part in types_of(model)), None), []
+            continue
+        field = _keys_of(table).get(part)
+        models = models_in(field.annotation) or _models_of_items(field.annotation) if field else []
+        table = models[0] if models else None
+        choices = models if len(models) > 1 else []
+    return table
 
 
-def _model_of_items(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that the items of a tuple are: an array of tables."""
-    return model_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
+def _models_of_items(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models that the items of a tuple are: an array of tables."""
+    return models_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else []
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that an annotation is, or is in a union with None."""
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models that an annotation is, or may be: several where a table's keys depend on its `type`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
+        return [annotation]
+    if get_origin(annotation) is Annotated:
+        return models_in(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return next((model for part in get_args(annotation) if (model := model_in(part))), None)
-    return None
+        return [model for part in get_args(annotation) for model in models_in(part)]
+    return []
+
+
+def types_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the values of `type` that choose a model among several of one table."""
+    field = model.model_fields.get("type")
+    return () if field is None else get_args(field.annotation)

@@ -291,7 +291,7 @@ _FREE = (
 )  # fmt: skip
 
 
-_WITHOUT_THE_KEY = {"policy.kernels": "torch"}
+_WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
 """What a checkpoint was trained with that is older than a key of the configuration."""
 
 

@@ -6,22 +6,26 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warpsmith.rollout.settings import model_in
+from warpsmith.rollout.settings import models_in, types_of
 
 
 def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
-    """Yield one line a key: its TOML form with the default, and what it means; tables under their headers."""
-    tables: list[tuple[str, type[BaseModel]]] = []
+    """Yield one line a key: its TOML form with the default, and what it means; tables under their headers.
+
+    A table whose keys depend on its `type` comes once for each.
+    """
+    tables: list[tuple[str, list[type[BaseModel]]]] = []
     for name, field in kind.model_fields.items():
-        model = model_in(field.annotation)
-        if model is None:
-            yield _line(name, field)
+        models = models_in(field.annotation)
+        if models:
+            tables.append((f"{table}.{name}" if table else name, models))
         else:
-            tables.append((f"{table}.{name}" if table else name, model))
-    for name, model in tables:
-        yield ""
-        yield f"[{name}]"
-        yield from describe(model, name)
+            yield _line(name, field)
+    for name, models in tables:
+        for model in models:
+            yield ""
+            yield f"[{name}]" if len(models) == 1 else f"[{name}]".ljust(44) + f" # type = {as_toml(*types_of(model))}"
+            yield from describe(model, name)
 
 
 def _line(name: str, field: FieldInfo) -> str:
