@@ -1,5 +1,7 @@
 # The two commands of a new user are `make demo` and `make test`; `make help` lists the rest.
 PYTHON ?= python3
+# `make install VARIANT=cuda` once: torch and vLLM for NVIDIA GPUs, until VARIANT=cpu. .venv is made anew for another.
+VARIANT ?=
 RUN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew.
@@ -16,7 +18,7 @@ help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install:  ## set up .venv: tested pins, every package editable (seconds when nothing changed)
-	@$(PYTHON) tools/install.py
+	@$(PYTHON) tools/install.py $(if $(VARIANT),--variant $(VARIANT))
 
 demo: install  ## train a small policy by multi-turn GRPO on this machine, no GPU needed
 	@$(RUN)/python -m warpsmith.trainer demo
@@ -43,7 +45,7 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 	@$(RUN)/cmake --build build/sanitize
 	@cd build/sanitize && $(CURDIR)/$(RUN)/ctest --output-on-failure
 
-test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; .venv must have torch for CUDA
+test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; after `make install VARIANT=cuda`
 	$(RUN)/python -m pytest -m gpu packages/evaluator/tests packages/policy/tests
 	$(RUN)/python -m pytest tests/attacks --attack-device cuda
 	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-recording on_device
@@ -62,8 +64,8 @@ format: install  ## rewrite the sources as the linters want them
 packages: install  ## build wheel and sdist of each package, install each alone, run its tests there
 	$(RUN)/python tools/packages.py
 
-lock: install  ## resolve requirements/cpu.in again into requirements/cpu.lock
-	$(RUN)/python tools/lock.py
+lock: install  ## resolve requirements/*.in again into requirements/*.lock (UPGRADE=--upgrade for the newest)
+	$(RUN)/python tools/lock.py $(UPGRADE)
 
 bench: install  ## every benchmark that this machine can run
 	@failed=; for script in benchmarks/[a-z]*.py; do \

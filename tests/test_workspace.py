@@ -18,8 +18,9 @@ RANK = {"records": 0, "policy": 1, "evaluator": 1, "rollout": 2, "trainer": 3}
 ABSENT = {"torchvision", "torchaudio", "torchcodec"}
 
 
-def locked() -> dict[str, Version]:
-    pairs = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", (ROOT / "requirements/cpu.lock").read_text(), flags=re.MULTILINE)
+def locked(variant: str = "cpu") -> dict[str, Version]:
+    lock = (ROOT / f"requirements/{variant}.lock").read_text()
+    pairs = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", lock, flags=re.MULTILINE)
     return {name.lower().replace("_", "-"): Version(version) for name, version in pairs}
 
 
@@ -27,19 +28,19 @@ def metadata(package: str) -> dict:
     return tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())
 
 
+@pytest.mark.parametrize(("variant", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
 @pytest.mark.parametrize("package", RANK)
-def test_the_lock_satisfies_what_each_package_asks_for(package):
+def test_the_lock_satisfies_what_each_package_asks_for(package, variant, other):
     project = metadata(package)["project"]
     extras = project.get("optional-dependencies", {})
-    needless = {"cuda", "qlora"}
-    wanted = project["dependencies"] + [line for name in extras.keys() - needless for line in extras[name]]
-    pins = locked()
+    wanted = project["dependencies"] + [line for name in extras.keys() - {other} for line in extras[name]]
+    pins = locked(variant)
     for requirement in map(Requirement, wanted):
         name = requirement.name.lower().replace("_", "-")
         if name.startswith("warpsmith-"):
             assert name.removeprefix("warpsmith-") in RANK
             continue
-        assert name in pins, f"{package} asks for {name}, which requirements/cpu.lock does not hold"
+        assert name in pins, f"{package} asks for {name}, which requirements/{variant}.lock does not hold"
         assert requirement.specifier.contains(pins[name], prereleases=True), (
             f"{package}: {requirement} against {pins[name]}"
         )

@@ -1,12 +1,15 @@
 """Set up `.venv` with the tested pins and every package, editable. Seconds when nothing changed.
 
-Run by `make install` with the system's Python (3.11 or 3.12); needs nothing but the standard library.
+Run by `make install` with the system's Python (3.11 to 3.13); needs nothing but the standard library.
 Each stage is skipped while the files that it depends on are what they were when it last succeeded.
+The environment is for machines without a GPU, or with `--variant cuda` for NVIDIA GPUs; the choice is kept.
 """
 
 import argparse
 import hashlib
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -17,29 +20,34 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMPS = VENV / "stamps"
-LOCK = ROOT / "requirements" / "cpu.lock"
+VARIANTS = ("cpu", "cuda")
+CHOSEN = STAMPS / "variant"
 PURE_PACKAGES = ("records", "policy", "rollout", "trainer")
-UV_VERSION = "0.13.8"
-SUPPORTED = ((3, 11), (3, 12))
+SUPPORTED = ((3, 11), (3, 12), (3, 13))
 
 
-class MissingToolError(Exception):
-    """Something that only the system's package manager can bring is not there."""
+class UnfitError(Exception):
+    """The machine cannot run Warpsmith, or lacks what only the system's package manager can bring."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--force", action="store_true", help="run every stage, changed or not")
+    parser.add_argument("--variant", choices=VARIANTS, help="cpu, or cuda for NVIDIA GPUs (default: as last time, cpu)")
     arguments = parser.parse_args()
     try:
+        check_machine(platform.system(), platform.machine(), platform.libc_ver()[0])
         check_system()
-        if arguments.force:
+        variant = arguments.variant or chosen()
+        if arguments.force or variant != chosen():
             shutil.rmtree(STAMPS, ignore_errors=True)
-        stage("virtual environment", [], make_environment)
-        stage("locked requirements", [LOCK], install_lock)
+        lock = ROOT / "requirements" / f"{variant}.lock"
+        stage("virtual environment", [], partial(make_environment, lock))
+        CHOSEN.write_text(variant)
+        stage("locked requirements", [lock], partial(install_lock, lock))
         stage("Python packages", metadata(PURE_PACKAGES), partial(install_editable, PURE_PACKAGES))
         stage("evaluator and its extension", native_inputs(), install_evaluator)
-    except MissingToolError as error:
+    except UnfitError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except subprocess.CalledProcessError as error:
@@ -51,13 +59,37 @@ def main() -> int:
     return 0
 
 
+def chosen() -> str:
+    """Return the variant that the environment holds."""
+    return CHOSEN.read_text() if CHOSEN.exists() else "cpu"
+
+
+def check_machine(system: str, machine: str, libc: str) -> None:
+    """Refuse a machine for which there are no packages, before anything is downloaded.
+
+    Raises:
+        UnfitError: it is not Linux with glibc on x86-64 or arm64.
+    """
+    if system != "Linux":
+        raise UnfitError(
+            f"this is {'macOS' if system == 'Darwin' else system or 'an unknown system'}, and Warpsmith runs on Linux "
+            "alone: the evaluator contains candidates by Linux namespaces, seccomp and Landlock. Use a Linux machine, "
+            "virtual machine or container. `pip install ./packages/records`, to analyse runs, works here."
+        )
+    if machine not in ("x86_64", "aarch64"):
+        raise UnfitError(f"this is a machine of the kind {machine}; x86_64 (tested) or aarch64 (untested) is needed.")
+    if libc != "glibc":
+        raise UnfitError("this Linux has no glibc; torch and vLLM have wheels for glibc alone. Use Debian or Ubuntu.")
+    if machine == "aarch64":
+        print("note: on arm64 every pin has a wheel, but no test of Warpsmith was ever run there.", file=sys.stderr)
+
+
 def check_system() -> None:
     """Name every missing tool with the command that installs it, before anything is downloaded."""
     if sys.version_info[:2] not in SUPPORTED:
-        raise MissingToolError(
-            f"Python {sys.version_info[0]}.{sys.version_info[1]} runs this, and 3.11 or 3.12 is needed. "
-            "Install one (`sudo apt-get install python3.12 python3.12-venv python3.12-dev`) and name it: "
-            "`make PYTHON=python3.12`."
+        raise UnfitError(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} runs this, and 3.11, 3.12 or 3.13 is needed. "
+            f"{python_advice(codename())}"
         )
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     header = Path(__import__("sysconfig").get_paths()["include"]) / "Python.h"
@@ -68,9 +100,29 @@ def check_system() -> None:
     }
     missing = {name: package for name, (there, package) in wanted.items() if not there}
     if missing:
-        raise MissingToolError(
+        raise UnfitError(
             f"not found: {', '.join(missing)}. Install with `sudo apt-get install {' '.join(missing.values())}`."
         )
+
+
+def codename() -> str:
+    """Return the name of the system's release, such as trixie; nothing where it has none."""
+    try:
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        return ""
+
+
+def python_advice(release: str) -> str:
+    """Say how a release of Debian or Ubuntu, by its codename, or any other Linux gets a Python that fits."""
+    known = {"bookworm": "3.11", "trixie": "3.13", "jammy": "3.11", "noble": "3.12"}
+    if release in known:
+        name = f"python{known[release]}"
+        return f"Install it (`sudo apt-get install {name} {name}-venv {name}-dev`) and name it: `make PYTHON={name}`."
+    return (
+        "Install one with its headers, by the system's package manager or `uv python install 3.13`, and name it: "
+        "`make PYTHON=python3.13`."
+    )
 
 
 def has_module(name: str) -> bool:
@@ -96,18 +148,21 @@ def digest_of(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def make_environment() -> None:
+def make_environment(lock: Path) -> None:
+    """Make an empty environment, with the lock's uv."""
+    pin = re.search(r"^uv==\S+", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert pin, f"{lock} pins no uv"
     run(sys.executable, "-m", "venv", "--clear", VENV)
-    run(VENV / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"uv=={UV_VERSION}")
+    run(VENV / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", pin[0])
 
 
-def install_lock() -> None:
+def install_lock(lock: Path) -> None:
     """Install exactly the lock. `--no-deps`: the lock is whole, and torchvision and its kin must stay out.
 
     vLLM names torchvision, torchaudio and torchcodec; their wheels fail to import beside a CPU build of torch.
     """
-    backend = [] if os.environ.get("PIP_FIND_LINKS") else ["--torch-backend", "cpu"]
-    uv("pip", "install", "--no-deps", *backend, "-r", LOCK)
+    own_index = lock.stem == "cpu" and not os.environ.get("PIP_FIND_LINKS")
+    uv("pip", "install", "--no-deps", *(["--torch-backend", "cpu"] if own_index else []), "-r", lock)
 
 
 def install_editable(packages: Iterable[str], *settings: str) -> None:
