@@ -256,7 +256,7 @@ def _sampled(
     task_for(config)
     scorer_for(config.reward)
     evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
-    check_policy(checkpoint)
+    check_policy(checkpoint, config.engine)
     with _progress(len(problems) * samples) as advance:
 
         def ended(turns: Rows) -> None:

@@ -21,6 +21,14 @@ class RewardFailedError(RolloutError):
     exit_code = 1
 
 
+class ModelTooShortError(RolloutError, UsageError):
+    """A model that reads fewer tokens than `engine.max_model_len`."""
+
+
+class RayTokenError(RolloutError, UsageError):
+    """Ray's token authentication is on, and there is no token that it could use."""
+
+
 class DatasetError(RolloutError, UsageError):
     """A file of problems that is missing, or does not have the form its reader expects."""
 

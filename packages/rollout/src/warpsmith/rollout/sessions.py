@@ -8,8 +8,9 @@ from pathlib import Path
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.collector import Collector, Rows
-from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.config import EngineConfig, RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.engines.model_length import check_model_length
 from warpsmith.rollout.episodes import Row
 from warpsmith.rollout.judges import open_judge
 
@@ -47,15 +48,17 @@ def sample_turns(
         return asyncio.run(collected())
 
 
-def check_policy(checkpoint: Path) -> None:
+def check_policy(checkpoint: Path, engine: EngineConfig) -> None:
     """Look at a policy's directory before an engine or an evaluator starts for it.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
+        ModelTooShortError: it reads fewer tokens than the engine is to take.
     """
     from warpsmith.policy.loading import check_directory, check_weights, load_chat
 
     check_weights(check_directory(checkpoint))
+    check_model_length(checkpoint, engine)
     load_chat(checkpoint)
 
 

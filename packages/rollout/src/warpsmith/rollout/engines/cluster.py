@@ -5,11 +5,20 @@ import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
-from warpsmith.rollout.errors import EngineError
+from packaging.version import Version
+
+from warpsmith.rollout.errors import EngineError, RayTokenError
 
 _OBJECT_STORE_BYTES = 512 << 20
+_MODE = "RAY_AUTH_MODE"
+_TOKEN = "RAY_AUTH_TOKEN"
+_TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
+_TOKEN_FILE = Path(".ray/auth_token")
+_TOKENS_FROM = Version("2.60")
+"""From here on, at the latest, a local instance authenticates with tokens unless RAY_AUTH_MODE says otherwise."""
 
 
 @contextmanager
@@ -32,9 +41,12 @@ def ray_session(
             process within a minute (gcs_server) or let it wait for actors that never start (raylet).
 
     Raises:
+        RayTokenError: token authentication is on, and there is no token that Ray could use.
         EngineError: Ray cannot be started or reached.
     """
+    check_token(address)
     import ray
+    from ray.exceptions import RayError
 
     local = {
         "num_cpus": num_cpus,
@@ -46,7 +58,7 @@ def ray_session(
         ray.init(
             address=address or "local", log_to_driver=False, logging_level="ERROR", **(local if address is None else {})
         )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         # A connection that failed half way would be in the way of the next one.
         ray.shutdown()
         where = address or "a local instance"
@@ -56,6 +68,70 @@ def ray_session(
             yield
     finally:
         ray.shutdown()
+
+
+def check_token(address: str | None = None) -> str:
+    """Look at the token that Ray authenticates with, before Ray starts; imports nothing of it.
+
+    Ray takes RAY_AUTH_TOKEN, else the file that RAY_AUTH_TOKEN_PATH names, else ~/.ray/auth_token. New versions make
+    the latter for a local instance; for a cluster it has to be there.
+
+    Returns:
+        Where the token comes from, as part of a sentence.
+
+    Raises:
+        RayTokenError: there is none, and none can be made.
+    """
+    mode = os.environ.get(_MODE, "").strip().lower()
+    if mode == "disabled":
+        return f"no token ({_MODE}=disabled)"
+    if os.environ.get(_TOKEN, "").strip():
+        return f"the token of {_TOKEN}"
+    named = os.environ.get(_TOKEN_PATH, "")
+    if named:
+        return _token_in(Path(named), f"{_TOKEN_PATH} names {named}")
+    default = _home() / _TOKEN_FILE
+    if default.is_file() and default.stat().st_size:
+        return _token_in(default, f"Ray's token is {default}")
+    if address is None and (mode == "token" or Version(version("ray")) >= _TOKENS_FROM):
+        return _token_to_be_made(default)
+    if mode == "token" and address is not None:
+        raise RayTokenError(
+            f"{_MODE}=token is set, and there is no token for the cluster at {address}.",
+            f"Set {_TOKEN} or {_TOKEN_PATH} to the cluster's token, or copy it to {default}.",
+        )
+    return "no token"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise RayTokenError(
+            f"Ray's token lies in the home directory, and there is none: {error}.", "Set HOME."
+        ) from None
+
+
+def _token_in(path: Path, what: str) -> str:
+    remedy = f"Correct it, set {_TOKEN}, or set {_MODE}=disabled where the cluster asks for no token."
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RayTokenError(f"{what}, which cannot be read: {error}.", remedy) from None
+    if not token:
+        raise RayTokenError(f"{what}, which is empty.", remedy)
+    return f"the token in {path}"
+
+
+def _token_to_be_made(path: Path) -> str:
+    """Look at whether a local instance can write its own token."""
+    parent = next(folder for folder in path.parents if folder.exists())
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise RayTokenError(
+            f"Ray makes a token for its local instance, and cannot write it to {path}.",
+            f"Set HOME to a directory that can be written, or {_TOKEN_PATH} to a file with a token.",
+        )
+    return f"a token that Ray makes in {path}"
 
 
 @contextmanager
@@ -99,6 +175,11 @@ def _own_processes() -> Iterator[tuple[str, int]]:
 
 
 def _remedy(error: Exception) -> str:
+    # By its name: older versions of Ray have no such class.
+    if type(error).__name__ == "AuthenticationError":
+        return (
+            f"Give this machine the cluster's token ({_TOKEN}, {_TOKEN_PATH} or ~/{_TOKEN_FILE}) and set {_MODE}=token."
+        )
     if "ersion mismatch" in str(error):
         return "All nodes of a cluster need the same Ray and the same Python: install requirements/cpu.lock on each."
     return "Check the address and free memory."
