@@ -109,7 +109,15 @@ def test_what_a_kernel_may_not_reach_is_refused(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["triton.language.load", "triton.language.float32", "triton.language.math.exp", "math.pi", "triton.cdiv"]
+    "name",
+    [
+        "triton.language.load",
+        "triton.language.float32",
+        "triton.language.math.exp",
+        "triton.language.core.get_int_dtype",
+        "math.pi",
+        "triton.cdiv",
+    ],
 )
 def test_what_a_kernel_may_reach_is_let_through(name):
     compiling.check_reached(name)
@@ -129,3 +137,34 @@ def test_the_extracted_source_finds_no_other_builtins_and_modules(tmp_path):
         forged = Extracted(f"import triton\n{line}\n", (), frozenset())
         with pytest.raises((NameError, ImportError)):
             compiling.execute_kernels(forged, tmp_path)
+
+
+IDIOMS = """
+import triton
+import triton.language as tl
+from triton.language import core
+
+@triton.jit
+def described(given, n):
+    if isinstance(given, tl.tensor_descriptor):
+        return given
+    else:
+        return tl.make_tensor_descriptor(given, [n, n], [n, 1], [16, 16])
+
+@triton.jit
+def double(x, out, n, signed: tl.constexpr = core.CONSTEXPR_0):
+    values = described(x, n).load([0, 0])
+    bits = values.to(core.get_int_dtype(values.dtype.primitive_bitwidth, True), bitcast=True)
+    tl.static_assert(bits.dtype == tl.int32)
+    tl.static_assert(signed == 0)
+    described(out, n).store([0, 0], bits.to(tl.float32, bitcast=True) * 2)
+
+triton.set_allocator(lambda size, alignment, stream: None)
+"""
+
+
+@pytest.mark.parametrize("x", [POINTER, ["descriptor", "float32", [16, 16]]])
+def test_what_the_libraries_of_others_ask_of_the_language_compiles(tmp_path, x):
+    launch = {"kernel": "double", "arguments": {"x": x, "out": POINTER, "n": ["value", 48]}, "options": {}}
+    found = compiled(IDIOMS, tmp_path, launch)
+    assert found["ok"], found["message"]

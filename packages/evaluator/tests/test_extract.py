@@ -293,7 +293,19 @@ def test_annotations_in_a_body_are_dropped_but_for_constexpr():
         ("for i in range(3):\n    x += i\ntl.store(x, i)", "index of a loop"),
         ("i = 0\nfor o in range(3):\n    x += i\n    for i in range(3):\n        x += 1", "index of a loop"),
         ("if BLOCK:\n    print = 1\nprint(1)", "the name print for two things"),
-        ("if BLOCK:\n    hasattr = 1\ny = x", "the name hasattr for two things"),
+        ("if BLOCK:\n    hasattr = 1\ny = hasattr", "the name hasattr for two things"),
+        ("for i in range(3):\n    len = i\ny = len", "the name len for two things"),
+        ("for i in range(3):\n    y = len\n    len = i", "the name len for two things"),
+        ("while x:\n    len = 1\nelse_ = len", "the name len for two things"),
+        ("while len:\n    len = 1", "the name len for two things"),
+        ("for i in range(3):\n    len += i", "the name len for two things"),
+        ("if BLOCK:\n    len = 1\nelse:\n    y = 1\ny = len", "the name len for two things"),
+        ("y = isinstance(x, tl.tensor)", "isinstance"),
+        ("y = isinstance(x, tl.constexpr)", "isinstance"),
+        ("y = isinstance(x, (tl.tensor_descriptor, tl.tensor))", "isinstance"),
+        ("y = isinstance(x, tl.tensor_descriptor, 1)", "isinstance"),
+        ("y = isinstance", "isinstance"),
+        ("y = tl.tensor_descriptor", "part of the compiler"),
         ("warpsmith_x = 1", "two things"),
         ("async def f():\n    pass", "AsyncFunctionDef"),
         ("tl.nothing(x)", "does not exist"),
@@ -305,6 +317,57 @@ def test_what_is_not_listed_is_refused_by_name(body, what):
     with pytest.raises(ExtractionError, match="line") as caught:
         extract(kernel(body))
     assert any(part in str(caught.value) for part in what.split("|"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(3):\n    n = tl.load(x)\n    tl.store(x, n)",
+        "while BLOCK:\n    n = tl.load(x)\n    tl.store(x, n)",
+        "if BLOCK:\n    n = 1\nelse:\n    n = 2\ntl.store(x, n)",
+        "if BLOCK:\n    n = 1\n    tl.store(x, n)",
+        "for i in range(3):\n    if i:\n        n = 1\n    else:\n        n = 2\n    tl.store(x, n)",
+        "for n in range(3):\n    tl.store(x, n)",
+    ],
+)
+def test_a_local_may_have_the_name_of_a_global_where_it_is_read_only_once_it_is_bound(body):
+    assert extract(kernel(body, before="n = open('x')\nm = n\n")).kernels == ("k",)
+
+
+def test_whether_a_value_is_a_tensor_descriptor_may_be_asked():
+    text = extract(kernel("if isinstance(x, tl.tensor_descriptor):\n    pass")).source
+    assert f"if isinstance(x, {LANGUAGE_NAME}.tensor_descriptor):" in text
+
+
+def test_what_tritons_own_sort_takes_of_its_core_is_there():
+    source = kernel(
+        "t = core.get_int_dtype(bitwidth=x.dtype.primitive_bitwidth, signed=True)",
+        arguments="x, descending: tl.constexpr = core.CONSTEXPR_0",
+        before="from triton.language import core\n",
+    )
+    text = extract(source).source
+    assert f"{LANGUAGE_NAME}.core.get_int_dtype(" in text
+    assert f"={LANGUAGE_NAME}.constexpr(0)" in text.replace(" ", "")
+
+
+def test_a_folder_below_a_package_that_nothing_has_imported_is_a_module(tmp_path, monkeypatch):
+    (tmp_path / "unheard" / "inner").mkdir(parents=True)
+    (tmp_path / "unheard" / "__init__.py").touch()
+    (tmp_path / "unheard" / "inner" / "there.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    before = """try:
+    import unheard.inner.there
+    N = 1
+except ImportError:
+    N = 2
+try:
+    from unheard.inner.absent import thing
+    M = 1
+except ImportError:
+    M = 2
+"""
+    found = rendered(kernel("tl.store(x, N + M)", before=before))
+    assert [ast.unparse(found[name].value) for name in "NM"] == ["1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,15 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.errors import EvaluatorError
-from warpsmith.evaluator.extract import ALLOWED_MODULES, BODY_BUILTINS, JIT_NAME, LANGUAGE_NAME, Extracted
+from warpsmith.evaluator.extract import (
+    ALLOWED_MODULES,
+    BODY_BUILTINS,
+    INNER_FUNCTIONS,
+    JIT_NAME,
+    LANGUAGE_NAME,
+    TYPE_TEST,
+    Extracted,
+)
 from warpsmith.evaluator.twins import twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
@@ -55,7 +63,8 @@ def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
     """Execute the rendered source (imports, values of constants, kernel definitions), and nothing else."""
     path = folder / f"{MODULE_NAME}.py"
     path.write_text(extracted.source, encoding="utf-8")
-    closed = {name: getattr(builtins, name) for name in BODY_BUILTINS} | {"__import__": _import_allowed}
+    closed = {name: getattr(builtins, name) for name in {*BODY_BUILTINS, TYPE_TEST}}
+    closed["__import__"] = _import_allowed
     namespace: dict[str, Any] = {
         "__name__": MODULE_NAME,
         "__file__": str(path),
@@ -82,7 +91,7 @@ def check_reached(name: str) -> None:
     else:
         found = importlib.import_module(".".join(parts[:cut]))
     for part in parts[cut:] if cut else []:
-        if isinstance(found, ModuleType) and found.__name__ not in ALLOWED_MODULES:
+        if isinstance(found, ModuleType) and found.__name__ not in ALLOWED_MODULES and name not in INNER_FUNCTIONS:
             raise KernelCompilationError(
                 f"{name} passes through the module {found.__name__}, which is closed to kernels. Use triton.language."
             )

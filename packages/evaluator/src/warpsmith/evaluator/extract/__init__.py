@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from warpsmith.evaluator.extract.check import BODY_BUILTINS, LANGUAGE_NAME, Checked, check
-from warpsmith.evaluator.extract.library import ALLOWED_MODULES
+from warpsmith.evaluator.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST, Checked, check
+from warpsmith.evaluator.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS
 from warpsmith.evaluator.extract.module import Module, follow
 from warpsmith.evaluator.extract.render import JIT_NAME, render
 from warpsmith.evaluator.extract.values import RESERVED_PREFIX, Constexpr, ExtractionError, Kernel, Value
@@ -25,9 +25,11 @@ from warpsmith.evaluator.extract.values import RESERVED_PREFIX, Constexpr, Extra
 __all__ = [
     "ALLOWED_MODULES",
     "BODY_BUILTINS",
+    "INNER_FUNCTIONS",
     "JIT_NAME",
     "LANGUAGE_NAME",
     "RESERVED_PREFIX",
+    "TYPE_TEST",
     "Extracted",
     "ExtractionError",
     "extract",

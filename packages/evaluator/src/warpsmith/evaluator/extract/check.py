@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from warpsmith.evaluator.extract import library
 from warpsmith.evaluator.extract.constants import Evaluator
-from warpsmith.evaluator.extract.flow import LoopIndices, names_bound_on_some_paths, stored
+from warpsmith.evaluator.extract.flow import LoopIndices, read_where_unbound, stored
 from warpsmith.evaluator.extract.grammar import DEFINITION, FIELDS, unlisted
 from warpsmith.evaluator.extract.module import Module
 from warpsmith.evaluator.extract.values import (
@@ -28,7 +28,8 @@ Node = TypeVar("Node", bound=ast.AST)
 
 PURE_BUILTINS: Final = frozenset({"min", "max", "abs", "int", "float", "bool", "len"})
 BODY_BUILTINS: Final = PURE_BUILTINS | {"range", "print", "tuple", "list"}
-_COMPILER_BUILTINS: Final = BODY_BUILTINS | {"isinstance", "getattr", "hasattr"}
+TYPE_TEST: Final = "isinstance"
+_COMPILER_BUILTINS: Final = BODY_BUILTINS | {TYPE_TEST, "getattr", "hasattr"}
 """What the code generator finds under a name that is bound nowhere."""
 LANGUAGE_NAME: Final = f"{RESERVED_PREFIX}_language"
 """The name by which rendered code reaches `triton.language` where the candidate's own name for it is hidden."""
@@ -147,7 +148,7 @@ class _Check:
         node = self._kernel.node
         known = {*self._module.names, *self._module.kernels, *_COMPILER_BUILTINS}
         reserved = {name for name in self._local if name.startswith(RESERVED_PREFIX)}
-        for name in sorted(names_bound_on_some_paths(node) & known | reserved):
+        for name in sorted(read_where_unbound(node) & known | reserved):
             raise self.refused(
                 node,
                 f"the name {name} for two things",
@@ -315,6 +316,8 @@ class _Check:
 
     def _call(self, node: ast.Call) -> ast.AST:
         """Let messages be formatted; a formatted value anywhere else could be read."""
+        if self._is_free(node.func, TYPE_TEST):
+            return self._type_test(node)
         full = self._dotted(node.func) or ""
         printed = isinstance(node.func, ast.Name) and node.func.id == "print" and not full
         if (printed or full in VALUELESS_CALLS) and node is not self._alone:
@@ -331,6 +334,26 @@ class _Check:
             args=[build(argument) for argument in node.args],
             keywords=[self._copy(keyword) for keyword in node.keywords],
         )
+
+    def _is_free(self, node: ast.expr, name: str) -> bool:
+        """Whether a node is a name that neither the kernel nor its module binds."""
+        bound = self._local | self._kernel.hidden | self._module.names.keys()
+        return isinstance(node, ast.Name) and node.id == name and name not in bound
+
+    def _type_test(self, node: ast.Call) -> ast.AST:
+        """`isinstance(x, tl.tensor_descriptor)`: other types the compiler and the interpreter give to other values."""
+        match node:
+            case ast.Call(args=[value, asked], keywords=[]) if self._dotted(asked) == library.DESCRIPTOR:
+                member = _path(LANGUAGE_NAME, library.DESCRIPTOR.rpartition(".")[2])
+                return ast.Call(
+                    func=ast.Name(id=TYPE_TEST, ctx=ast.Load()), args=[self._copy(value), member], keywords=[]
+                )
+            case _:
+                raise self.refused(
+                    node,
+                    f"`{ast.unparse(node)[:60]}`",
+                    "Of isinstance a kernel may have `isinstance(x, tl.tensor_descriptor)`. Decide by a constexpr.",
+                )
 
     def _message(self, node: ast.expr) -> ast.expr:
         if not isinstance(node, ast.JoinedStr):

@@ -16,17 +16,56 @@ def stored(statements: list[ast.stmt]) -> Iterator[str]:
                 yield node.id
 
 
-def names_bound_on_some_paths(function: ast.FunctionDef) -> set[str]:
-    """Return the names that are first bound inside a branch or a loop: after it the compiler forgets them again."""
-    known = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
-    found: set[str] = set()
-    for statement in function.body:
-        names = set(stored([statement]))
-        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            known |= names
-        else:
-            found |= names - known
-    return found
+def read_where_unbound(function: ast.FunctionDef) -> set[str]:
+    """Return the locals that are read where the compiler may know no binding of them: it takes a global's then.
+
+    What a branch or a loop binds first is forgotten after it, but for what both branches bind.
+    """
+    arguments = frozenset(argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg))
+    reads = _Reads(arguments | frozenset(stored(function.body)))
+    reads.follow(function.body, arguments)
+    return reads.unbound
+
+
+class _Reads:
+    def __init__(self, local: frozenset[str]) -> None:
+        self.unbound: set[str] = set()
+        self._local = local
+
+    def follow(self, statements: list[ast.stmt], bound: frozenset[str]) -> frozenset[str]:
+        """Follow statements, and return the names that are bound after them."""
+        for statement in statements:
+            bound = self._step(statement, bound)
+        return bound
+
+    def _step(self, statement: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+        match statement:
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._read(test, bound)
+                return self.follow(body, bound) & self.follow(orelse, bound)
+            case ast.While(test=test, body=body):
+                self._read(test, bound)
+                self.follow(body, bound)
+                return bound
+            case ast.For(target=target, iter=items, body=body):
+                self._read(items, bound)
+                self.follow(body, bound | frozenset(stored([ast.Expr(target)])))
+                return bound
+            case ast.AnnAssign(value=None):
+                return bound
+            case ast.AugAssign(target=ast.Name(id=name)):
+                self._note(name, bound)
+        self._read(statement, bound)
+        return bound | frozenset(stored([statement]))
+
+    def _read(self, node: ast.AST, bound: frozenset[str]) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                self._note(part.id, bound)
+
+    def _note(self, name: str, bound: frozenset[str]) -> None:
+        if name in self._local and name not in bound:
+            self.unbound.add(name)
 
 
 class LoopIndices:

@@ -5,12 +5,14 @@ import importlib
 import importlib.machinery
 import importlib.metadata
 import math
+import pkgutil
 import re
 import sys
+from collections.abc import Iterator
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from warpsmith.evaluator.extract.values import Foreign, Library, Value
+from warpsmith.evaluator.extract.values import Constexpr, Foreign, Library, Value
 
 LANGUAGE: Final = "triton.language"
 ALLOWED_MODULES: Final = frozenset(
@@ -32,6 +34,10 @@ JIT: Final = "triton.jit"
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 ENUMS: Final = frozenset({"triton.language.PropagateNan"})
 CONSTEXPR: Final = "triton.language.constexpr"
+DESCRIPTOR: Final = "triton.language.tensor_descriptor"
+INNER_FUNCTIONS: Final = frozenset({"triton.language.core.get_int_dtype"})
+"""Functions of closed modules that kernels may use: Triton's own sort has it, and whoever writes it anew."""
+_CONSTANTS: Final = MappingProxyType({"triton.language.core.CONSTEXPR_0": Constexpr(0)})
 CLOSED_MEMBERS: Final = frozenset(
     f"{LANGUAGE}.{name}"
     for name in ("tensor", "tensor_descriptor", "str_to_ty", "aggregate_replace", "constexpr_type", "condition")
@@ -125,14 +131,34 @@ def _is_installed(name: str) -> bool | None:
         return name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name) is not None
     if (there := _is_installed(above)) is not True:
         return there
-    places = _places(above)
-    return None if places is None else importlib.machinery.PathFinder.find_spec(name, places) is not None
+    folders = _folders(above)
+    return None if folders is None else any(_specs(name, folders))
 
 
-def _places(name: str) -> list[str] | None:
+@functools.lru_cache(maxsize=1024)
+def _folders(name: str) -> list[str] | None:
+    """Return where the modules of an installed package lie; None for a module that is no package."""
     above, _, _last = name.rpartition(".")
-    spec = importlib.machinery.PathFinder.find_spec(name, _places(above) if above else None)
-    return None if spec is None or spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+    if not above:
+        spec = importlib.machinery.PathFinder.find_spec(name)
+        specs = [] if spec is None else [spec]
+    else:
+        specs = list(_specs(name, _folders(above) or []))
+    made = [spec for spec in specs if spec.loader is not None][:1] or specs
+    found = [str(place) for spec in made for place in spec.submodule_search_locations or ()]
+    return found or None
+
+
+def _specs(name: str, folders: list[str]) -> Iterator[importlib.machinery.ModuleSpec]:
+    """Yield what folders hold under a module's name; a folder without `__init__.py` has no loader.
+
+    `PathFinder` would look for the package among the imported modules, and few of those that are named here are.
+    """
+    for folder in folders:
+        finder = pkgutil.get_importer(folder)
+        spec = None if finder is None else finder.find_spec(name)
+        if spec is not None:
+            yield spec
 
 
 def member_exists(module: str, name: str) -> bool | None:
@@ -145,13 +171,19 @@ def member_exists(module: str, name: str) -> bool | None:
 def member(base: Library | Foreign, name: str) -> Value:
     """Return `base.name`: a part of what kernels may use, a fact, or a name of another library."""
     full = canonical(f"{base.name}.{name}")
-    inside = isinstance(base, Library) and full not in _VERSIONS
+    if full in _CONSTANTS:
+        return _CONSTANTS[full]
+    inside = (isinstance(base, Library) or full in INNER_FUNCTIONS) and full not in _VERSIONS
     return Library(full) if inside or full in ALLOWED_MODULES else fact(full)
 
 
 def imported(name: str) -> Value:
     """Return what an import of a module or of a member of one binds."""
     full = canonical(name)
+    if full in _CONSTANTS:
+        return _CONSTANTS[full]
+    if full in INNER_FUNCTIONS:
+        return Library(full)
     if full in ALLOWED_MODULES or full.rpartition(".")[0] in ALLOWED_MODULES:
         return fact(full) if full in _VERSIONS else Library(full)
     return fact(full)
@@ -179,6 +211,8 @@ def why_closed(name: str) -> str:
 
 
 def _why_no_member(module: str, rest: list[str]) -> str:
+    if ".".join([module, *rest]) in INNER_FUNCTIONS:
+        return ""
     if not is_member(module, rest[0]):
         return f"it does not exist in this version of Triton ({version('triton')})"
     if isinstance(vars(importlib.import_module(module)).get(rest[0]), ModuleType):
