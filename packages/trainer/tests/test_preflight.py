@@ -32,7 +32,10 @@ def grpo(tmp_path: Path, tiny: Path) -> Grpo:
 
     def load(*overrides: str) -> TrainerConfig:
         path = tmp_path / "grpo.toml"
-        path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\nsteps = 1\n[policy]\npath = "{tiny}"\n')
+        path.write_text(
+            f'[run]\ndir = "{tmp_path / "run"}"\nsteps = 1\n[policy]\npath = "{tiny}"\n'
+            '[rollout]\nprompt_style = "compact"\n[problems]\ncount = 8\n'
+        )
         return load_grpo(path, overrides)
 
     return load

@@ -7,6 +7,26 @@ class ConfigError(UsageError):
     """A configuration file or an override that cannot be used."""
 
 
+class UnfitRunError(UsageError):
+    """Several things that keep a run from going well, found before it starts."""
+
+
+class PackagesError(UsageError):
+    """An installed package that breaks others which a run imports."""
+
+
+class WandbError(UsageError):
+    """A login to W&B that is refused, or a run of it that cannot begin."""
+
+
+class ContainmentError(UsageError):
+    """A machine that contains candidates more weakly than the configuration accepts."""
+
+
+class PromptsError(UsageError):
+    """Problems whose prompts are longer than the token budget."""
+
+
 class DataError(UsageError):
     """Training data that cannot be read, or that holds nothing to train on."""
 

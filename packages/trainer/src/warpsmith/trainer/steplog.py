@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from warpsmith.records.schema import STEPS, steps_batch
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import RunSection, WandbSection
+from warpsmith.trainer.errors import WandbError
 
 _COLUMNS = frozenset(STEPS.names) - {"run", "step", "weight_version", "started_at", "seconds", "metrics"}
 _IDENTITY = "wandb-id.txt"
@@ -106,18 +107,24 @@ def _start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, An
         return None
     os.environ.setdefault("WANDB_SILENT", "true")
     import wandb
+    from wandb.errors import Error
 
-    return wandb.init(
-        mode=section.mode,
-        project=section.project,
-        name=run.title,
-        id=_identity(run.dir),
-        resume="allow" if section.mode == "online" else None,
-        dir=str(run.dir),
-        tags=list(section.tags),
-        config=dict(config),
-        settings=wandb.Settings(console="off", x_disable_stats=True, disable_git=True, disable_code=True),
-    )
+    try:
+        return wandb.init(
+            mode=section.mode,
+            project=section.project,
+            name=run.title,
+            id=_identity(run.dir),
+            resume="allow" if section.mode == "online" else None,
+            dir=str(run.dir),
+            tags=list(section.tags),
+            config=dict(config),
+            settings=wandb.Settings(console="off", x_disable_stats=True, disable_git=True, disable_code=True),
+        )
+    except Error as error:
+        raise WandbError(
+            f"W&B does not begin its run: {error}.", 'Correct that, or set wandb.mode = "offline" and sync it later.'
+        ) from error
 
 
 def _identity(run_dir: Path) -> str:

@@ -13,7 +13,9 @@ from rich.table import Column, Table
 
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any
 from warpsmith.trainer.doctor import inputs, machine
-from warpsmith.trainer.doctor.finding import Finding, found
+from warpsmith.trainer.doctor.check import Check, findings_of
+from warpsmith.trainer.doctor.checks import CHAT, POLICY, SOURCES, checks_with_torch, checks_without_torch
+from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.command import suggested
 from warpsmith.trainer.planning.machines import this_machine
@@ -40,31 +42,38 @@ def doctor_command(
     """
     overrides = set_ or []
     checked = load_any(config, overrides)
-    findings = [*_of_inputs(checked, resume, judge), *_of_machine(config, overrides, checked, num_processes)]
+    checks = [
+        *checks_without_torch(checked, resume),
+        *checks_with_torch(checked),
+        *_of_inputs(checked, judge),
+        *_of_machine(config, overrides, checked, num_processes),
+    ]
+    findings = list(findings_of(checks))
     typer.echo(json.dumps([asdict(one) for one in findings], indent=2)) if json_ else _show(findings)
     if any(one.state == "error" for one in findings):
         raise typer.Exit(_UNFIT)
 
 
-def _of_inputs(config: SftConfig | TrainerConfig, resume: bool, judge: bool) -> Iterator[Finding]:
-    yield from found("start of the run", lambda: inputs.start(config, resume))
-    yield from found("policy", lambda: inputs.policy(config))
-    yield from found("data", lambda: inputs.data(config))
+def _of_inputs(config: SftConfig | TrainerConfig, judge: bool) -> list[Check]:
+    """Return what the run's own command does not wait for."""
+    checks = [Check("policy", lambda: inputs.policy(config), (POLICY, CHAT))]
+    if isinstance(config, SftConfig):
+        checks.append(Check("data", lambda: inputs.data(config), (SOURCES,)))
     if judge:
-        yield from found("judgement", lambda: inputs.judgement(config))
+        checks.append(Check("judgement", lambda: inputs.judgement(config)))
+    return checks
 
 
 def _of_machine(
     path: Path, overrides: list[str], config: SftConfig | TrainerConfig, processes: int | None
-) -> Iterator[Finding]:
-    yield from found("GPUs", lambda: machine.gpus(config))
-    yield from found("memory", lambda: _of_memory(path, overrides, config, processes))
-    yield from found("disk", lambda: machine.disk(config))
-    yield from found("versions", lambda: machine.versions(config))
-    yield from found("containment of candidates", lambda: machine.containment(config))
-    yield from found("limits", lambda: machine.limits(config))
-    yield from found("port of the process group", lambda: machine.port(config))
-    yield from found("W&B", lambda: machine.wandb(config))
+) -> list[Check]:
+    return [
+        Check("GPUs", lambda: machine.gpus(config)),
+        Check("memory", lambda: _of_memory(path, overrides, config, processes)),
+        Check("versions", lambda: machine.versions(config)),
+        Check("limits", lambda: machine.limits(config)),
+        Check("port of the process group", lambda: machine.port(config)),
+    ]
 
 
 def _of_memory(

@@ -1,10 +1,7 @@
 """What one check found."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
-
-from warpsmith.records.errors import WarpsmithError
 
 State = Literal["ok", "warning", "error"]
 
@@ -24,13 +21,3 @@ class Finding:
     state: State
     seen: str
     remedy: str = ""
-
-
-def found(what: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return what a check finds; what it raises is a finding too."""
-    try:
-        return list(look())
-    except WarpsmithError as error:
-        return [Finding(what, "error", error.message, error.remedy)]
-    except OSError as error:
-        return [Finding(what, "error", f"The operating system refused it: {error}.", "Mend that, and ask again.")]

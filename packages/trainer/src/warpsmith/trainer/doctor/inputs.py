@@ -1,24 +1,47 @@
-"""Checks of what a run reads: policy, template and mask, problems, and one judgement."""
+"""Checks of what a run reads: policy, template and mask, problems and their prompts, and one judgement."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from warpsmith.evaluator.verdict import Verdict
 from warpsmith.policy.chat import ChatFormat
-from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat
+from warpsmith.policy.kernels import check_kernels
+from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat, read_config
+from warpsmith.policy.quantization import check_quantization
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.prompts import Attempt, build_prompt
+from warpsmith.rollout.tasks import task_for
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.errors import PromptsError
 from warpsmith.trainer.examples.sources import count_source
-from warpsmith.trainer.preflight import preflight
 
 Config = SftConfig | TrainerConfig
 
 _ANSWERS = ("The first answer: x + 1.", "The second answer: x + 2.")
 
 
-def start(config: Config, resume: bool) -> Iterator[Finding]:
-    """Ask what the run's own command asks before it starts: see `preflight`."""
-    preflight(config, resume)
-    yield Finding("start of the run", "ok", f"{config.run.dir} can be {'resumed' if resume else 'begun'}")
+def quantization() -> Iterator[Finding]:
+    """Look at whether 4-bit weights can be had here; QuantizationError where not."""
+    check_quantization()
+    yield Finding("4-bit weights", "ok", "there are some")
+
+
+def template(directory: Path, template_kwargs: Mapping[str, Any]) -> Iterator[Finding]:
+    """Load tokenizer and chat template; policy's TokenizerError, TemplateError where they cannot be used."""
+    load_chat(check_directory(directory), template_kwargs)
+    yield Finding("chat template", "ok", f"{directory} has one for prompts")
+
+
+def kernels(directories: Sequence[Path]) -> Iterator[Finding]:
+    """Look at whether liger-kernel is for each model; KernelsError where not."""
+    for directory in directories:
+        check_kernels(read_config(directory))
+        yield Finding("fused kernels", "ok", str(directory))
 
 
 def policy(config: Config) -> Iterator[Finding]:
@@ -51,24 +74,99 @@ def mask(chat: ChatFormat) -> Finding:
     )  # fmt: skip
 
 
-def data(config: Config) -> Iterator[Finding]:
-    """Read what the run is to learn from."""
-    if isinstance(config, SftConfig):
-        for label, part in zip(config.data.labels, config.data.parts, strict=True):
-            rows = count_source(part)
-            remedy = "" if rows else "Correct `path` of the source, or take the source out."
-            yield Finding("data", "ok" if rows else "error", f"{label}: about {rows:,} rows", remedy)
-        return
+def data(config: SftConfig) -> Iterator[Finding]:
+    """Count what the run is to learn from."""
+    for label, part in zip(config.data.labels, config.data.parts, strict=True):
+        rows = count_source(part)
+        remedy = "" if rows else "Correct `path` of the source, or take the source out."
+        yield Finding("data", "ok" if rows else "error", f"{label}: about {rows:,} rows", remedy)
+
+
+def problems(config: TrainerConfig) -> Iterator[Finding]:
+    """Read the problems; DatasetError, ConfigError where there are none."""
     from warpsmith.trainer.session import load_held_out, load_problems
 
-    problems = load_problems(config)
-    levels = Counter(str(problem.level) for problem in problems)
+    read = load_problems(config)
+    levels = Counter(str(problem.level) for problem in read)
     told = ", ".join(f"level {level}: {count}" for level, count in sorted(levels.items()))
-    yield Finding("problems", "ok", f"{len(problems)} of {config.problems.source}: {told}")
-    if len(problems) < config.algorithm.prompts_per_step:
+    yield Finding("problems", "ok", f"{len(read)} of {config.problems.source}: {told}")
+    if len(read) < config.algorithm.prompts_per_step:
         remedy = "Lower algorithm.prompts_per_step, or give more problems."
         yield Finding("problems", "warning", "A step asks for more problems than there are", remedy)
     yield Finding("held-out problems", "ok", str(len(load_held_out(config))))
+
+
+def prompts(config: TrainerConfig) -> Iterator[Finding]:
+    """Render the prompt of every problem and every held-out one, and count it against the token budget.
+
+    The prompt of a later turn gives up history until it fits, so the bare problem decides.
+
+    Raises:
+        PromptsError: some are longer; naming the worst.
+    """
+    from warpsmith.trainer.session import load_held_out, load_problems
+
+    chat = load_chat(config.policy.path, config.policy.template_kwargs)
+    problems = [*load_problems(config), *load_held_out(config)]
+    lengths = prompt_lengths(config.rollout, problems, chat)
+    _refuse_long(config.rollout, lengths)
+    longest = max(lengths, key=lambda one: one.tokens)
+    budget = config.rollout.prompt_budget
+    yield Finding(
+        "prompts", "ok", f"{len(lengths)}, the longest {longest.tokens} of {budget} tokens ({longest.problem})"
+    )
+    mute = [one for one in lengths if one.answered > budget]
+    if mute and task_for(config.rollout).max_turns > 1:
+        yield Finding(
+            "prompts of later turns", "warning",
+            f"{len(mute)} of {len(lengths)} problems leave no room for a verdict on the turn before",
+            f"Raise the budget of {budget} tokens to {max(one.answered for one in mute)} or more: "
+            "rollout.prompt_tokens, rollout.engine.max_model_len.",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PromptLength:
+    """Tokens of a problem's prompts.
+
+    Attributes:
+        problem: its name.
+        tokens: of the first turn.
+        answered: of a later one that holds the verdict on the turn before, and not its kernel.
+    """
+
+    problem: str
+    tokens: int
+    answered: int
+
+
+_ANSWER = Attempt(None, Verdict("incorrect", True, False, max_abs_error=0.5, mismatched_fraction=0.5), left_out=True)
+
+
+def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> list[PromptLength]:
+    """Count the tokens of each problem's prompts."""
+
+    def tokens(problem: ProblemRow, *attempts: Attempt) -> int:
+        return len(chat.prompt_ids(build_prompt(problem, attempts, style=rollout.prompt_style, inert=chat.inert)))
+
+    return [PromptLength(problem.name, tokens(problem), tokens(problem, _ANSWER)) for problem in problems]
+
+
+def _refuse_long(rollout: RolloutConfig, lengths: Sequence[PromptLength]) -> None:
+    budget, completion, whole = rollout.prompt_budget, rollout.sampling.max_tokens, rollout.engine.max_model_len
+    long = [one for one in lengths if one.tokens > budget]
+    if not long:
+        return
+    worst = max(long, key=lambda one: one.tokens)
+    raises = [f"rollout.prompt_tokens to {worst.tokens}"] if rollout.prompt_tokens else []
+    if worst.tokens + completion > whole:
+        raises.append(f"rollout.engine.max_model_len to {worst.tokens + completion}")
+    raise PromptsError(
+        f"The prompts of {len(long)} of {len(lengths)} problems, held-out ones included, are longer than the budget of "
+        f"{budget} tokens, which leaves {completion} for the completion; the worst is {worst.problem} with "
+        f"{worst.tokens}.",
+        f"Raise {' and '.join(raises)}, lower rollout.sampling.max_tokens, or take these problems out.",
+    )
 
 
 def judgement(config: Config) -> Iterator[Finding]:

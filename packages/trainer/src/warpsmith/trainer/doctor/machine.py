@@ -1,17 +1,13 @@
-"""Checks of the machine: GPUs, memory, versions, containment, disk, shared memory, limits, ports, W&B."""
+"""Checks of the machine: GPUs, memory, versions, shared memory, limits, ports."""
 
-import netrc
-import os
 import resource
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from urllib.parse import urlparse
 
 from packaging.version import Version
 
-from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.policy.kernels import LIGER
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.doctor.finding import Finding
@@ -121,27 +117,6 @@ def _nccl() -> Finding:
     return Finding("NCCL", "ok", ".".join(map(str, found)))
 
 
-def containment(config: Config) -> Iterator[Finding]:
-    """Compare what this machine contains with what the evaluator asks for."""
-    if not isinstance(config, TrainerConfig) or config.rollout.evaluation.where == "server":
-        return
-    from warpsmith.evaluator import _native
-
-    tier, least = _native.achievable_tier(), config.evaluator.minimum_isolation
-    if TIER_STRENGTH[tier] >= TIER_STRENGTH[least]:
-        yield Finding("containment of candidates", "ok", f"{tier}; {least} is the least that is accepted")
-        return
-    remedies = dict.fromkeys(layer.remedy for layer in _native.probe() if layer.remedy)
-    yield Finding("containment of candidates", "error", f"{tier}; {least} is asked for", " ".join(remedies))
-
-
-def disk(config: Config) -> Iterator[Finding]:
-    """Tell the room where the run will write; the start of the run is refused where checkpoints do not fit."""
-    path = config.run.dir.absolute()
-    where = next(folder for folder in (path, *path.parents) if folder.is_dir())
-    yield Finding("disk", "ok", f"{where} has {gib(shutil.disk_usage(where).free)} GiB free")
-
-
 def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
     """Compare /dev/shm with Ray's object store and the weights that lie there for the engines of a GPU."""
     if not isinstance(config, TrainerConfig):
@@ -175,22 +150,3 @@ def _limit(value: int) -> str:
 def port(_: Config) -> Iterator[Finding]:
     """Ask for a port on the loopback interface, as the launcher will."""
     yield Finding("port of the process group", "ok", f"{free_port()} is free on 127.0.0.1")
-
-
-def wandb(config: Config) -> Iterator[Finding]:
-    """Look at whether W&B can be reached in the mode that is asked for: only `online` needs a login."""
-    mode = config.wandb.mode
-    if mode != "online":
-        yield Finding("W&B", "ok", f"{mode}; needs no login")
-    elif "WANDB_API_KEY" in os.environ or _in_netrc(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")):
-        yield Finding("W&B", "ok", "online; a login is there")
-    else:
-        remedy = 'Run `wandb login`, set WANDB_API_KEY, or set wandb.mode = "offline".'
-        yield Finding("W&B", "error", "online, and nobody is logged in", remedy)
-
-
-def _in_netrc(url: str) -> bool:
-    try:
-        return netrc.netrc().authenticators(urlparse(url).hostname or "") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False

@@ -7,6 +7,7 @@ from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.planning import sampler
+from warpsmith.trainer.planning.disk import WIDTH, disk_need
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.parts import Device, Part
 from warpsmith.trainer.planning.places import Places, misplaced, places_of
@@ -14,7 +15,6 @@ from warpsmith.trainer.planning.shapes import ModelShape
 from warpsmith.trainer.planning.sizes import GIB, gib
 from warpsmith.trainer.planning.training import Training, host_parts, rank_parts, software_parts
 
-_WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
 _RANK_HOST = 2 * GIB
 _ENGINE_HOST = 4 * GIB
 _EVALUATOR_HOST = GIB
@@ -66,6 +66,7 @@ def plan(
     made.misfits += misplaced(config, places, machine.gpus, machine.name)
     ranks = len(places.train) or processes or 1
     _place_training(made, _training(config, shape, ranks, on_gpu=bool(places.train)), places)
+    made.facts |= _disk_facts(config, made)
     if isinstance(config, TrainerConfig):
         _place_sampling(made, config, places)
         _place_evaluation(made, config, places)
@@ -83,7 +84,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
         longest = config.rollout.prompt_budget + config.rollout.sampling.max_tokens
         reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
     return Training(
-        shape, _WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
+        shape, WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
         policy.kernels, policy.lora, reference, head, on_gpu,
     )  # fmt: skip
 
@@ -108,13 +109,19 @@ def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
     }
 
 
+def _disk_facts(config: TrainerConfig | SftConfig, made: MemoryPlan) -> dict[str, float]:
+    trained = int(made.facts["trained_parameters"])
+    need = disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=made.shape.parameters)
+    return {"checkpoint_bytes": need.checkpoint, "disk_bytes_at_most": need.total}
+
+
 def _there(made: MemoryPlan, numbers: tuple[int, ...]) -> list[Device]:
     return [made.gpus[number] for number in numbers if number < len(made.gpus)]
 
 
 def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> None:
     rollout, engine, shape = config.rollout, config.rollout.engine, made.shape
-    weights = shape.parameters * _WIDTH[config.policy.dtype]
+    weights = shape.parameters * WIDTH[config.policy.dtype]
     made.host.parts += [
         Part("rank 0's copies of the weights on their way to the engines", 2 * weights, "sync"),
         Part("Ray's object store", (256 << 20) + 2 * weights, shared=True),

@@ -1,0 +1,177 @@
+"""Checks of what a run reads and writes: its directory, policy, reference policy, adapters, data, disk."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from warpsmith.policy import adapters
+from warpsmith.policy.config import LoraSettings
+from warpsmith.policy.loading import check_directory, check_weights, count_parameters, read_config, token_ids
+from warpsmith.rollout.engines.model_length import check_model_length
+from warpsmith.rollout.rewardfunction import scorer_for
+from warpsmith.rollout.tasks.registry import task_for
+from warpsmith.trainer import checkpoint
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.examples.sources import check_sources
+from warpsmith.trainer.planning.disk import DiskNeed, disk_need
+from warpsmith.trainer.planning.sizes import gib
+from warpsmith.trainer.rundir import refuse_used
+
+Config = SftConfig | TrainerConfig
+
+
+def directory(config: Config, resume: bool) -> Iterator[Finding]:
+    """Look at whether the run's directory can be begun, or resumed under this configuration.
+
+    Raises:
+        ConfigError: it holds a run already.
+        CheckpointError: there is nothing to resume, or it is of another configuration.
+    """
+    if resume:
+        newest = checkpoint.latest(config.run.dir)
+        state = checkpoint.read_state(newest)
+        checkpoint.refuse_changes(newest, state["config"], config.model_dump(mode="json"))
+    else:
+        refuse_used(config.run)
+    yield Finding("run directory", "ok", f"{config.run.dir} can be {'resumed' if resume else 'begun'}")
+
+
+def task(config: TrainerConfig) -> Iterator[Finding]:
+    """Look at the name of the task; UnknownTaskError where there is none such."""
+    yield Finding("task", "ok", task_for(config.rollout).name)
+
+
+def reward(config: TrainerConfig) -> Iterator[Finding]:
+    """Load the reward function and try it on examples; BadRewardError where it cannot be used."""
+    scorer_for(config.rollout.reward)
+    chosen = config.rollout.reward
+    seen = f"preset {chosen.preset}" if chosen.type == "preset" else f"{chosen.path} scores every example"
+    yield Finding("reward", "ok", seen)
+
+
+def policy_files(config: Config) -> Iterator[Finding]:
+    """Look at the policy's directory and weights; policy's CheckpointError where there is no model in it."""
+    check_weights(check_directory(config.policy.path))
+    yield Finding("policy's files", "ok", str(config.policy.path))
+
+
+def base(config: Config) -> Iterator[Finding]:
+    """Look at whether the policy is the one that the checkpoint's adapters were trained on."""
+    newest = checkpoint.latest(config.run.dir)
+    checkpoint.check_base(newest, checkpoint.read_state(newest), config.policy)
+    yield Finding("base of the checkpoint", "ok", str(newest))
+
+
+def model_length(config: TrainerConfig) -> Iterator[Finding]:
+    """Compare `max_model_len` with the model's own length; ModelTooShortError where vLLM would not start."""
+    engine = config.rollout.engine
+    found = check_model_length(config.policy.path, engine)
+    seen = "no length" if found is None else f"{found.tokens} ({found.source})"
+    yield Finding("model length", "ok", f"max_model_len {engine.max_model_len}; the model has {seen}")
+
+
+def reference_of(config: Config) -> Path | None:
+    """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
+    if isinstance(config, SftConfig) or not config.algorithm.kl_coefficient:
+        return None
+    return config.algorithm.reference
+
+
+def reference(named: Path, policy: Path) -> Iterator[Finding]:
+    """Look at whether a reference policy can judge the policy's tokens.
+
+    Raises:
+        policy's CheckpointError: there is no model in its directory.
+        ConfigError: it has other tokens.
+    """
+    check_weights(check_directory(named))
+    sizes = [_vocabulary(directory) for directory in (named, policy)]
+    if sizes[0] != sizes[1]:
+        seen = f"has a vocabulary of {sizes[0]} tokens, the policy {policy} one of {sizes[1]}"
+    elif token_ids(named) != token_ids(policy):
+        seen = f"gives other ids to tokens than the policy {policy} in tokenizer.json"
+    else:
+        yield Finding("reference policy", "ok", str(named))
+        return
+    raise ConfigError(
+        f"algorithm.reference: {named} {seen}.",
+        "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
+    )
+
+
+def _vocabulary(directory: Path) -> int | None:
+    """Return the vocab_size of config.json, which models of several modalities have in the table of their text."""
+    config = read_config(directory)
+    size: int | None = config.get("text_config", config).get("vocab_size")
+    return size
+
+
+def adapter_layers(policy: Path, lora: LoraSettings) -> Iterator[Finding]:
+    """Look at whether the model has layers for adapters.
+
+    Raises:
+        AdapterError: peft is not installed.
+        ConfigError: it has none.
+    """
+    adapters.require_peft()
+    count = adapters.count_parameters(policy, lora)
+    if not count:
+        raise ConfigError(
+            f"policy.lora.target_modules: {policy} has no layer named {', '.join(lora.target_modules)}.",
+            "Name linear layers of the model, as q_proj or down_proj.",
+        )
+    yield Finding("adapters", "ok", f"{count:,} parameters")
+
+
+def disk(config: Config, resume: bool) -> Iterator[Finding]:
+    """Compare the disk with the checkpoints that are kept, one that is being written, and the final model.
+
+    Raises:
+        ConfigError: it has less room. A resumed run's own checkpoints make room for the new ones.
+    """
+    need, folder = _need(config, resume), _nearest(config.run.dir)
+    free = shutil.disk_usage(folder).free
+    told = f"{need.checkpoints} checkpoints of {gib(need.checkpoint)} GiB and a final model of {gib(need.model)}"
+    if free < need.total:
+        raise ConfigError(
+            f"{folder} has {gib(free)} GiB free; {told} of {config.policy.path} take about {gib(need.total)} GiB.",
+            "Make room, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
+        )
+    yield Finding("disk", "ok", f"{folder} has {gib(free)} GiB free; {told}")
+
+
+def _need(config: Config, resume: bool) -> DiskNeed:
+    lora, whole = config.policy.lora, count_parameters(config.policy.path)
+    trained = whole if lora is None else adapters.count_parameters(config.policy.path, lora)
+    # The one of step 0 holds no weights.
+    there = sum(checkpoint.read_state(path)["progress"]["step"] > 0 for path in _written(config, resume))
+    return disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=whole, there=there)
+
+
+def _written(config: Config, resume: bool) -> list[Path]:
+    return checkpoint.complete(config.run.dir) if resume else []
+
+
+def _nearest(path: Path) -> Path:
+    """Return `path`, or the directory above it that is there already."""
+    path = path.absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path
+
+
+def sources(config: SftConfig) -> Iterator[Finding]:
+    """Look at whether the files and runs to learn from are there; DataError, NoRecordsError where they are not."""
+    check_sources(config.data)
+    yield Finding("sources", "ok", ", ".join(config.data.labels))
+
+
+def servers(config: TrainerConfig) -> Iterator[Finding]:
+    """Ask the evaluation servers; ServerError, IsolationUnavailableError where none will do."""
+    from warpsmith.rollout.server_judge import ServerJudge
+
+    with ServerJudge(config.rollout.evaluation, config.evaluator):
+        yield Finding("evaluation servers", "ok", ", ".join(config.rollout.evaluation.servers))

@@ -1,0 +1,122 @@
+"""Checks of the services that a run will ask for: W&B, Ray, the sandbox of the evaluator."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, IsolationTier
+from warpsmith.rollout.engines.cluster import check_token
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.errors import ContainmentError, WandbError
+
+Config = SftConfig | TrainerConfig
+
+_LOGIN: Final = """
+import os
+import sys
+import wandb
+code = 0
+try:
+    wandb.login(verify=True)
+except (wandb.errors.Error, ValueError) as error:
+    sys.stdout.write(f"{error}")
+    code = 1
+sys.stdout.flush()
+os._exit(code)  # In order, it would wait for answers of the server until its own deadlines have passed.
+"""
+_LOGIN_S: Final = 60.0
+
+
+def wandb(config: Config) -> Iterator[Finding]:
+    """Log in to W&B as the run will; only `online` needs that.
+
+    Raises:
+        WandbError: there is no key, or the server refuses it, or it cannot be reached.
+    """
+    mode = config.wandb.mode
+    if mode != "online":
+        yield Finding("W&B", "ok", f"{mode}; needs no login")
+        return
+    refusal = _login_refusal()
+    if refusal:
+        raise WandbError(
+            f'wandb.mode is "online", and W&B refuses the login: {refusal}.',
+            'Run `wandb login`, set WANDB_API_KEY to a key, or set wandb.mode = "offline".',
+        )
+    yield Finding("W&B", "ok", "online; the server takes the login")
+
+
+def _login_refusal() -> str:
+    """Return why a login fails; empty where it goes well. It is tried in a process that nobody can type into."""
+    # What a run asks for in its file goes before WANDB_MODE, under which a login would do nothing.
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", _LOGIN],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOGIN_S, check=False, env=environment,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_LOGIN_S:g} s"
+    if not ended.returncode:
+        return ""
+    said = ended.stdout.strip() or ended.stderr.strip()
+    return (said.splitlines() or [f"exit code {ended.returncode}"])[-1].rstrip(".")
+
+
+def ray_token(config: TrainerConfig) -> Iterator[Finding]:
+    """Look for the token that Ray authenticates with; RayTokenError where there is none and one is needed."""
+    yield Finding("Ray's token", "ok", check_token(config.run.ray_address))
+
+
+def containment(config: TrainerConfig) -> Iterator[Finding]:
+    """Compare the tier that the evaluator will reach on this machine with the least that is accepted.
+
+    Evaluators on a cluster may be on other machines, which only its actors can look at.
+
+    Raises:
+        ContainmentError: it is weaker, or no GPU can be used under it.
+    """
+    evaluator = config.placement.evaluator(config.evaluator)
+    tier, least = reachable_tier(evaluator), evaluator.minimum_isolation
+    seen = f"{tier}; {least} is the least that is accepted"
+    elsewhere = config.rollout.evaluation.where == "ray" and config.run.ray_address is not None
+    missing = _missing(evaluator, tier)
+    if missing and not elsewhere:
+        raise ContainmentError(missing, _remedy(evaluator))
+    if missing:
+        yield Finding("containment of candidates", "warning", f"here {seen}", "The cluster's nodes have to give more.")
+    else:
+        yield Finding("containment of candidates", "ok", seen)
+
+
+def reachable_tier(evaluator: EvaluatorConfig) -> IsolationTier:
+    """Return the tier that workers will have here: the strongest that this machine gives and the file permits."""
+    from warpsmith.evaluator import _native
+
+    strength = min(TIER_STRENGTH[_native.achievable_tier()], TIER_STRENGTH[evaluator.strongest_isolation])
+    tiers: tuple[IsolationTier, ...] = ("none", "landlock", "namespaces")
+    return tiers[strength]
+
+
+def _missing(evaluator: EvaluatorConfig, tier: IsolationTier) -> str:
+    if TIER_STRENGTH[tier] < TIER_STRENGTH[evaluator.minimum_isolation]:
+        return (
+            f"Candidates would be contained by {tier} here, and evaluator.minimum_isolation is "
+            f"{evaluator.minimum_isolation}."
+        )
+    if evaluator.device == "cuda" and tier == "landlock":
+        return "The tier landlock forbids the socket that the GPU's driver makes, so no candidate could use the GPU."
+    return ""
+
+
+def _remedy(evaluator: EvaluatorConfig) -> str:
+    from warpsmith.evaluator import _native
+
+    if evaluator.strongest_isolation != "namespaces" and _native.achievable_tier() == "namespaces":
+        return 'Set evaluator.strongest_isolation = "namespaces", which this machine gives.'
+    layers = dict.fromkeys(layer.remedy for layer in _native.probe() if layer.remedy)
+    return " ".join(layers) or "`warpsmith-evaluator doctor` names what is missing."

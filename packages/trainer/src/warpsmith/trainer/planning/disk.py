@@ -1,0 +1,63 @@
+"""What the checkpoints and the final model of a run take on the disk."""
+
+from dataclasses import dataclass
+
+from warpsmith.policy.config import DTypeName
+from warpsmith.trainer.config.sections import CheckpointSection, ZeroSection
+
+WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of a parameter."""
+_FP32 = 4
+_MOMENTS = 2 * _FP32
+
+
+@dataclass(frozen=True)
+class DiskNeed:
+    """What a run may yet write.
+
+    Attributes:
+        checkpoints: how many more there may be at one time.
+        checkpoint: bytes of one.
+        model: bytes of the final model, 0 where none is exported.
+    """
+
+    checkpoints: int
+    checkpoint: int
+    model: int
+
+    @property
+    def total(self) -> int:
+        """All of it, in bytes."""
+        return self.checkpoints * self.checkpoint + self.model
+
+
+def disk_need(
+    section: CheckpointSection, zero: ZeroSection, dtype: DTypeName, *, trained: int, whole: int, there: int = 0
+) -> DiskNeed:
+    """Return what a run writes: the checkpoints that are kept, one more that is being written, and the final model.
+
+    Args:
+        section: what is kept.
+        zero: how the state is spread.
+        dtype: of the weights.
+        trained: Q, the parameters that get a gradient.
+        whole: P, all parameters.
+        there: checkpoints that are there already, which make room for the new ones.
+    """
+    kept = section.keep + section.keep_best
+    return DiskNeed(
+        checkpoints=max(kept - there, 0) + 1,
+        checkpoint=checkpoint_bytes(zero, dtype, trained),
+        model=WIDTH[dtype] * whole if section.export_final else 0,
+    )
+
+
+def checkpoint_bytes(zero: ZeroSection, dtype: DTypeName, trained: int) -> int:
+    """Return the bytes of one checkpoint.
+
+    Adam's moments: 8 Q. fp32 master weights: 4 Q, and none under stage 0. Weights: b Q, and none under stage 3. Frozen
+    weights under adapters are in no checkpoint.
+    """
+    master = 0 if zero.stage == 0 else _FP32
+    weights = 0 if zero.stage == 3 else WIDTH[dtype]
+    return trained * (_MOMENTS + master + weights)
