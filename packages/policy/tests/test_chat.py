@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from warpsmith.policy.chat import ChatFormat, extends
-from warpsmith.policy.errors import MessagesError, TemplateError
+from warpsmith.policy.errors import MessagesError, PolicyError, TemplateError
 
 Segments = list[tuple[str, int]]
 
@@ -155,11 +155,29 @@ def conversations(content: st.SearchStrategy[str]):
     return st.builds(build, st.none() | content, pairs, st.booleans())
 
 
+def refusal(chat: ChatFormat, name: str, messages) -> str | None:
+    """Why the last answer cannot have been sampled, if it cannot."""
+    last = messages[-1]["content"]
+    if messages[-1]["role"] != "assistant":
+        return None
+    if name == "qwen3-silent" and "</think>" in last:
+        return "behind another one"
+    shown = last
+    if name.startswith("qwen3") and "</think>" in last:
+        shown = last.split("</think>")[0] + last.split("</think>")[-1]
+    return "goes on after the stop token" if any(chat.token(i) in shown for i in chat.stop_token_ids) else None
+
+
 @pytest.mark.parametrize("name", [*ORACLES, "trimming"])
 @settings(max_examples=120, deadline=None)
 @given(messages=conversations(CONTENT))
 def test_mask_is_right_at_every_position(chat_of, name, messages):
     chat, pieces = chat_of(name), {**ORACLES, "trimming": spaced}[name](messages)
+    refused = refusal(chat, name, messages)
+    if refused:
+        with pytest.raises(PolicyError, match=refused):
+            chat.loss_mask(messages)
+        return
     ids, mask = chat.loss_mask(messages)
     full = chat.tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **chat.template_kwargs)
     assert ids == full
@@ -255,11 +273,11 @@ def test_prefill_belongs_to_the_prompt(chat_of):
     assert masked_text(chat_of("qwen3"), messages) == ["<think>\n\n</think>\n\ndone<|im_end|>"]
 
 
-def test_prefill_that_history_drops(chat_of):
+def test_a_thought_that_the_template_drops_is_trained(chat_of):
     chat = chat_of("prefilled")
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "hm</think>\nanswer"}]
     assert chat.generation_prompt == "<|answer|><think>\n"
-    assert masked_text(chat, messages) == ["\nanswer<|end|>"]
+    assert masked_text(chat, messages) == ["hm</think>\nanswer<|end|>"]
 
 
 def test_a_generation_prompt_tells_whether_it_ends_inside_thoughts(chat_of):

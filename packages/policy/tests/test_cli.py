@@ -1,6 +1,7 @@
 """The console command, in a process of its own where the exit code and stderr matter."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,21 @@ def test_inspect_marks_what_carries_loss(tiny_dir):
     assert "[def add(x, y):\n    return x + y<|im_end|>]" in output
     assert "[import triton<|im_end|>]" in output
     assert output.count("[") - output.count('["') == 2
+
+
+def test_inspect_warns_of_a_stop_that_is_plain_text(tmp_path, tiny_dir):
+    copy = shutil.copytree(tiny_dir, tmp_path / "m")
+    template = (copy / "chat_template.jinja").read_text()
+    assert "<|im_end|>" in template
+    (copy / "chat_template.jinja").write_text(template.replace("<|im_end|>", "### End"))
+    output = " ".join(invoke("inspect", copy).output.split())
+    assert (
+        "warning: The chat template writes no stop token after an answer: plain text ('### End') follows it." in output
+    )
+    assert "stand in brackets" not in output
+    facts = json.loads(invoke("inspect", copy, "--json").output)
+    assert any("no stop token" in told for told in facts["warnings"])
+    assert json.loads(invoke("inspect", tiny_dir, "--json").output)["warnings"] == []
 
 
 def test_mask_agrees_with_the_chat_format(tiny_dir, chat_file, chat_of):

@@ -68,6 +68,8 @@ ANSWER = st.lists(
 def test_trained_tokens_are_those_of_the_turns_each_once(chat_of, name, pairs):
     """A label stands on each token of each completion, behind its own prompt, and nowhere else."""
     chat = chat_of(name)
+    if name == "qwen3-silent":
+        pairs = [(question, answer.replace("<think>\nhm\n</think>\n\n", "")) for question, answer in pairs]
     messages = [
         {"role": role, "content": text}
         for pair in pairs

@@ -4,22 +4,20 @@ Everything is derived from the tokenizer's own template, as text with character 
 by their offsets; no layout is known by name. How the turns are found is told in `docs/policy.md`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import TemplateError as JinjaError
-
 from warpsmith.policy.errors import MessagesError, TemplateError, TokenizerError
+from warpsmith.policy.rendering import Message, Renderer, Span
+from warpsmith.policy.sampled import THINK, Answer, Layout
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-Message = Mapping[str, str]
+__all__ = ["ChatFormat", "Message", "Span", "Turn", "extends"]
 
-_GENERATION_TAG = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _QUESTION, _ANSWER, _QUESTION_2, _ANSWER_2 = "wfirstquestion", "xfirstanswer", "ysecondquestion", "zsecondanswer"
 
 
@@ -28,13 +26,6 @@ class Turn(NamedTuple):
 
     prompt_ids: list[int]
     completion_ids: list[int]
-
-
-class Span(NamedTuple):
-    """A half-open range of characters in a rendered conversation."""
-
-    start: int
-    end: int
 
 
 class ChatFormat:
@@ -47,7 +38,7 @@ class ChatFormat:
 
     Raises:
         TokenizerError: the tokenizer gives no offsets.
-        TemplateError: there is no template, it fails, or it has no generation prompt.
+        TemplateError: there is no template, it fails, it has no generation prompt, or nothing ends an answer.
     """
 
     def __init__(
@@ -59,14 +50,20 @@ class ChatFormat:
     ) -> None:
         self.tokenizer = tokenizer
         self.template_kwargs = dict(template_kwargs or {})
-        self._template = _template_of(tokenizer)
+        self._renderer = Renderer(tokenizer, self.template_kwargs)
         self._backend = _untrimmed_backend(tokenizer)
-        self._header, self._prefill, after = self._probe()
-        self.end_of_turn_id = self._special_at_start(after)
+        header, prefill, between, self.text_after_answer = self._probe()
         eos = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+        known = [*eos, *stop_token_ids]
+        ending, self.end_of_turn_id = self._ending(self.text_after_answer, between, known)
         end = [] if self.end_of_turn_id is None else [self.end_of_turn_id]
-        self._stop_token_ids = tuple(dict.fromkeys([*end, *eos, *stop_token_ids]))
-        self._stop_texts = tuple(self.token(i) for i in self._stop_token_ids)
+        self._stop_token_ids = tuple(dict.fromkeys([*end, *known]))
+        if not self._stop_token_ids:
+            raise TemplateError(
+                "Nothing ends an answer: the chat template writes no control token after one, and there is no EOS.",
+                "Set eos_token in tokenizer_config.json, or eos_token_id in generation_config.json.",
+            )
+        self._layout = Layout(header, prefill, ending, tuple(self.token(i) for i in self._stop_token_ids))
 
     # The interface -------------------------------------------------------------------------------------------------
 
@@ -78,13 +75,17 @@ class ChatFormat:
     @property
     def generation_prompt(self) -> str:
         """What the template appends to ask for an answer: the role header, and a prefill where it has one."""
-        return self._header + self._prefill
+        return self._layout.header + self._layout.prefill
 
     @property
     def opens_thoughts(self) -> bool:
         """Whether the generation prompt ends inside thoughts: it has a `<think>` that no `</think>` follows."""
-        _, opened, rest = self.generation_prompt.rpartition("<think>")
-        return bool(opened) and "</think>" not in rest
+        return self._layout.opens_thoughts
+
+    @property
+    def folds_system(self) -> bool:
+        """Whether system messages are put at the head of the first question: the template has no system role."""
+        return self._renderer.folds_system
 
     def render(self, messages: Sequence[Message], *, generation_prompt: bool = False) -> str:
         """Return the text of a conversation.
@@ -93,21 +94,7 @@ class ChatFormat:
             MessagesError: a message is not a role and a content, both text.
             TemplateError: the template refuses the conversation.
         """
-        _check(messages)
-        try:
-            text = self.tokenizer.apply_chat_template(
-                [dict(m) for m in messages],
-                tokenize=False,
-                add_generation_prompt=generation_prompt,
-                **self.template_kwargs,
-            )
-        except JinjaError as error:
-            roles = ", ".join(m["role"] for m in messages)
-            raise TemplateError(
-                f"The chat template refuses a conversation of the roles {roles}: {error}.",
-                "Order the roles as the model's template expects them.",
-            ) from error
-        return str(text)
+        return self._renderer.text(messages, generation_prompt=generation_prompt)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`; control tokens in it become control tokens, and none is added."""
@@ -130,16 +117,16 @@ class ChatFormat:
         """Return the ids of the last message, an assistant's, as answered to `prompt_ids(messages[:-1])`.
 
         Prompt and completion are encoded apart, as they are when a completion is sampled. The end-of-turn token is
-        included; what the template writes after it is not.
+        included; what the template writes after it is not. A thought that the template drops is put back.
 
         Raises:
             MessagesError: the last message is not an assistant's.
+            TemplateError: what the template writes cannot have been sampled: see `docs/policy.md`.
         """
         if not messages or messages[-1].get("role") != "assistant":
             raise MessagesError("The last message is not an assistant's.", "End the conversation with the answer.")
         text = self.render(messages)
-        span = self._spans(messages, text)[-1]
-        return self.encode(text[span.start : span.end])
+        return self.encode(self._last(messages, text, self._spans(messages, text)).completion(self._layout))
 
     def turns(self, messages: Sequence[Message]) -> list[Turn]:
         """Return every assistant turn with the prompt it answers, each as it was when it was the last.
@@ -163,14 +150,21 @@ class ChatFormat:
 
         A turn begins after the role header (and after the prefill, where the template has one) and ends with the
         end-of-turn token. A token that also holds characters from outside a turn is 0: no sampler could have
-        produced it there.
+        produced it there. An answer at the end stands there as it was sampled, as in `turns`.
 
         Raises:
-            TemplateError: a turn cannot be located in the rendered conversation.
+            TemplateError: a turn cannot be located in the rendered conversation, or the last cannot have been sampled.
         """
         text = self.render(messages)
+        spans = self._spans(messages, text)
+        if messages[-1]["role"] == "assistant":
+            last = self._last(messages, text, spans)
+            sampled = last.prompt + last.completion(self._layout)
+            spans[-1] = Span(len(last.prompt), len(sampled))
+            if not text.startswith(sampled):
+                text = sampled + text[last.span.end :]
         encoding = self._backend.encode(text, add_special_tokens=False)
-        return encoding.ids, _mask(encoding.offsets, self._spans(messages, text))
+        return encoding.ids, _mask(encoding.offsets, spans)
 
     def inert(self, text: str) -> str:
         """Return `text` with every control token broken by a space, so that it cannot open or close a turn.
@@ -183,8 +177,8 @@ class ChatFormat:
 
     # How turns are found -------------------------------------------------------------------------------------------
 
-    def _probe(self) -> tuple[str, str, str]:
-        """Return the role header of an assistant, the prefill of the generation prompt, and what follows an answer.
+    def _probe(self) -> tuple[str, str, str, str]:
+        """Return an assistant's header, the prefill of the prompt, and what follows an answer: earlier and at the end.
 
         The header is what all of these have in common after a question: the generation prompt, an answer in the
         middle of a conversation, and an answer at its end.
@@ -204,32 +198,28 @@ class ChatFormat:
         first = _after(talk, _QUESTION).partition(_ANSWER)[0]
         second = _after(talk, _QUESTION_2).partition(_ANSWER_2)[0]
         common = _common_start(prompted, first, second)
+        common = common.partition(THINK)[0] if THINK in common[len(_common_start(asked, common)) :] else common
         header = common[len(_common_start(asked, common)) :]
         if not header:
             raise TemplateError(
                 "The chat template gives an assistant's turn no header of its own.",
                 "Use a template that writes the same header before an answer and at the end of a prompt.",
             )
-        return header, prompted[len(common) :], _after(talk, _ANSWER_2)
+        between = talk.partition(_ANSWER)[2].partition(_QUESTION_2)[0]
+        return header, prompted[len(common) :], between, _after(talk, _ANSWER_2)
 
     def _spans(self, messages: Sequence[Message], text: str) -> list[Span]:
         """Return where each assistant's turn stands in `text`, the rendered `messages`."""
-        if _GENERATION_TAG.search(self._template):
-            return [self._with_stop(span, text) for span in self._marked_spans(messages)]
         found = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        return [self._span(messages, i, text) for i in found]
-
-    def _marked_spans(self, messages: Sequence[Message]) -> list[Span]:
-        """Return the ranges that the template itself marks with `{% generation %}`."""
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        _, marked = render_jinja_template(
-            conversations=[[dict(m) for m in messages]],
-            chat_template=self._template,
-            return_assistant_tokens_mask=True,
-            **{**self.tokenizer.special_tokens_map, **self.template_kwargs},
-        )
-        return [Span(*span) for span in marked[0]]
+        if not self._renderer.marked:
+            return [self._span(messages, i, text) for i in found]
+        marks = self._renderer.marks(messages)
+        try:
+            spans = [self._span(messages, i, text) for i in found]
+        except TemplateError:
+            return self._of_marks(marks, len(found), text)
+        self._check_marks(marks, spans, text)
+        return spans
 
     def _span(self, messages: Sequence[Message], index: int, text: str) -> Span:
         """Locate one turn: render with its content replaced, and see what stands before and after.
@@ -241,28 +231,100 @@ class ChatFormat:
             [*messages[:index], {**messages[index], "content": stand_in}, *messages[index + 1 :]],
         )
         before, _, after = probe.partition(stand_in)
-        start, end = before.rfind(self._header) + len(self._header), len(text) - len(after)
-        if probe.count(stand_in) != 1 or self._header not in before or end < start:
+        header = self._layout.header
+        start, end = before.rfind(header) + len(header), len(text) - len(after)
+        if probe.count(stand_in) != 1 or header not in before or end < start:
             raise _unlocated(index)
         if text[:start] != before[:start] or not text.endswith(after):
             raise _unlocated(index)
-        if text.startswith(self._prefill, start):
-            start += len(self._prefill)
-        return self._with_stop(Span(start, max(start, end)), text)
+        start = self._after_prefill(start, text)
+        return self._layout.ended(Span(start, max(start, end)), text)
 
-    def _with_stop(self, span: Span, text: str) -> Span:
-        """Extend `span` by the stop token that follows it, if one does."""
-        for stop in self._stop_texts:
-            if text.startswith(stop, span.end):
-                return Span(span.start, span.end + len(stop))
-        return span
+    def _after_prefill(self, start: int, text: str) -> int:
+        prefill = self._layout.prefill
+        return start + len(prefill) if text.startswith(prefill, start) else start
+
+    def _of_marks(self, marks: Sequence[Span], answers: int, text: str) -> list[Span]:
+        """Return the turns of a template whose marks alone tell where they are: marks without a header between."""
+        header, turns = self._layout.header, list[Span]()
+        for mark in marks:
+            opened = text.rfind(header, turns[-1].end if turns else 0, mark.start + len(header))
+            if turns and opened < 0:
+                turns[-1] = Span(turns[-1].start, mark.end)
+            else:
+                start = self._after_prefill(opened + len(header) if opened >= 0 else mark.start, text)
+                turns.append(Span(start, max(start, mark.end)))
+        if len(turns) != answers:
+            raise TemplateError(
+                f"The chat template marks {len(turns)} turns with {{% generation %}}, the conversation has {answers}.",
+                "Mark what is written for each answer, and nothing else.",
+            )
+        return [self._until_stop(turn, text) for turn in turns]
+
+    def _until_stop(self, span: Span, text: str) -> Span:
+        """Return `span` up to its first stop token, or extended by the one that follows it."""
+        ends = [text.find(stop, span.start, span.end) + len(stop) for stop in self._layout.stops if stop]
+        inside = [end for end, stop in zip(ends, self._layout.stops, strict=False) if end >= span.start + len(stop)]
+        return Span(span.start, min(inside)) if inside else self._layout.ended(span, text)
+
+    def _check_marks(self, marks: Sequence[Span], spans: Sequence[Span], text: str) -> None:
+        """Refuse a template whose `{% generation %}` leaves out what a sampler writes, or encloses what it is given.
+
+        Several marks in one turn are one, with what stands between them. That a mark encloses header, prefill or
+        control tokens after the stop is borne: none of these is trained.
+        """
+        for span in spans:
+            left_out = "".join(_outside(span, _joined(span, marks), text)).removesuffix(self._layout.ending)
+            if left_out.strip() and left_out.strip() not in self._layout.stops:
+                raise TemplateError(
+                    f"{{% generation %}} leaves out {left_out[:40]!r}, which the model writes in its answer.",
+                    "Mark everything between the generation prompt and the stop token.",
+                )
+        for mark in marks:
+            before, *after = _outside(mark, spans, text)
+            enclosed = "" if self.generation_prompt.endswith(before) else before
+            enclosed = self._uncontrolled("".join([enclosed, *after]))
+            if enclosed.strip():
+                raise TemplateError(
+                    f"{{% generation %}} encloses {enclosed[:40]!r}, which is no part of an answer.",
+                    "Mark what the model writes for each answer, and nothing else.",
+                )
+
+    def _last(self, messages: Sequence[Message], text: str, spans: Sequence[Span]) -> Answer:
+        """Return the last answer, with which `messages` end."""
+        prompt = self.render(messages[:-1], generation_prompt=True)
+        return Answer(len(messages) - 1, messages[-1]["content"], prompt, text, spans[-1])
 
     # Tokens --------------------------------------------------------------------------------------------------------
 
-    def _special_at_start(self, text: str) -> int | None:
-        """Return the id of the control token that `text` begins with, if it does."""
-        ids = self.encode(text)
-        return ids[0] if ids and ids[0] in self.tokenizer.added_tokens_decoder else None
+    def _ending(self, after: str, between: str, known: Sequence[int]) -> tuple[str, int | None]:
+        """Return what follows an answer up to its stop token, and that token's id.
+
+        Of several control tokens side by side the stop is the first that the tokenizer or the generation config
+        names, else the first. Tokens that end the conversation and no earlier answer are left aside.
+
+        Args:
+            after: what follows the last answer.
+            between: what follows an earlier one, up to the next question.
+            known: ids that tokenizer and generation config name.
+        """
+        run, earlier = self._controls_at_start(after), self._controls_at_start(between)
+        run = run[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, earlier, strict=False)))] or run
+        if not run:
+            return "", None
+        chosen = next((i for i, token in enumerate(run) if token in known), 0)
+        written = "".join(self.token(token) for token in run[: chosen + 1])
+        return after[: len(after) - len(after.lstrip())] + written, run[chosen]
+
+    def _controls_at_start(self, text: str) -> list[int]:
+        """Return the control tokens that `text` begins with, side by side, after any space."""
+        return list(takewhile(self.tokenizer.added_tokens_decoder.__contains__, self.encode(text.lstrip())))
+
+    def _uncontrolled(self, text: str) -> str:
+        """Return `text` without control tokens."""
+        for token in self._control_tokens():
+            text = text.replace(token, "")
+        return text
 
     def _control_tokens(self) -> list[str]:
         return [str(token.content) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
@@ -281,19 +343,6 @@ def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[int
             current += 1
         mask.append(int(current < len(spans) and spans[current].start <= start))
     return mask
-
-
-def _template_of(tokenizer: "PreTrainedTokenizerFast") -> str:
-    """Return the tokenizer's default chat template."""
-    template = tokenizer.chat_template
-    if isinstance(template, dict):
-        template = template.get("default")
-    if not template:
-        raise TemplateError(
-            "The tokenizer has no chat template.",
-            "Use an instruction-tuned release, or save a chat_template.jinja beside tokenizer.json.",
-        )
-    return str(template)
 
 
 def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
@@ -316,18 +365,20 @@ def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
     return backend
 
 
-def _check(messages: Sequence[Message]) -> None:
-    """Refuse what is not a list of role and content."""
-    for i, message in enumerate(messages):
-        if not isinstance(message, Mapping):
-            raise MessagesError(f"Message {i} is {type(message).__name__}.", "Give a mapping of role and content.")
-        for key in ("role", "content"):
-            if not isinstance(message.get(key), str):
-                raise MessagesError(
-                    f"Message {i} has no text under {key!r}.", "Give each message a role and a content."
-                )
-    if not messages:
-        raise MessagesError("The conversation is empty.", "Give at least one message.")
+def _joined(span: Span, marks: Sequence[Span]) -> list[Span]:
+    """Return the range from the first to the last of the marks that meet `span`; none where none does."""
+    met = [mark for mark in marks if mark.end > span.start and mark.start < span.end]
+    return [Span(met[0].start, met[-1].end)] if met else []
+
+
+def _outside(span: Span, others: Sequence[Span], text: str) -> list[str]:
+    """Return the pieces of `span` before, between and after those of `others`, which are in order, that meet it."""
+    pieces, at = [], span.start
+    for other in others:
+        if other.end > at and other.start < span.end:
+            pieces.append(text[at : max(at, other.start)])
+            at = other.end
+    return [*pieces, text[at : span.end]]
 
 
 def _after(text: str, marker: str) -> str:

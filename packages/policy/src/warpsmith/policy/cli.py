@@ -13,7 +13,7 @@ from warpsmith.policy.errors import MessagesError, PolicyError
 from warpsmith.records import commands
 
 if TYPE_CHECKING:
-    from warpsmith.policy.chat import ChatFormat
+    from warpsmith.policy.chat import ChatFormat, Message
 
 PURPOSE = """Models, tokenizers and chat templates for training.
 
@@ -25,14 +25,6 @@ Examples:
 
     warpsmith-policy mask runs/tiny chat.json
 """
-
-DEMONSTRATION = [
-    {"role": "system", "content": "You write Triton kernels."},
-    {"role": "user", "content": "Add two vectors."},
-    {"role": "assistant", "content": "def add(x, y):\n    return x + y"},
-    {"role": "user", "content": "It did not compile."},
-    {"role": "assistant", "content": "import triton"},
-]
 
 app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
 
@@ -79,22 +71,29 @@ def inspect(
 
     Example: `warpsmith-policy inspect runs/tiny`
     """
+    from warpsmith.policy.chat_checks import demonstration, sampling_doubts, training_doubts
     from warpsmith.policy.loading import check_shapes, load_chat
 
     facts = _facts(path)
     check_shapes(path)
     chat = load_chat(path)
+    shown = demonstration(chat)
+    doubts = [*sampling_doubts(chat), *training_doubts(chat)]
     facts |= {
         "generation prompt": chat.generation_prompt,
         "stop tokens": [chat.token(i) for i in chat.stop_token_ids],
-        "keeps earlier turns": chat.keeps_history(_demonstration(chat)),
+        "system role": "folded into the first question" if chat.folds_system else "the template's own",
+        "keeps earlier turns": None if shown is None else chat.keeps_history(shown),
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps({**facts, "warnings": [f"{one.message} {one.remedy}" for one in doubts]}, indent=2))
         return
     _echo_facts(facts)
-    typer.echo("\nThe tokens that carry loss stand in brackets:\n")
-    typer.echo(_marked(chat, _demonstration(chat)))
+    for doubt in doubts:
+        typer.echo(f"\nwarning: {doubt.message}\n  {doubt.remedy}")
+    if shown is not None:
+        typer.echo("\nThe tokens that carry loss stand in brackets:\n")
+        typer.echo(_marked(chat, shown))
 
 
 @app.command("mask")
@@ -162,18 +161,7 @@ def _echo_facts(facts: dict[str, Any]) -> None:
         typer.echo(f"{key:22} {shown!r}" if key == "generation prompt" else f"{key:22} {shown}")
 
 
-def _demonstration(chat: "ChatFormat") -> list[dict[str, str]]:
-    """Return the demonstration, without the system message where the template has no such role."""
-    from warpsmith.policy.errors import TemplateError
-
-    try:
-        chat.render(DEMONSTRATION)
-    except TemplateError:
-        return DEMONSTRATION[1:]
-    return DEMONSTRATION
-
-
-def _marked(chat: "ChatFormat", messages: Sequence[dict[str, str]]) -> str:
+def _marked(chat: "ChatFormat", messages: "Sequence[Message]") -> str:
     """Return the conversation with brackets around what carries loss."""
     ids, flags = chat.loss_mask(messages)
     shown = []
