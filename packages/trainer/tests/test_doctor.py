@@ -105,6 +105,30 @@ def test_a_mask_that_marks_the_questions_is_found(tiny: Path) -> None:
     assert inputs.mask(careless).state == "error"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "grpo", "sft"),
+    [
+        ("<|im_end|>", "### End", "warning: no stop token", "error: no stop token"),
+        ("assistant\\n' -}}", "assistant\\n<think>\\n' -}}", None, "warning: opens a thought"),
+    ],
+)
+def test_a_template_whose_answers_do_not_end_or_cannot_be_trained(
+    load: Load, tmp_path: Path, tiny: Path, old: str, new: str, grpo: str | None, sft: str
+) -> None:
+    copy = shutil.copytree(tiny, tmp_path / "odd")
+    template = (copy / "chat_template.jinja").read_text()
+    assert old in template, template
+    (copy / "chat_template.jinja").write_text(template.replace(old, new))
+    path = tmp_path / "sft.toml"
+    path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{copy}"\n[[data.sources]]\nproblems = 7\n')
+    for config, expected in ((load(f"policy.path={copy}"), grpo), (load_sft(path), sft)):
+        seen = found("answers", lambda config=config: inputs.answers(config))
+        state, _, text = (expected or "").partition(": ")
+        assert [one.state for one in seen] == ([state] if state else [])
+        assert all(text in one.seen and one.remedy for one in seen)
+        assert all(one.state == "ok" for one in inputs.policy(config))
+
+
 def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
     (wrong,) = found("policy", lambda: inputs.policy(load(f"policy.path={tmp_path / 'none'}")))
     assert wrong.state == "error"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from warpsmith.policy.chat_checks import sampling_doubts
 from warpsmith.policy.dropout import switch_off
 from warpsmith.policy.loading import Policy
 from warpsmith.records.schema import credits_batch
@@ -86,6 +87,8 @@ class _Grpo:
         self.policy = load_to_train(config.policy, config.run.seed)
         if places := switch_off(self.policy.model):
             bar.say(f"dropout in {places} places of the model is switched off: what samples from it has none")
+        for doubt in sampling_doubts(self.policy.chat):
+            bar.say(f"warning: {doubt.message}")
         self.engine = self._engine()
         reference = self._reference()
         self.crediting = Crediting(config, self.engine, reference, ranks)

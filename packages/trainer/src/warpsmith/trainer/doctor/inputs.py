@@ -8,6 +8,7 @@ from typing import Any
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.chat_checks import check_training, demonstration, sampling_doubts, training_doubts
 from warpsmith.policy.kernels import check_kernels
 from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat, read_config
 from warpsmith.policy.quantization import check_quantization
@@ -37,6 +38,16 @@ def template(directory: Path, template_kwargs: Mapping[str, Any]) -> Iterator[Fi
     yield Finding("chat template", "ok", f"{directory} has one for prompts")
 
 
+def answers(config: Config) -> Iterator[Finding]:
+    """Ask whether the template lets answers end, or conversations be trained; TemplateError where none can be."""
+    chat = load_chat(config.policy.path, config.policy.template_kwargs)
+    supervised = isinstance(config, SftConfig)
+    if supervised:
+        check_training(chat)
+    for doubt in training_doubts(chat) if supervised else sampling_doubts(chat):
+        yield Finding("answers of the template", "warning", doubt.message, doubt.remedy)
+
+
 def kernels(directories: Sequence[Path]) -> Iterator[Finding]:
     """Look at whether liger-kernel is for each model; KernelsError where not."""
     for directory in directories:
@@ -50,17 +61,20 @@ def policy(config: Config) -> Iterator[Finding]:
     check_shapes(path)
     chat = load_chat(path, config.policy.template_kwargs)
     yield Finding("policy", "ok", f"{path}: {count_parameters(path):,} parameters")
-    yield mask(chat)
+    if (shown := demonstration(chat)) is not None:
+        yield mask(chat, thoughts="</think>" in shown[-1]["content"])
 
 
-def mask(chat: ChatFormat) -> Finding:
+def mask(chat: ChatFormat, *, thoughts: bool = False) -> Finding:
     """Render a chat of two answers, and look at whether the mask marks these, whole, and nothing else.
 
-    An answer may be followed by its stop token, which is learnt too.
+    An answer may be followed by its stop token, which is learnt too. `thoughts` puts one before each answer, for a
+    template that takes no other.
     """
+    head = "<think>\nHm.\n</think>\n\n" if thoughts else ""
     messages = [
-        {"role": "user", "content": "Ask one."}, {"role": "assistant", "content": _ANSWERS[0]},
-        {"role": "user", "content": "Ask two."}, {"role": "assistant", "content": _ANSWERS[1]},
+        {"role": "user", "content": "Ask one."}, {"role": "assistant", "content": head + _ANSWERS[0]},
+        {"role": "user", "content": "Ask two."}, {"role": "assistant", "content": head + _ANSWERS[1]},
     ]  # fmt: skip
     ids, marks = chat.loss_mask(messages)
     learnt = chat.decode([token for token, mark in zip(ids, marks, strict=True) if mark])
