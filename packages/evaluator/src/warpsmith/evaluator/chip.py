@@ -37,6 +37,7 @@ def install() -> None:
     builder.create_bitcast = _guarded_bitcast(builder.create_bitcast)
     builder.create_fp_to_fp = _rounded(builder.create_fp_to_fp)
     interpreter.ReduceOps.sum = _sum
+    interpreter.ReduceOps.min_max = _min_max(interpreter.ReduceOps.min_max)
 
 
 def flushed(values: Any) -> Any:
@@ -106,6 +107,38 @@ def _sum(self: Any, values: Any) -> Any:
     # -0 is what leaves every number as it is; numpy begins at +0, and a sum of -0 would lose its sign.
     begin = {"initial": data.dtype.type(-0.0)} if data.dtype.kind == "f" else {}
     return self.to_tensor(np.sum(data, axis=self.axis, keepdims=self.keep_dims, **begin), values.dtype)
+
+
+def _min_max(reduce: Operation) -> Operation:
+    """Return the reduction to a least or largest element with the sign of zero that a chip gives it.
+
+    Of a plain minimum -0 is less than +0; where an index is found as well, the first of equal elements is taken.
+    """
+
+    def compute(self: Any, given: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:
+        found = reduce(self, given, val_reduce_op, idx_reduce_op)
+        value = found[0] if isinstance(found, tuple) else found
+        data = (given[0] if isinstance(given, tuple) else given).handle.data
+        held = np.asarray(value.handle.data)
+        if val_reduce_op is None or data.dtype.kind != "f" or not (held == 0).any():
+            return found
+        negative = _sign_of_zero(data, self.axis, self.keep_dims, val_reduce_op is np.nanmin, idx_reduce_op)
+        signed = np.where(held == 0, np.where(negative.reshape(held.shape), -0.0, 0.0), held).astype(held.dtype)
+        value = self.to_tensor(signed if value.type.is_block() else signed.item(), value.dtype)
+        return (value, *found[1:]) if isinstance(found, tuple) else value
+
+    return compute
+
+
+def _sign_of_zero(data: Any, axis: int | None, keep_dims: bool, least: bool, first_of: Any) -> Any:
+    """Return where the zero that a reduction finds is negative."""
+    zeros, negative = data == 0, np.signbit(data)
+    if first_of is not None:
+        first = np.argmax(zeros, axis=axis, keepdims=True)
+        taken = np.take_along_axis(negative, first, axis) if axis is not None else negative.ravel()[first.ravel()]
+        return taken if keep_dims or axis is None else np.squeeze(taken, axis)
+    some = (zeros & negative if least else zeros & ~negative).any(axis=axis, keepdims=keep_dims)
+    return np.asarray(some if least else ~some)
 
 
 def _guarded_bitcast(cast: Operation) -> Operation:

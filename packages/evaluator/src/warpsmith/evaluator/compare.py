@@ -37,6 +37,9 @@ OWN_FACTOR: Final = 2.0
 """The same in units of the reference's own distance from its fp64 run."""
 ALONE_FACTOR: Final = 4.0
 """The same where there is no perturbed run."""
+ROUNDINGS_OF_ONE: Final = 16
+"""Roundings of a number near one that an element may be off in float32 and float64: x * tanh(log(1 + exp(x))) is off by
+x of them. What is half precision is computed in float32, and is off by four."""
 ABSOLUTE_FLOOR: Final = 1e-12
 SCALE_QUANTILE: Final = 0.25
 LEAST_SLICE: Final = 16
@@ -81,6 +84,7 @@ class Expected:
             there are such; real, also of complex numbers.
         tf32: whether products in TF32 made it.
         inputs_scale: mean magnitude of the inputs from which it was made, of the input where that is largest.
+        usual: of each element, what is usual in its row and column on plain inputs, where that is known.
     """
 
     value: torch.Tensor
@@ -88,11 +92,12 @@ class Expected:
     spread: torch.Tensor | None = None
     tf32: bool = False
     inputs_scale: float = 1.0
+    usual: torch.Tensor | None = None
 
     def _with(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
         """Return the same elements of each tensor."""
         exact, spread = (None if one is None else change(one) for one in (self.exact, self.spread))
-        return replace(self, value=change(self.value), exact=exact, spread=spread)
+        return replace(self, value=change(self.value), exact=exact, spread=spread, usual=None)
 
     @property
     def is_exact(self) -> bool:
@@ -155,8 +160,11 @@ def relative_tolerance(name: str, reduction: float, *, tf32: bool = False) -> fl
 
 
 def near_one(name: str) -> float:
-    """Return four roundings of a number near one."""
-    return 4 * torch.finfo(arenas.TORCH_DTYPES[name]).eps if name in RELATIVE else 0.0
+    """Return a few roundings of a number near one."""
+    if name not in RELATIVE:
+        return 0.0
+    kind = arenas.TORCH_DTYPES[name]
+    return (ROUNDINGS_OF_ONE if kind.to_real().itemsize >= 4 else 4) * torch.finfo(kind).eps
 
 
 def floor(name: str) -> float:
@@ -229,6 +237,8 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     trusted = _trusted(expected, relative)
     truth = _Terms.of(expected, trusted).truth
     scale = _scale(truth, truth.dim() - expected.value.is_complex())
+    if expected.usual is not None:
+        scale = torch.maximum(scale, expected.usual)
     # What is near one on its way to a small number is off by roundings of one, and of an input by those of the input.
     absolute = near_one(name) * scale.clamp(max=max(1.0, expected.inputs_scale))
     if expected.spread is None:
@@ -252,6 +262,14 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
     allowed = 100 * relative * torch.maximum(exact.abs(), scale) + SPREAD_FACTOR * _spread(some)
     far = both & ((value - exact).abs() > allowed)
     return far.sum() <= MOST_OTHER * both.sum()
+
+
+def usual(expected: Expected) -> torch.Tensor | None:
+    """Return what is usual in the row and in the column of each element; None of a large tensor or of integers."""
+    if not is_approximate(expected.value) or not 0 < expected.value.numel() <= LARGE:
+        return None
+    truth = _wide(expected.value)
+    return _scale(truth, truth.dim() - expected.value.is_complex())
 
 
 def _scale(truth: torch.Tensor, dims: int) -> torch.Tensor:
@@ -292,9 +310,9 @@ def bounds(expected: Expected, reduction: float) -> torch.Tensor:
     """Return what each element of a floating tensor may be off, in float64; of complex numbers each of both parts.
 
     It is the sum of a share of its own magnitude, of its spread under rounding perturbations, of the own run's
-    distance from the fp64 run, and of four roundings of a number near one, or of an input where those are larger, but
-    never of more than is usual in its row and in its column. Where there is no spread, the last part is a share of what
-    is usual there.
+    distance from the fp64 run, and of some roundings of a number near one, or of an input where those are larger, but
+    never of more than is usual in its row and in its column, here or on plain inputs. Where there is no spread, the
+    last part is a share of what is usual there.
     """
     limits = _limits(_sampled(expected), reduction)
     return limits.bound(_Terms.of(expected, limits.trusted)).broadcast_to(_wide(expected.value).shape)

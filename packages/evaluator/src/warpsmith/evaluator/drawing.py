@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator import variation
-from warpsmith.evaluator.draws import ANYWHERE, IN_RANGE, PLAIN, DrawPlan, Kind
+from warpsmith.evaluator.draws import FAR, IN_RANGE, PLAIN, DrawPlan, Kind
 
 DEPTH: Final = 6
 """How many of the problem's own frames tell one site from another."""
@@ -219,7 +219,7 @@ class Catch(TorchFunctionMode):
     def draw(self, made: torch.Tensor) -> frozenset[str]:
         """Vary a floating draw, and return its site."""
         site = self._site()
-        level = self._level(site, ANYWHERE)
+        level = self._level(site, FAR)
         if level > PLAIN:
             variation.vary_draw(made, self.plan.kind, level, self._dice(site, made))
         return frozenset({site})

@@ -21,6 +21,8 @@ IN_RANGE: Final = 1
 """Another distribution within the range of a draw; other numbers where it is no draw."""
 SAME_SIGN: Final = 2
 ANYWHERE: Final = 3
+FAR: Final = 4
+"""So far that `exp` of it overflows single precision: a reference that subtracts the maximum bears it."""
 MOST_SITES: Final = 64
 
 
@@ -59,5 +61,5 @@ PLAINLY: Final = DrawPlan()
 
 def sites_of(told: Mapping[str, Any]) -> dict[str, int]:
     """Return the sites that a reference worker told of, with the highest level of each; what is none is left out."""
-    sound = [(site, most) for site, most in told.items() if type(most) is int and PLAIN <= most <= ANYWHERE]
+    sound = [(site, most) for site, most in told.items() if type(most) is int and PLAIN <= most <= FAR]
     return dict(sound[:MOST_SITES])

@@ -16,7 +16,7 @@ import torch
 
 from warpsmith.evaluator import _native, arenas, module_state, outputs, timed, trials, wire
 from warpsmith.evaluator.blame import MAX_TEXT, CandidateFailedError, Failure, SuspectError
-from warpsmith.evaluator.compare import agrees, compare, passes_kernelbench
+from warpsmith.evaluator.compare import Expected, agrees, compare, passes_kernelbench, usual
 from warpsmith.evaluator.compilation import CompileRun, LaunchByLaunch
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.conversation import Conversation
@@ -89,6 +89,7 @@ class Evaluation:
         self._turn = 0
         self._past: dict[tuple[int, str], Shared] = {}
         self._state_before: Shared | None = None
+        self._usual: list[torch.Tensor | None] = []
 
     def conduct(self, count: int, rng: random.Random) -> Evidence:
         """Load the candidate, record it, and judge replays; compile meanwhile.
@@ -266,6 +267,8 @@ class Evaluation:
             self.session.make_inputs(rng.getrandbits(48))
             known = next((known for form, known in self._recordings if form == self.session.inputs), None)
             if known is not None:
+                for recording in known:
+                    self._fill_past(recording)
                 return known, self.session.answer(rng.getrandbits(48))
         answer = self.session.answer(rng.getrandbits(48))
         recording, anew = self._recording(answer)
@@ -327,6 +330,8 @@ class Evaluation:
         self._launches.await_code(recording.launches)
         placed, answers = self._play(recording, answer, garbage=True)
         self.evidence.trials += 1
+        if self.evidence.trials == 1:
+            self._usual = [usual(expected) for expected in answer.expected]
         wrong = self._judge(answer, placed, answers)
         if not answer.is_exact:
             self.evidence.flags.add("no_fp64")
@@ -518,14 +523,23 @@ class Evaluation:
         slots, places = list(wire.slots(form)), list(outputs.places(form))
         # Of an output that is one tensor there is nothing to name.
         names = [""] if isinstance(form, TensorSlot) else [f"{place}: " for place in places]
+        all_expected = self._with_usual(answer.expected)
         pairs = [
             (name, self._copy(buffer, slot), expected)
-            for name, slot, expected in zip(names, slots, answer.expected, strict=False)
+            for name, slot, expected in zip(names, slots, all_expected, strict=False)
         ]
-        after = dict(zip(answer.buffers, answer.expected[len(slots) :], strict=True))
+        after = dict(zip(answer.buffers, all_expected[len(slots) :], strict=True))
         kept = tree.slot_map("buffers")
         return pairs + [
             (f"Buffer {name} after forward: ", self._copy(buffer, kept[name]), after[name]) for name in kept
+        ]
+
+    def _with_usual(self, all_expected: list[Expected]) -> list[Expected]:
+        """Return what is expected with what was usual there in the first trial, whose inputs are plain."""
+        known = self._usual if len(self._usual) == len(all_expected) else [None] * len(all_expected)
+        return [
+            replace(expected, usual=scale) if scale is not None and _is_over(scale, expected.value) else expected
+            for expected, scale in zip(all_expected, known, strict=True)
         ]
 
     @staticmethod
@@ -586,6 +600,12 @@ class Evaluation:
             )
         if outcome.timing.disagrees:
             self.evidence.flags.add("clocks_disagree")
+
+
+def _is_over(scale: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a scale belongs to tensors of the shape that a value has."""
+    own = list(value.shape) + [2] * value.is_complex()
+    return scale.dim() == len(own) and all(side in (1, size) for side, size in zip(scale.shape, own, strict=True))
 
 
 def steady(recordings: list[Recording]) -> Recording:

@@ -25,6 +25,22 @@ CALLED: Final = frozenset({
 MOST_ARGUMENTS: Final = 8
 
 
+def computes(to: torch.dtype, origin: torch.dtype) -> bool:
+    """Whether a copy computes: a float is truncated to an integer, or compared with zero to a boolean."""
+    return (origin.is_floating_point or origin.is_complex) and not (to.is_floating_point or to.is_complex)
+
+
+def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
+    """Copy in a player, as an event of a recording says.
+
+    Raises:
+        WireError: the copy would compute.
+    """
+    if computes(to.dtype, origin.dtype):
+        raise WireError(f"A recording copies {origin.dtype} to {to.dtype}, which computes.")
+    to.copy_(origin)
+
+
 def _cat(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Copies:
     start = 0
     for tensor in tensors:

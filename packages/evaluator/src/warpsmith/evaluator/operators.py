@@ -19,6 +19,7 @@ import torch.library
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warpsmith.evaluator import movement
 from warpsmith.evaluator.garbage import Garbage
 
 
@@ -49,7 +50,8 @@ ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 
 ADVICE: Final = (
     "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
-    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold)."
+    "reshape, cast (to; no float to an integer), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, "
+    "flip, roll, unfold)."
 )
 """What to tell the writer of a forward that uses another operator."""
 
@@ -72,6 +74,7 @@ MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full sc
 
 _OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
 
+_CASTS: Final = _operators("copy_ _to_copy to")
 _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
@@ -131,6 +134,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.note(name)
         self._check_writes(func, name, args)
         result = func(*args, **(kwargs or {}))
+        self._check_cast(name, args, result)
         if isinstance(result, torch.Tensor):
             self._on_dtype(result)
             if name in _FRESH and self.fills:
@@ -138,6 +142,13 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._on_done is not None and name in self.allowed:
             self._on_done(func, name, args, result)
         return result
+
+    def _check_cast(self, name: str, args: Sequence[Any], result: Any) -> None:
+        if name not in _CASTS or not isinstance(result, torch.Tensor):
+            return
+        origin = args[1] if name == "aten::copy_" else args[0]
+        if movement.computes(result.dtype, origin.dtype):
+            self.note(f"{name} ({_name(origin.dtype)} to {_name(result.dtype)})")
 
     def _counts(self, name: str, args: Sequence[Any]) -> bool:
         return name == "aten::add_" and args[0].data_ptr() in self.counters and isinstance(args[1], int)
@@ -152,6 +163,10 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[position] if written and position < len(args) else None
             if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
                 self._on_write(name)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def kernel_of(func: Any) -> Callable[..., Any] | None:

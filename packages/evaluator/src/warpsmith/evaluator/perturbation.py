@@ -26,6 +26,8 @@ TF32_AMPLITUDE: Final = 2.0**-10
 """What TF32 may make of a float32: it keeps ten bits of the fraction, and chips cut the others off."""
 _FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, torch.int16)}
 """Bits of the fraction of which one at least is set in a number that is not coarse."""
+RARE: Final = 1 / 8
+"""Share of the numbers of a tensor in half precision up to which coarse ones are chance."""
 _TILES: Final = (65_537, 1_048_573)
 """Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
 _MOST_SHORT: Final = 1 << 20
@@ -43,7 +45,10 @@ def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
         return is_coarse(tensor.real) & is_coarse(tensor.imag)
     if tensor.dtype in _FINE_BITS:
         bits, kind = _FINE_BITS[tensor.dtype]
-        return ((tensor.contiguous().view(kind) & bits) == 0) | (tensor == tensor.round())
+        coarse = ((tensor.contiguous().view(kind) & bits) == 0) | (tensor == tensor.round())
+        # One number in 32 is so by chance: where hardly more are, rounding made them.
+        other = tensor != 0
+        return coarse & ((coarse & other).sum() > RARE * other.sum())
     return (tensor == tensor.to(torch.bfloat16).to(tensor.dtype)) | (
         (tensor == tensor.round()) & (tensor.abs() < 1 << 20)
     )

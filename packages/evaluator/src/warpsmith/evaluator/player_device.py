@@ -295,7 +295,7 @@ class DeviceReplay:
             case ["fill", target, value]:
                 return Step(partial(place.tensor(target).fill_, value))
             case ["copy", to, origin]:
-                return Step(partial(place.tensor(to).copy_, place.tensor(origin)))
+                return Step(partial(movement.copy, place.tensor(to), place.tensor(origin)))
             case ["call", str(operator), list(arguments), to]:
                 given = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, given, place.tensor(to)))

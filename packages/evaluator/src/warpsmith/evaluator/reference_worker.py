@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
 """How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
+HALVES: Final = frozenset({"float16", "bfloat16"})
+HALF_BYTES: Final = 2
 MOST_PAIRED_TWICE: Final = 1 << 20
 """Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
 
@@ -272,19 +274,27 @@ class Reference:
                 told.exact = tensor if _usable(told.own, tensor) else None
 
     def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add how far the tensors of perturbed runs are from the own run's."""
+        """Add how far the tensors of perturbed runs are from the own run's.
+
+        What is less fine than the answer is exact in it, but for integers: numbers that are equal there have no order.
+        """
         floats = [told.own.dtype.itemsize for told in self.answers if told.own.is_floating_point()]
-        elements = sum(slot.numel for slot in wire.slots(self.inputs_tree))
+        finest = max(floats, default=1)
+        slots = list(wire.slots(self.inputs_tree))
+        elements = sum(slot.numel for slot in slots)
         elements += sum(parameter.numel() for parameter in self.model.parameters())
-        pairs = 2 if elements <= MOST_PAIRED_TWICE else 1
-        for pair in range(pairs):
-            perturb = Perturbation(self._changes, seed + pair, max(floats, default=1), tf32=self._in_tf32)
+        integers = [told for told in self.answers if not told.own.is_floating_point() and not told.own.is_complex()]
+        runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
+        if integers and any(slot.dtype in HALVES for slot in slots) and finest > HALF_BYTES:
+            runs.append((HALF_BYTES, integers))
+        for pair, (least, noted) in enumerate(runs):
+            perturb = Perturbation(self._changes, seed + pair, least, tf32=self._in_tf32)
             for sign in (1.0, -1.0):
                 if not budget.allows(1.0):
                     return
                 perturb.start(sign)
                 with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
-                    self._note_spread(self._perturbed(arena, seed, perturb))
+                    self._note_spread(self._perturbed(arena, seed, perturb), noted)
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
@@ -293,12 +303,14 @@ class Reference:
             parameter.data = perturb(parameter.data)
         return self._answer(model, arena, seed, perturb)[1]
 
-    def _note_spread(self, tensors: list[torch.Tensor]) -> None:
+    def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_Told]") -> None:
+        """Note how far the tensors of a perturbed run are from the own run's, for some of the answers."""
         if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:
             return
         for told, tensor in zip(self.answers, tensors, strict=True):
-            apart = perturbation.distance(told.own, tensor)
-            told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
+            if any(told is one for one in noted):
+                apart = perturbation.distance(told.own, tensor)
+                told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
         """Copy each answer, its fp64 form and its spread to where the judge made room for them."""

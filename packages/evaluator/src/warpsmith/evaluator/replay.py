@@ -111,7 +111,7 @@ class Replay:
         self.tensor(tensor).fill_(value)
 
     def _copy(self, to: Any, origin: Any) -> None:
-        self.tensor(to).copy_(self.tensor(origin))
+        movement.copy(self.tensor(to), self.tensor(origin))
 
     def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
         movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))

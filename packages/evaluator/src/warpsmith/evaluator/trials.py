@@ -14,7 +14,7 @@ import torch
 
 from warpsmith.evaluator import arenas, resizing, variation
 from warpsmith.evaluator.bearing import tried_answer
-from warpsmith.evaluator.draws import ANYWHERE, PLAIN, PLAINLY, VARIED, DrawPlan, Kind
+from warpsmith.evaluator.draws import ANYWHERE, FAR, PLAIN, PLAINLY, VARIED, DrawPlan, Kind
 from warpsmith.evaluator.layout import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.resizing import Form, Resizing
@@ -163,11 +163,15 @@ def _bearable_levels(
     def borne(levels: Mapping[str, int]) -> bool:
         return all(_bears(session, known, sample, DrawPlan(kind, levels), rng) for kind in ("everything", "shifted"))
 
-    if not sites or borne(sites):
-        return dict(sites)
+    # What is far underflows to zeros elsewhere, of which a rank promises no order.
+    for cap in (ANYWHERE,) if known.ranks else (FAR, ANYWHERE):
+        levels = {site: min(most, cap) for site, most in sites.items()}
+        if not sites or borne(levels):
+            return levels
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
-        level = next((level for level in range(most, PLAIN, -1) if borne({**found, site: level})), PLAIN)
+        highest = min(most, ANYWHERE)
+        level = next((level for level in range(highest, PLAIN, -1) if borne({**found, site: level})), PLAIN)
         if level > PLAIN:
             found[site] = level
     return found
@@ -240,6 +244,8 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     if trial == Trial():
         return
     if trial.reshaped:
+        if learned.levels:
+            yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
         yield replace(trial, kind="plain", new_parameters=False), PLAINLY
     trial = replace(trial, reshaped=False)

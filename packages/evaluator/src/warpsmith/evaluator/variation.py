@@ -4,15 +4,18 @@ Every function changes a tensor in place. What a draw stands for is kept: intege
 distinct, permutations and coin tosses what they are. The range of a floating draw is kept at level `IN_RANGE` only.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.draws import ANYWHERE, IN_RANGE, Kind
+from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
 
-FARTHEST: Final = 30.0
-"""Of a draw's standard deviation: how far an outlier may lie."""
+FARTHEST: Final = {SAME_SIGN: 5.0, ANYWHERE: 30.0, FAR: 200.0}
+"""How far an outlier may lie by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
+LARGE_ROWS: Final = (8.0, 32.0)
+"""By how much a large row is multiplied."""
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
 """What is left of the spread of a nearly constant row: a one-pass variance in single precision still bears it."""
@@ -20,7 +23,18 @@ MOST_AT_ONCE: Final = 1 << 26
 """Elements that change at once: a change takes several times their memory, and more of them change part by part."""
 MOST_COMPARED: Final = 1 << 20
 """Up to so many integers it is found out whether they are distinct."""
-FEW_VALUES: Final = 2
+PICKS: Final = 4
+"""How many rows get a large number at their first element, and at their last, for each choice of dimensions."""
+MOST_DIMS: Final = 4
+"""Up to so many dimensions each choice of some of them is taken; beyond, those that end at the last one."""
+TINY_SHARE: Final = 1 / 8
+TINY_OCTAVES: Final = (8.0, 16.0)
+"""How far below its value a small statistic lies: a variance of one comes to where an eps of 1e-5 is seen."""
+SMALL_OCTAVES: Final = (6.0, 16.0)
+"""How far below the others small rows and columns lie."""
+FLIPPED_SHARE: Final = 0.3
+GROWN_SHARE: Final = 0.3
+"""Shares of a parameter of equal elements that change their sign, or grow; of one element, it always grows."""
 
 
 def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
@@ -83,13 +97,15 @@ def _spread(wide: torch.Tensor) -> float:
 
 
 def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Move a draw across zero, or turn its sign round."""
+    """Move a draw across zero, or turn its sign round; what comes last is among the least."""
     factor = dice.between(1.5, 3.0)
     if level < ANYWHERE:
         return wide * factor
     if dice.coin():
-        return -wide.abs() * factor
-    return (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
+        moved = -wide.abs() * factor
+    else:
+        moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
+    return _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
 
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
@@ -97,26 +113,79 @@ def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Put a few large numbers at secret places."""
+    """Put a few large numbers at secret places, and at the ends of some rows and columns."""
     count = max(1, int(OUTLIERS * wide.numel()))
     places = torch.randint(wide.numel(), (count,), **_drawn_by(dice.generator))
-    farthest = FARTHEST if level == ANYWHERE else FARTHEST / 6
-    sizes = (5 / FARTHEST + (1 - 5 / FARTHEST) * dice.rand((count,))) * farthest * _spread(wide)
+    farthest = FARTHEST[max(level, SAME_SIGN)] * _spread(wide)
+    sizes = (1 / 6 + 5 / 6 * dice.rand((count,))) * farthest
     signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
     flat = wide.flatten()
     flat[places] = (sizes * signs).to(flat.dtype)
-    return flat.reshape(wide.shape)
+    return _with_ends(flat.reshape(wide.shape), dice, farthest)
+
+
+def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
+    """Write numbers of about `size` where some rows, columns and slices end, and of the opposite where they begin.
+
+    A reduction that leaves out the last of thousands of elements is wrong there, and right beside rounding elsewhere.
+    """
+    for chosen in _choices_of_dims(wide.shape):
+        picks = [dice.rand((PICKS,)) for _ in range(2)]
+        for sign, part in zip((1.0, -1.0), picks, strict=True):
+            at = _ends(wide.shape, chosen, dice, last=sign > 0)
+            wide[at] = (sign * size * (0.5 + 0.5 * part)).to(wide.dtype)
+    return wide
+
+
+def _choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
+    """Yield which dimensions a reduction may be over, as far as these have several elements."""
+    dims = [dim for dim, size in enumerate(shape) if size > 1]
+    if len(dims) > MOST_DIMS:
+        yield from (tuple(dims[start:]) for start in range(len(dims)))
+        return
+    for count in range(1, len(dims) + 1):
+        yield from itertools.combinations(dims, count)
+
+
+def _ends(shape: torch.Size, chosen: tuple[int, ...], dice: Dice, *, last: bool) -> tuple[torch.Tensor, ...]:
+    """Return the indices of `PICKS` elements that are last (or first) in the chosen dimensions, anywhere in others."""
+    device = dice.generator.device
+    return tuple(
+        torch.full((PICKS,), size - 1 if last else 0, device=device)
+        if dim in chosen
+        else torch.randint(size, (PICKS,), **_drawn_by(dice.generator))
+        for dim, size in enumerate(shape)
+    )
 
 
 def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Make some rows zero and others nearly constant; below `ANYWHERE`, none zero."""
+    """Make some rows zero and others nearly constant, and some columns so small that an eps beside them is seen.
+
+    Below `ANYWHERE` no row is zero; `FAR`, some are large.
+    """
     chosen = dice.rows(wide)
     middle = wide.mean(-1, keepdim=True) if wide.dim() > 1 else wide.mean()
     calm = middle + _spread(wide) * (dice.rows(wide) - 0.5) + NEARLY_CONSTANT * (wide - middle)
-    changed = torch.where(chosen < 0.6, calm, wide)
+    if level == FAR:
+        wide = torch.where(chosen > 0.8, wide * dice.between(*LARGE_ROWS), wide)
+    changed = _with_small_slices(torch.where(chosen < 0.6, calm, wide), dice)
     # Where no row happens to be chosen, the first one is.
     zero = (chosen < 0.3) | (chosen == chosen.min())
-    return changed.masked_fill(zero, 0) if level == ANYWHERE else changed
+    return changed.masked_fill(zero, 0) if level >= ANYWHERE else changed
+
+
+def _with_small_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Make some rows and some slices of the second dimension (columns, channels) small, each by a factor of its own."""
+    if wide.dim() < 2:
+        return wide
+    for dim in {1, wide.dim() - 2}:
+        shape = [1] * wide.dim()
+        shape[dim] = wide.shape[dim]
+        small = dice.rand(tuple(shape)) < TINY_SHARE
+        small.view(-1)[dice.below(wide.shape[dim])] = True
+        low, high = SMALL_OCTAVES
+        wide = torch.where(small, wide * torch.exp2(-(low + (high - low) * dice.rand(tuple(shape)))), wide)
+    return wide
 
 
 def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
@@ -125,7 +194,7 @@ def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     changed = torch.where(which < 0.4, -3.0 * wide, 4.0 * wide)
     changed = torch.where(which < 0.1, wide, changed)
     changed = _outliers(changed, dice, level)
-    return _rows(changed, dice, level) if wide.dim() > 1 and level == ANYWHERE else changed
+    return _rows(changed, dice, level) if wide.dim() > 1 and level >= ANYWHERE else changed
 
 
 _CHANGES: Final[dict[str, Change]] = {
@@ -160,7 +229,7 @@ def _within_range(kind: Kind) -> Change:
 
 def _skewed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
     powered = part ** dice.between(2.0, 4.0)
-    return powered if dice.coin() else 1 - powered
+    return _with_extreme_ends(powered if dice.coin() else 1 - powered, dice, 0.0)
 
 
 def _narrowed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -170,7 +239,15 @@ def _narrowed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 def _at_the_ends(part: torch.Tensor, dice: Dice) -> torch.Tensor:
     chosen = dice.rand(part.shape)
-    return torch.where(chosen < 0.05, part.round(), part)
+    return _with_extreme_ends(torch.where(chosen < 0.05, part.round(), part), dice, 1.0)
+
+
+def _with_extreme_ends(part: torch.Tensor, dice: Dice, last: float) -> torch.Tensor:
+    """Put `last`, 0 or 1, where some rows, columns and slices end, and the other where they begin."""
+    for chosen in _choices_of_dims(part.shape):
+        part[_ends(part.shape, chosen, dice, last=False)] = 1 - last
+        part[_ends(part.shape, chosen, dice, last=True)] = last
+    return part
 
 
 def _calm_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -202,7 +279,7 @@ def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generat
         rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
         part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
     elif kind == "outliers":
-        part = torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part)
+        part = _with_extreme_ends(torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part), dice, 1.0)
     else:
         part = _skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
@@ -224,7 +301,7 @@ def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generato
 
 
 def vary_tosses(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Toss coins of another bias: more ones, more zeros, or whole rows of ones."""
+    """Toss coins of another bias: more ones, more zeros, or whole rows; some rows hold one other only, at their end."""
     dice = Dice(generator)
     ones = tensor != 0
     if kind == "rows":
@@ -233,6 +310,12 @@ def vary_tosses(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) ->
         ones &= dice.rand(tensor.shape) < 0.5
     else:
         ones |= dice.rand(tensor.shape) < 0.5
+    if kind in {"shifted", "outliers"} and tensor.dim() and tensor.numel():
+        alone = dice.rows(tensor) < 0.2 if tensor.dim() > 1 else dice.rand(()) < 0.2
+        ones = torch.where(alone, kind == "shifted", ones)
+        last = torch.zeros_like(ones)
+        last[..., -1] = True
+        ones = torch.where(alone & last, kind != "shifted", ones)
     tensor.copy_(ones)
 
 
@@ -281,17 +364,27 @@ def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> 
 
 
 def perturb(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Add noise of half the tensor's own spread, or of 0.1 where all its elements are equal."""
-    wide = tensor.double()
+    """Add noise of half the tensor's own spread.
+
+    Where all elements are equal it is 0.1, and some elements change their sign or are several times as large: a gain of
+    ones is negative somewhere, and a slope of 0.25 exceeds one.
+    """
+    wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
     noise = torch.randn(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
-    tensor.copy_(wide + noise * (0.5 * spread if spread > 0 else 0.1))
+    if spread > 0:
+        tensor.copy_(wide + 0.5 * spread * noise)
+        return
+    which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
+    grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)
+    tensor.copy_(torch.where(which < FLIPPED_SHARE, -wide, grown) + 0.1 * noise)
 
 
 def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
     """Change finite floating numbers; leave masks, and tensors with infinities, as they are.
 
-    Where none is negative, each is multiplied by a factor in [0.5, 2]. Zeros alone, and signed numbers, get noise.
+    Where none is negative, each is multiplied by a factor in [0.5, 2], and a few by one so small that an eps beside it
+    is seen. Zeros alone, and signed numbers, get noise.
     """
     wide = tensor.double()
     if not bool(torch.isfinite(wide).all()) or is_mask(wide):
@@ -300,6 +393,11 @@ def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
         perturb(tensor, generator)
         return
     scale(tensor, 1.0, generator)
+    if tensor.numel() > 1:
+        dice = Dice(generator)
+        tiny = dice.rand(tensor.shape) < TINY_SHARE
+        tiny.view(-1)[dice.below(tensor.numel())] = True
+        tensor.copy_(torch.where(tiny, tensor.double() * 2 ** -dice.between(*TINY_OCTAVES), tensor.double()))
 
 
 def scale(tensor: torch.Tensor, octaves: float, generator: torch.Generator) -> None:
