@@ -1,8 +1,8 @@
 """The console command `warpsmith-trainer`, which is also `python -m warpsmith.trainer`."""
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
+from warpsmith.records.ownership import owned
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.doctor.command import doctor_command
 from warpsmith.trainer.launch.ending import ends_after_exit_handlers
@@ -79,8 +80,9 @@ def sft(
         _show(checked, show)
         return
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
-    _preflight(checked, resume, master_port)
-    _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume))
+    with _owner(checked.run.dir) as environment:
+        _preflight(checked, resume, master_port)
+        _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume), environment=environment)
 
 
 @app.command()
@@ -106,9 +108,13 @@ def grpo(
     overrides = _overrides(set_, steps, seconds)
     checked = load_grpo(config, overrides)
     arguments = ["grpo", str(config), *_as_options(overrides, resume)]
-    _preflight(checked, resume, master_port)
     train = checked.placement.train
-    _as_ranks(arguments, num_processes, master_port, lambda: _run_grpo(checked, resume), train)
+    with _owner(checked.run.dir) as environment:
+        _preflight(checked, resume, master_port)
+        _as_ranks(
+            arguments, num_processes, master_port, lambda: _run_grpo(checked, resume),
+            environment=environment, train=train,
+        )  # fmt: skip
 
 
 SetSft = Annotated[list[str] | None, typer.Option("--set-sft", metavar="TABLE.KEY=VALUE", help="Change the SFT file.")]
@@ -217,6 +223,16 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
     return [*options, "--resume"] if resume else options
 
 
+@contextmanager
+def _owner(run_dir: Path) -> Iterator[Mapping[str, str]]:
+    """Own the run's directory; yields what lets the ranks share it. A rank owns or shares it later, by itself."""
+    if is_rank():
+        yield {}
+        return
+    with owned(run_dir) as ownership:
+        yield ownership.handover
+
+
 def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: int | None) -> None:
     """Refuse at once what can be refused without torch; rank 0 asks for the rest, and for this again."""
     if is_rank():
@@ -233,6 +249,8 @@ def _as_ranks(
     processes: int | None,
     master_port: int | None,
     run: Callable[[], None],
+    *,
+    environment: Mapping[str, str],
     train: Sequence[int] = (),
 ) -> None:
     """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and end with their exit code."""
@@ -241,7 +259,7 @@ def _as_ranks(
         choose_accelerator()
         run()
         return
-    code = launch(arguments, ranks_of(train, processes), master_port, devices=train)
+    code = launch(arguments, ranks_of(train, processes), master_port, devices=train, environment=environment)
     if code:
         raise typer.Exit(code)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from warpsmith.policy.chat_checks import sampling_doubts
 from warpsmith.policy.dropout import switch_off
 from warpsmith.policy.loading import Policy
+from warpsmith.records.ownership import owned
 from warpsmith.records.schema import credits_batch
 from warpsmith.trainer import heldout, stepnote
 from warpsmith.trainer.ahead import RunAhead
@@ -58,7 +59,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
 
     Raises:
-        ConfigError, CheckpointError, DatasetError: the run cannot start.
+        RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
         EngineError, EvaluatorError: the sampler or the judge is gone.
         SyncError: new weights did not arrive.
         DivergenceError: the loss or the gradient is no finite number.
@@ -70,6 +71,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     ranks = join(config.run, config.zero)
     with peers_needed(), ExitStack() as stack:
         if ranks.drives:
+            stack.enter_context(owned(config.run.dir))
             preflight(config, resume)
         ranks.barrier()
         bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.policy.loading import load_chat
+from warpsmith.records.ownership import owned
 from warpsmith.trainer.checkpoint import Progress
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.control import RunControl
@@ -37,14 +38,15 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
 
     Raises:
-        ConfigError, DataError, NoRecordsError, SegmentError, CheckpointError: the run cannot start.
+        RunInUseError, ConfigError, DataError, NoRecordsError, SegmentError, CheckpointError: the run cannot start.
         DivergenceError: the loss or the gradient is no finite number.
         CheckpointWriteError, DataWriteError, RecordWriteError: the disk takes no more.
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
-    with peers_needed():
+    with peers_needed(), ExitStack() as stack:
         if ranks.drives:
+            stack.enter_context(owned(config.run.dir))
             preflight(config, resume)
         ranks.barrier()
         chat = load_chat(config.policy.path, config.policy.template_kwargs)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from warpsmith.policy.config import TinySettings
+from warpsmith.records.ownership import owned
 from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
@@ -54,11 +55,19 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
     checkpoint. The times of the summary are then those of the last start.
 
     Raises:
+        RunInUseError: another demo works in `out`.
         ConfigError: a file cannot be used, or `out` holds a demo already.
         LaunchError: SFT or GRPO ended badly; it has said why.
     """
     say = say or _to_stderr
     sft, grpo = _checked(settings, resume)
+    with owned(settings.out):
+        return _run_phases(settings, sft, grpo, resume=resume, say=say)
+
+
+def _run_phases(
+    settings: DemoSettings, sft: Sequence[str], grpo: Sequence[str], *, resume: bool, say: Callable[[str], None]
+) -> Path:
     phases = Phases(say)
     with phases.phase("policy", "train a tokenizer, make a small decoder"):
         _make_policy(settings, grpo)
@@ -124,9 +133,9 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     if (out / "final_model").exists():
         return
     again = ["--resume"] if resume and (out / "checkpoints").exists() else []
-    code = launch(
-        [command, str(config), *(part for item in overrides for part in ("--set", item)), *again], settings.processes
-    )
+    options = [part for item in overrides for part in ("--set", item)]
+    with owned(out) as ownership:
+        code = launch([command, str(config), *options, *again], settings.processes, environment=ownership.handover)
     if code:
         raise LaunchError(
             f"The {command} run ended with code {code}; its own message stands above.", "Mend that first."

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +16,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.launch.port import checked_port, free_port
 
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
 _LAUNCHED = "WARPSMITH_LAUNCHED"
@@ -34,11 +35,17 @@ def is_launched() -> bool:
 
 
 def launch(
-    arguments: Sequence[str], processes: int, master_port: int | None = None, *, devices: Sequence[int] = ()
+    arguments: Sequence[str],
+    processes: int,
+    master_port: int | None = None,
+    *,
+    devices: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
 
-    Rank r has GPU `devices[r]`, or the r-th one where none are named.
+    Rank r has GPU `devices[r]`, or the r-th one where none are named. The ranks see `environment` beside this process's
+    own.
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
     second ends them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks
@@ -53,9 +60,9 @@ def launch(
     try:
         process = subprocess.Popen(
             command,
-            env=_environment(),
+            env={**_environment(), **(environment or {})},
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
+            preexec_fn=_die_with_parent,  # noqa: PLW1509  it takes no lock that another thread could hold
         )
     except OSError as error:
         raise LaunchError(f"DeepSpeed's launcher did not start: {error}.", "Check the installation.") from error
@@ -149,7 +156,7 @@ def _environment() -> dict[str, str]:
 
 def _die_with_parent() -> None:
     """Ask the kernel for SIGTERM when the parent dies, whatever it dies of."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _forward_signals(process: "subprocess.Popen[bytes]") -> Callable[[], None]:
