@@ -76,9 +76,26 @@ def test_a_body_is_bounded_whatever_its_head_says(path):
             yield b" " * 1000
 
     app = app_with(max_body_bytes=4096)
-    for content in (b" " * 5000, chunks()):
+    for content, refused in ((b" " * 5000, (413, "body_too_large")), (chunks(), (411, "no_length"))):
         answer = ask(app, "POST", path, content=content, headers={"Content-Type": "application/json"})
-        assert (answer.status_code, answer.json()["error"]["type"]) == (413, "body_too_large")
+        assert (answer.status_code, answer.json()["error"]["type"]) == refused
+
+
+def test_a_body_of_very_many_fields_is_one_error():
+    app = app_with()
+    many = {f"field{number}": 0 for number in range(20_000)}
+    item = {"problem": {"source": "class Model"}, "candidate": "x"}
+    for body in (many, {"items": [{**item, "wrong": 1}] * 500}, {"items": [many] * 20}):
+        answer = ask(app, "POST", "/v1/evaluate/batch" if "items" in body else "/v1/evaluate", json=body)
+        assert answer.status_code == 422
+        assert len(answer.text) < 2000
+        assert "unknown fields" in answer.text or "20000 fields" in answer.text
+
+
+def test_an_item_with_an_unknown_field_is_named():
+    item = {"problem": {"source": "class Model"}, "candidate": "x", "trails": 3}
+    answer = ask(app_with(), "POST", "/v1/evaluate/batch", json={"items": [item]})
+    assert (answer.status_code, "body.items.0.trails" in answer.text) == (422, True)
 
 
 def test_long_sources_and_long_times_are_refused():

@@ -1,11 +1,12 @@
 """Connections that ask nothing, or ask slowly, take `/health` away from nobody."""
 
 import json
+import os
 import resource
 import socket
 import time
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -67,3 +68,38 @@ def test_the_bound_leaves_descriptors_for_the_rest():
     assert connections.room_for(1024) == 256
     assert connections.room_for(64) == connections.FEWEST
     assert connections.room_for(1 << 20) == connections.MOST_HALF_OPEN
+
+
+CHUNKS = b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 40_000
+
+
+def test_chunks_of_a_byte_are_refused_and_not_parsed(server: ServerProcess):
+    with ExitStack() as stack:
+        for _ in range(20):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            connection.settimeout(0.2)
+            with suppress(OSError):
+                connection.sendall(CHUNKS)
+        assert health(server.url) < 5
+
+
+def test_a_chunked_body_gets_its_answer(server: ServerProcess):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(CHUNKS[:200])
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 411") and b"Content-Length" in answer
+
+
+def test_whoever_reads_no_answer_is_half_open(server: ServerProcess, many):
+    asked = (HEAD + b"\r\n").replace(b"/health", b"/openapi.json") * 50
+    with ExitStack() as stack:
+        for _ in range(min(many, connections.MOST_HALF_OPEN + 200)):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            connection.settimeout(0.05)
+            with suppress(OSError):
+                connection.connect(("127.0.0.1", server.port))
+                connection.sendall(asked)
+        held = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        assert held < connections.MOST_HALF_OPEN + 150
+        assert health(server.url) < 10

@@ -1,8 +1,8 @@
 """Bounds on connections: who opens one and asks nothing, asks slowly, or does not read the answer, is cut off.
 
-A connection is half-open until a whole request has come, head and body, and again once that is answered. There is room
-for so many of these: a new one takes the place of the one that has been half-open for longest, so that whoever asks at
-once, as `/health` is asked, is heard however many others ask nothing.
+A connection is half-open until a whole request has come, head and body, and again once that is answered, and while its
+answer is not read. There is room for so many of these: a new one takes the place of the one that has been half-open for
+longest, so that whoever asks at once, as `/health` is asked, is heard however many others ask nothing.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ READ_S: Final = 60.0
 MOST_HALF_OPEN: Final = 1024
 MOST_DESCRIPTORS: Final = 1 << 16
 FEWEST: Final = 32
+PIECE: Final = 8192
+"""Bytes that one connection has parsed before the others have their turn: a byte may be an event of its own."""
 
 
 def raise_descriptor_limit() -> int:
@@ -86,6 +88,8 @@ class BoundedProtocol(H11Protocol):
         self._half_open = half_open
         self._timer: asyncio.TimerHandle | None = None
         self._stage = ""
+        self._unparsed = bytearray()
+        self._holds_up = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head."""
@@ -94,8 +98,27 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and see whether that is a whole request."""
-        super().data_received(data)
+        waits = bool(self._unparsed)
+        self._unparsed += data
+        if not waits:
+            self._parse_piece()
+
+    def _parse_piece(self) -> None:
+        """Parse a piece of what came; the rest waits until other connections have had their turn."""
+        if self.transport.is_closing():
+            self._unparsed.clear()
+            return
+        piece = bytes(self._unparsed[:PIECE])
+        del self._unparsed[:PIECE]
+        super().data_received(piece)
         self._note()
+        if self._unparsed:
+            self._holds_up = True
+            self.flow.pause_reading()
+            self.loop.call_soon(self._parse_piece)
+        elif self._holds_up:
+            self._holds_up = False
+            self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next head."""
@@ -103,13 +126,15 @@ class BoundedProtocol(H11Protocol):
         self._note()
 
     def pause_writing(self) -> None:
-        """Wait for the client to read."""
+        """Wait for the client to read; it is half-open until it does."""
         super().pause_writing()
         self._set_timer("read", READ_S)
+        self._half_open.enter(self)
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         super().resume_writing()
+        self._half_open.leave(self)
         self._stage = "resumed"
         self._note()
 

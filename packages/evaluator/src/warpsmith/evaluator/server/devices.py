@@ -8,12 +8,16 @@ from warpsmith.evaluator.client import DeviceFacts, Evaluator
 from warpsmith.evaluator.errors import DeviceQuarantinedError, EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane
+from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.logs import log
 from warpsmith.evaluator.server.probe import probe
 from warpsmith.evaluator.verdict import Verdict
 
 MEMORY_FAULTS: Final = frozenset({"memory_fault", "segmentation_fault", "illegal_memory_access"})
 NEAR_LIMIT: Final = 0.8
+RETRY_S: Final = 5
+MOST_WAITING: Final = 64
+"""Requests that may wait for one reset; each holds a connection that no other bound counts."""
 _LOST_IN_A_ROW: Final = 3
 
 
@@ -49,6 +53,7 @@ class Device:
         self._lost_told = 0
         self._idle = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
+        self._waiting = 0
 
     @property
     def number(self) -> int:
@@ -112,11 +117,24 @@ class Device:
 
         Raises:
             EvaluatorError: a fresh one cannot start or fails its probe; the device is quarantined.
+            RefusalError: too many wait for the reset that is under way.
         """
         faults = self.faults
+        if self._waiting >= MOST_WAITING:
+            raise RefusalError(
+                429,
+                "reset_under_way",
+                f"Device {self.number} is being reset, and {self._waiting} requests wait for that.",
+                "Ask /gpu_status for when it is healthy again.",
+                retry_after_s=RETRY_S,
+            )
         if self._renewal is None:
             self._renewal = asyncio.ensure_future(self._renew(drain_s))
-        await asyncio.shield(self._renewal)
+        self._waiting += 1
+        try:
+            await asyncio.shield(self._renewal)
+        finally:
+            self._waiting -= 1
         return faults
 
     async def close(self) -> None:

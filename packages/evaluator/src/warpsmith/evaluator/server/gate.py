@@ -46,6 +46,10 @@ class Gate:
             await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
         except RefusalError as refusal:
             await JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
+        except _NoLengthError:
+            # The rest of it is not parsed: a chunk of one byte costs a thousand times what it should.
+            head = {**headers_of(NO_LENGTH), "Connection": "close"}
+            await JSONResponse(body_of(NO_LENGTH), NO_LENGTH.status, head)(scope, receive, visit.send)
         except Exception as error:  # noqa: BLE001  (the application has answered 500; here is where it is written down)
             log("error", level=logging.ERROR, error=error, request_id=visit.id)
         finally:
@@ -56,6 +60,8 @@ class Gate:
             raise RefusalError(
                 403, "browser", "Requests of web pages are refused.", "Call the server from a program, without Origin."
             )
+        if "transfer-encoding" in headers:
+            raise _NoLengthError
         if path not in OPEN_PATHS:
             self._check_token(headers.get("authorization", ""))
         length = headers.get("content-length", "0")
@@ -122,6 +128,18 @@ class _Visit:
     def _method(self) -> str:
         method = str(self._scope["method"])
         return method if method in ("GET", "POST") else "other"
+
+
+NO_LENGTH: Final = RefusalError(
+    411,
+    "no_length",
+    "The request's body comes in chunks, and its length is not said.",
+    "Send the whole body with a Content-Length, as clients do with a body of bytes.",
+)
+
+
+class _NoLengthError(Exception):
+    """The body comes in chunks."""
 
 
 def too_large(limit: int) -> RefusalError:

@@ -20,6 +20,7 @@ from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
 from warpsmith.evaluator.server.routes_v1 import within_bounds
 from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.evaluator.verdict import Verdict
 
 BACKENDS: Final = ("triton",)
@@ -39,7 +40,7 @@ class EvalBody(BaseModel):
     custom_model_src: str = Field(description="The candidate: `ModelNew`.")
     seed_num: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="42 where neither is given.")
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="The same by its other name.")
-    num_correct_trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials.")
+    num_correct_trials: int = Field(default=5, ge=1, le=MOST_TRIALS, description="Correctness trials.")
     num_perf_trials: int = Field(default=100, ge=0, description="Taken; the server's own --timed-trials counts.")
     verbose: bool = Field(default=False, description="Taken and not needed.")
     measure_performance: bool = Field(default=True, description="Taken; the server's own --timed-trials counts.")

@@ -7,15 +7,19 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from warpsmith.evaluator.server.admission import Place
 from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
 from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
 from warpsmith.evaluator.server.requests import disconnected, judged, service_of, tell
 from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.records.errors import WarpsmithError
 
+MOST_FIELDS: Final = 64
+MOST_BAD_ITEMS: Final = 16
+"""Fields of a body, and items of a batch with more of them, beyond which nothing else of it is looked at."""
 LINES: Final = "application/x-ndjson"
 
 router = APIRouter(prefix="/v1")
@@ -25,6 +29,14 @@ Shared = Annotated[Service, Depends(service_of)]
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_few_fields(cls, given: Any) -> Any:
+        """Refuse a body of very many fields at once: each would become an error of its own."""
+        if isinstance(given, dict) and len(given) > MOST_FIELDS:
+            raise ValueError(f"{len(given)} fields, of which at most {len(cls.model_fields)} are known")
+        return given
 
 
 class ProblemBody(_Body):
@@ -39,7 +51,9 @@ class EvaluateBody(_Body):
 
     problem: ProblemBody
     candidate: str = Field(description="Source of a module that defines `ModelNew`.")
-    trials: int | None = Field(default=None, ge=1, le=1000, description="Correctness trials; the server's by default.")
+    trials: int | None = Field(
+        default=None, ge=1, le=MOST_TRIALS, description="Correctness trials; the server's by default."
+    )
     seed: int | None = Field(
         default=None, ge=-(1 << 63), lt=1 << 64, description="Repeats the trials as long as this server runs."
     )
@@ -58,6 +72,19 @@ class BatchBody(_Body):
     """Several evaluations."""
 
     items: list[EvaluateBody] = Field(min_length=1, max_length=4096)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_few_bad_items(cls, given: Any) -> Any:
+        """Refuse a batch at once whose items have fields that no item has: each would become an error of its own."""
+        items = given.get("items") if isinstance(given, dict) else None
+        if not isinstance(items, list):
+            return given
+        known = EvaluateBody.model_fields.keys()
+        bad = sum(isinstance(item, dict) and not item.keys() <= known for item in items)
+        if bad > MOST_BAD_ITEMS:
+            raise ValueError(f"{bad} items have unknown fields; {', '.join(known)} were expected")
+        return given
 
 
 @router.post("/evaluate", response_model=None, responses=OF_VERDICT)
