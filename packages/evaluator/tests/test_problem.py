@@ -49,6 +49,7 @@ def test_a_row_of_another_form_is_refused(row):
         ("class Model(:", "line 1"),
         ("class Model: pass\n\0", "valid Python"),
         ("x = " + "(" * 5000, "valid Python"),
+        ("x = f'" + "{a}" * 80_000 + "'", "10000 opening braces"),
     ],
 )
 def test_bad_source_says_what_is_missing(source, reason):

@@ -119,7 +119,7 @@ def test_other_types_are_refused_with_what_to_pass(given):
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(BadProblemError, match="Cannot read"):
+    with pytest.raises(BadProblemError, match="There is no file"):
         problem_of(tmp_path / "none.py")
     with pytest.raises(UsageError, match="does not exist"):
         source_of(tmp_path / "none.py")

@@ -207,7 +207,7 @@ def test_a_baseline_is_found_by_name_and_by_number(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no readable JSON"),
+        ("{", "is not JSON"),
         ("[]", "no key level1"),
         ('{"level1": []}', "level1 is no object"),
         ('{"level1": {"1_P.py": {"mean": 0}}}', "level1/1_P.py has no `mean` above 0"),
@@ -221,5 +221,5 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path, text, says):
     with pytest.raises(UsageError, match=says) as caught:
         read_baseline(path)
     assert "mean" in caught.value.remedy
-    with pytest.raises(UsageError, match="no readable JSON"):
+    with pytest.raises(UsageError, match="There is no baseline"):
         read_baseline(tmp_path / "none.json")

@@ -8,6 +8,7 @@ from typing import Final
 from warpsmith.evaluator.errors import DatasetError
 from warpsmith.evaluator.problem import MOST_DIGITS, Problem, load_directory, load_rows
 from warpsmith.evaluator.rows import FORMS
+from warpsmith.records.text import files_in
 
 FORMS_OF_DATASETS: Final = (
     "Give a KernelBench checkout, its folder KernelBench, one of its folders level1 to level4, a folder of Parquet "
@@ -108,7 +109,8 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _parquet_files(place: Path) -> list[Path]:
-    return sorted(place.glob("*.parquet")) or sorted((place / "data").glob("*.parquet"))
+    found = (files_in(folder, {".parquet"}, recursive=False) for folder in (place, place / "data"))
+    return next(filter(None, found), [])
 
 
 def _may_hold(file: Path, levels: Collection[int]) -> bool:

@@ -15,8 +15,11 @@ from typing import Any, Final
 
 from warpsmith.evaluator.errors import BadProblemError, DatasetError
 from warpsmith.evaluator.rows import read_rows
+from warpsmith.records.text import files_in, read_text
 
 REQUIRED: Final = ("Model", "get_inputs")
+MOST_BRACES: Final = 10_000
+"""Python parses an f-string in the square of its fields, in one piece: 80,000 hold a server up for ten seconds."""
 MOST_DIGITS: Final = 9
 """Longest number of a problem: tables hold 32 bits."""
 BYTE_ORDER_MARK: Final = "\ufeff"
@@ -71,14 +74,8 @@ class Problem:
 
 
 def read_source(path: str | Path) -> str:
-    """Return the text of a Python file; BadProblemError if it cannot be read or is not UTF-8."""
-    try:
-        # A byte order mark, as editors on Windows write one, is no part of the source.
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadProblemError(f"Cannot read {path}: {error.strerror}.", "Give the path of a Python file.") from error
-    except UnicodeDecodeError as error:
-        raise BadProblemError(f"{path} is not UTF-8 text.", "Give the path of a Python file.") from error
+    """Return the text of a Python file; BadProblemError if it cannot be read or is no text."""
+    return read_text(path, BadProblemError, remedy="Give the path of a Python file.")
 
 
 def load_directory(folder: str | Path) -> list[Problem]:
@@ -86,7 +83,8 @@ def load_directory(folder: str | Path) -> list[Problem]:
     folder = Path(folder)
     if not folder.is_dir():
         raise DatasetError(f"{folder} is no folder.", "Give a folder of KernelBench files, such as KernelBench/level1.")
-    numbered = [(int(match["id"]), path) for path in folder.glob("*.py") if (match := _FILE_NAME.fullmatch(path.stem))]
+    found = files_in(folder, {".py"}, recursive=False)
+    numbered = [(int(match["id"]), path) for path in found if (match := _FILE_NAME.fullmatch(path.stem))]
     if not numbered:
         raise DatasetError(f"{folder} holds no file named <id>_<Name>.py.", "Give a folder of KernelBench files.")
     return [Problem.from_file(path) for _, path in sorted(numbered)]
@@ -164,6 +162,11 @@ def _check_syntax(name: str, source: str) -> None:
 
 
 def _top_level_names(name: str, source: str) -> set[str]:
+    if source.count("{") > MOST_BRACES:
+        raise BadProblemError(
+            f"Problem {name} has more than {MOST_BRACES} opening braces, which takes too long to parse.",
+            "Compute large tables instead of writing them.",
+        )
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator.errors import DatasetError
+from warpsmith.records.text import read_text
 
 Row = Mapping[str, Any]
 
@@ -32,14 +33,14 @@ def read_rows(path: str | Path) -> Iterator[tuple[Row, str]]:
 
 def _json_lines(path: Path) -> Iterator[tuple[Row, str]]:
     # Not splitlines(): JSON may hold U+2028 and its like as they are.
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path, DatasetError).split("\n"), start=1):
         if line.strip():
             where = f"line {number} of {path}"
             yield _object(_parsed(line, where), where), where
 
 
 def _json_list(path: Path) -> Iterator[tuple[Row, str]]:
-    rows = _parsed(_text(path), str(path))
+    rows = _parsed(read_text(path, DatasetError), str(path))
     if not isinstance(rows, list):
         raise DatasetError(f"{path} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
     for number, row in enumerate(rows, start=1):
@@ -62,15 +63,6 @@ def _parquet(path: Path) -> Iterator[tuple[Row, str]]:
         raise DatasetError(f"Cannot read {path}: {error.strerror or error}.", "Give the path of a file.") from error
     except pa.ArrowException as error:
         raise DatasetError(f"{path} is no readable Parquet file: {error}.", "Fetch or write it again.") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DatasetError(f"Cannot read {path}: {error.strerror}.", "Give the path of a file.") from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8 text: {error.reason}.", "Convert it to UTF-8.") from error
 
 
 def _parsed(text: str, where: str) -> Any:

@@ -4,7 +4,6 @@ Everything a model wrote is shown as text: the template escapes it, and the page
 """
 
 import importlib
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from warpsmith.records.export import Row, trajectories_of
 from warpsmith.records.folders import write_file
 from warpsmith.records.reader import RunReader
 from warpsmith.records.summary import Part, parts, summarize
+from warpsmith.records.text import read_json
 from warpsmith.records.trends import trends
 
 SUMMARY_FILE: Final = "summary.json"
@@ -233,10 +233,7 @@ def _held_out(path: Path) -> list[HeldOut]:
     """Read {"held_out": {"before": {metric: number}, "after": {...}, "interval": {metric: [low, high]}}}."""
     if not path.exists():
         return []
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{path} is no readable JSON ({error}).", "Mend it or move it away.") from error
+    found = read_json(path, ReportError, remedy="Mend it or move it away.")
     held_out = found.get("held_out") if isinstance(found, dict) else None
     if held_out is None:
         return []

@@ -18,6 +18,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
+from warpsmith.records.text import read_json
 from warpsmith.rollout import console, datasets, evaluation, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
@@ -380,10 +381,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"Cannot read {path}: {error}.", "Give a file that `evaluate --out` wrote.") from error
+    found = read_json(path, remedy="Give a file that `evaluate --out` wrote.")
     if not isinstance(found, dict):
         raise UsageError(f"{path} holds no JSON object.", "Give a file that `evaluate --out` wrote.")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from warpsmith.evaluator.bench.generations import LAYOUT
 from warpsmith.evaluator.problem import Problem, load_rows
 from warpsmith.evaluator.rows import FORMS, read_rows
+from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Split, generate
 
@@ -58,7 +59,7 @@ def kernelbench_directory(root: str | Path) -> list[ProblemRow]:
     directory = Path(root)
     if not directory.is_dir():
         raise DatasetError(f"{directory} is not a directory.", "Give a directory of KernelBench problems.")
-    files = sorted(directory.rglob("*.py"), key=_natural)
+    files = sorted(files_in(directory, {".py"}), key=_natural)
     problems = [_from_file(file) for file in files if not file.name.endswith(_SOLUTION)]
     if not problems:
         raise DatasetError(f"{directory} holds no .py file.", "Give a directory such as KernelBench/level1.")
@@ -104,14 +105,14 @@ def write_directory(
 
 def _check_alone(root: Path, generations: Path | None, files: Mapping[Path, str]) -> None:
     """Refuse folders in which what is written would not be read back alone, or would take another's place."""
-    found = {*root.rglob("*.py")}
+    found = {*files_in(root, {".py"})}
     if generations is not None:
         if root.resolve() in (place := generations.resolve(), *place.parents):
             raise DatasetError(
                 f"The solutions ({generations}) would lie in the folder of the problems ({root}), and be read as such.",
                 "Name a folder beside it for the solutions.",
             )
-        found |= {*generations.glob("*.py")}
+        found |= {*files_in(generations, {".py"}, recursive=False)}
     others = sorted(path for path in found if path not in files or path.read_bytes() != files[path].encode())
     if others:
         raise DatasetError(
@@ -167,15 +168,8 @@ def _from_file(file: Path) -> ProblemRow:
         text=problem.source,
         level=problem.level,
         source=f"directory/{file.parent.name}",
-        solution=_read(solution) if solution.exists() else None,
+        solution=read_text(solution, DatasetError) if solution.exists() else None,
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{file} is not UTF-8 text: {error.reason}.", "Convert it to UTF-8.") from error
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:

@@ -1,14 +1,18 @@
 """KernelBench's stored reference times: `{"level1": {"1_X.py": {"mean": milliseconds, ...}}}`."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
+from warpsmith.records.text import read_json
+
+FORM: Final = (
+    'Give a file like KernelBench\'s results/timing/*/*.json: {"level1": {"1_X.py": {"mean": 1.5}}}, milliseconds.'
+)
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,7 @@ def read_baseline(path: str | Path) -> Baseline:
         UsageError: the file is missing or has another form; the entry that is wrong is named.
     """
     path = Path(path)
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _unusable(path, f"it is no readable JSON ({error})") from error
+    found = read_json(path, what="baseline", remedy=FORM)
     levels = found if isinstance(found, dict) else {}
     numbered = {int(name[5:]): rows for name, rows in levels.items() if name[:5] == "level" and name[5:].isdecimal()}
     if not numbered:
@@ -66,7 +67,4 @@ def _mean(path: Path, name: str, row: Any) -> float:
 
 
 def _unusable(path: Path, reason: str) -> UsageError:
-    return UsageError(
-        f"The baseline {path} cannot be used: {reason}.",
-        'Give a file like KernelBench\'s results/timing/*/*.json: {"level1": {"1_X.py": {"mean": 1.5}}}, milliseconds.',
-    )
+    return UsageError(f"The baseline {path} cannot be used: {reason}.", FORM)

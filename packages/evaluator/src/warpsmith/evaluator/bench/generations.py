@@ -12,6 +12,7 @@ from typing import Final
 from warpsmith.evaluator.datasets import is_text
 from warpsmith.evaluator.problem import MOST_DIGITS
 from warpsmith.records.errors import UsageError
+from warpsmith.records.text import decode_anyhow, files_in
 
 LAYOUT: Final = "level_{L}_problem_{P}_sample_{S}_kernel.py"
 _NUMBER: Final = rf"(\d{{1,{MOST_DIGITS}}})"
@@ -36,8 +37,8 @@ class Generation:
 
     @cached_property
     def source(self) -> str:
-        """The candidate. Bytes that are no UTF-8 become U+FFFD: a model wrote them, and the verdict is on them."""
-        return self.path.read_bytes().decode("utf-8", "replace")
+        """The candidate. Bytes that are no text become U+FFFD: a model wrote them, and the verdict is on them."""
+        return decode_anyhow(self.path.read_bytes())
 
     @cached_property
     def digest(self) -> str:
@@ -75,7 +76,7 @@ def read_run(folder: str | Path, levels: Collection[int] = ()) -> Run:
         raise UsageError(f"There is no folder {folder}.", f"Give a KernelBench run: a folder with files {LAYOUT}.")
     if not is_text(folder.resolve().name):
         raise UsageError(f"The name of the run {str(folder)!r} is no valid Unicode.", "Give the folder another name.")
-    matches = {path: _FILE_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.py"))}
+    matches = {path: _FILE_NAME.fullmatch(path.name) for path in files_in(folder, {".py"}, recursive=False)}
     found = [_generation(match, path) for path, match in matches.items() if match]
     kept = [one for one in found if not levels or one.level in levels]
     if not kept:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from warpsmith.records.text import read_text
 from warpsmith.rollout.settings import explained, override
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -67,11 +68,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: there is no such file, or it is no TOML.
     """
+    text = read_text(path, ConfigError, "configuration file", "Name a TOML file; configs/ holds examples.")
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"There is no configuration file {path}.", "configs/ holds examples.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", "Name a TOML file.") from None
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.", "Correct that line.") from None

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from warpsmith.records.text import files_in, is_leftover, read_json, stream_lines
 from warpsmith.trainer.errors import DataError
 from warpsmith.trainer.examples.sample import Refusal
 
@@ -13,6 +14,7 @@ Row = Mapping[str, Any]
 FORMS = (".jsonl", ".json", ".parquet")
 _ROWS_AT_ONCE = 256
 _WILD = frozenset("*?[")
+_REMEDY = "Fetch or write it again, or leave it out of `path`."
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
@@ -30,9 +32,9 @@ def _files_of(path: Path) -> list[Path]:
             raise DataError(f"{path} has no form that is known here.", f"Give files that end in {', '.join(FORMS)}.")
         return [path]
     if path.is_dir():
-        found = (file for file in path.rglob("*") if file.suffix in FORMS and file.is_file())
+        found = iter(files_in(path, FORMS))
     elif _WILD & set(str(path)):
-        found = (file for file in _matching(path) if file.suffix in FORMS and file.is_file())
+        found = (file for file in _matching(path) if file.suffix in FORMS and file.is_file() and not _is_left(file))
     else:
         raise DataError(f"There is no file {path}.", "Correct `path` of the source.")
     files = sorted(found)
@@ -45,6 +47,11 @@ def _matching(pattern: Path) -> Iterator[Path]:
     """Yield what a pattern matches; `**` matches directories of any depth."""
     plain = [part for part in pattern.parents if not _WILD & set(str(part))]
     return plain[0].glob(str(pattern.relative_to(plain[0])))
+
+
+def _is_left(file: Path) -> bool:
+    """Whether a pattern matched an editor's leftover, or a file in a folder of such."""
+    return is_leftover(file.name) or is_leftover(file.parent.name)
 
 
 def count_rows(file: Path) -> int:
@@ -85,12 +92,9 @@ def stream_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row |
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        # As bytes: text would also be cut at U+2028, which JSON may hold as it is.
-        with file.open("rb") as stream:
-            yield from ((number, line) for number, line in enumerate(stream, start=1) if line.strip())
-    except OSError as error:
-        raise _unreadable(file, error) from error
+    # As bytes: text would also be cut at U+2028, which JSON may hold as it is.
+    lines = stream_lines(file, DataError, remedy=_REMEDY)
+    yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _parsed(line: bytes, place: str) -> Row | Refusal:
@@ -109,14 +113,7 @@ def _object(value: Any, place: str) -> Row | Refusal:
 
 
 def _json_list(file: Path) -> Iterator[tuple[int, Any]]:
-    try:
-        rows = json.loads(file.read_bytes())
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{file} is not JSON: {error}.", "Give a JSON list, or one row a line in a .jsonl file."
-        ) from None
+    rows = read_json(file, DataError, remedy="Give a JSON list, or one row a line in a .jsonl file.")
     if not isinstance(rows, list):
         raise DataError(f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
     return enumerate(rows, start=1)
@@ -153,4 +150,4 @@ def _parquet_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row
 
 
 def _unreadable(file: Path, error: Exception) -> DataError:
-    return DataError(f"{file} cannot be read: {error}.", "Fetch or write it again, or leave it out of `path`.")
+    return DataError(f"{file} cannot be read: {error}.", _REMEDY)
