@@ -232,11 +232,13 @@ def test_credit_figures_count_flat_groups() -> None:
     }  # fmt: skip
 
 
-def test_a_batch_that_was_lost_as_a_whole_is_refused_unless_its_problems_are_to_blame(turns_table) -> None:
+def test_a_batch_without_a_valid_turn_is_refused_with_the_commonest_reason(turns_table) -> None:
     lost, bad = LOST, {**LOST, "invalid_reason": "problem: no Model"}
-    for fine in ([{}, lost], [bad, bad], [{}, bad]):
+    for fine in ([{}, lost], [{}, bad]):
         refuse_lost(turns_table(fine), "step-1")
-    with pytest.raises(
-        CollectionError, match=r"None of the 3 turns of step-1 .* 2 were lost to this: evaluation: gone"
-    ):
+    told = r"None of the 3 turns of step-1 .* 2 were lost to this: evaluation: gone Fix that, then go on with --resume"
+    with pytest.raises(CollectionError, match=told):
         refuse_lost(turns_table([lost, bad, lost]), "step-1")
+    earlier = {**bad, "invalid_reason": "turn 2 of the trajectory was lost: problem: no Model"}
+    with pytest.raises(CollectionError, match=r"2 were lost to this: problem: no Model Fix or take out these problems"):
+        refuse_lost(turns_table([lost, bad, earlier]), "step-1")

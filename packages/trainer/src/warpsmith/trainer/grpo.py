@@ -28,6 +28,7 @@ from warpsmith.trainer.engine.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.engine.reference import FrozenModel, PolicyWithoutAdapters, Reference
 from warpsmith.trainer.engine.valuehead import attach
 from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.errors import CollectionError
 from warpsmith.trainer.export import export
 from warpsmith.trainer.health import Watch
 from warpsmith.trainer.interrupt import Interrupt
@@ -56,7 +57,8 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     """Train as `config` says; every rank calls it, with or without a launcher.
 
     Returns:
-        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
+        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off. Where a
+        held-out evaluation has no valid turn, `summary.json` says so, and the run is as good as done.
 
     Raises:
         RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
@@ -241,28 +243,35 @@ class _Grpo:
         if not self.config.held_out.problems:
             return
         figures = self.ranks.shared(lambda: self._held_out_figures(when, progress))
+        if isinstance(figures, str):
+            if self.ranks.drives:
+                heldout.keep_absence(self.config.run.dir, when, figures)
+            self.bar.say(f"Held out, {when} training: nothing to compare. {figures}")
+            return
         if self.ranks.drives:
             heldout.keep_figures(self.config.run.dir, when, progress.step, figures)
         shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
         self.bar.say(f"Held out, {when} training: {shown}")
 
-    def _held_out_figures(self, when: heldout.When, progress: Progress) -> dict[str, float]:
-        session = self._driving()
-        section = self.config.held_out
-        began = time.monotonic()
-        table = session.collect(
-            session.held_out,
-            section.samples,
-            label=heldout.label(when),
-            seed=section.seed,
-            role="held_out",
-            after_step=progress.step,
-            weight_version=progress.weight_version,
-        )
+    def _held_out_figures(self, when: heldout.When, progress: Progress) -> dict[str, float] | str:
+        """Return the figures, or why there are none: a comparison is not worth the run."""
+        session, section, began = self._driving(), self.config.held_out, time.monotonic()
+        try:
+            table = session.collect(
+                session.held_out, section.samples,
+                label=heldout.label(when), seed=section.seed, role="held_out",
+                after_step=progress.step, weight_version=progress.weight_version,
+            )  # fmt: skip
+        except CollectionError as error:
+            return error.message
         return {**batch_figures(table), "seconds": time.monotonic() - began}
 
     def _say_gain(self) -> None:
-        gain = heldout.keep_gain(self.config.run.dir) if self.ranks.drives else None
+        if not self.ranks.drives:
+            return
+        gain = heldout.keep_gain(self.config.run.dir)
+        if gain is None and (reason := heldout.absence(self.config.run.dir)) is not None:
+            self.bar.say(f"Held out: before and after are not compared, since {reason}")
         if gain is not None:
             self.bar.say(
                 f"Held out, gain: solved {gain.first:.1%} -> {gain.second:.1%}, {gain.difference:+.1%}, 95 % interval "
@@ -275,11 +284,12 @@ class _Grpo:
         if progress.step < run.steps:
             self.bar.say(f"Stopped after step {progress.step} of {run.steps}; go on with --resume.")
             return
+        # Before anything else that can fail: what was trained is not to be lost to an evaluation.
+        if self.config.checkpoint.export_final:
+            export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
         if self.config.held_out.after:
             self._held_out("after", progress)
             self._say_gain()
-        if self.config.checkpoint.export_final:
-            export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
         self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
 
     # Small parts -----------------------------------------------------------------------------------------------------

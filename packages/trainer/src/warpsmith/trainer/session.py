@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import math
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _GATE_S = 60.0
 """What completions may take to end beyond their own deadlines."""
+_EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -133,7 +135,7 @@ class RolloutSession:
 
         Raises:
             SyncError: a token was sampled with other weights than `weight_version`, or those up to `staleness` before.
-            CollectionError: every turn was lost, and not by the fault of its problem.
+            CollectionError: every turn was lost.
         """
         table = self._loop.run(
             self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
@@ -194,21 +196,20 @@ class RolloutSession:
 
 
 def refuse_lost(turns: "pa.Table", label: str) -> None:
-    """Refuse a batch without a valid turn: where the sampler or the judge hangs, the next would be lost as well.
-
-    Turns that were lost to their problem do not count: the next batch has other problems.
+    """Refuse a batch without a valid turn: there is nothing to learn from it, and the next would go the same way.
 
     Raises:
         CollectionError: with the commonest reason.
     """
-    reasons = turns["invalid_reason"].to_pylist()
-    ours = Counter(reason for reason in reasons if reason is not None and "problem: " not in reason)
-    if None in reasons or not ours:
+    reasons = [_EARLIER_TURN.sub("", reason or "") for reason in turns["invalid_reason"].to_pylist()]
+    if "" in reasons or not reasons:
         return
-    reason, times = ours.most_common(1)[0]
+    reason, times = Counter(reasons).most_common(1)[0]
     raise CollectionError(
         f"None of the {len(reasons)} turns of {label} could be sampled and judged; {times} were lost to this: {reason}",
-        "Once that is mended, go on with --resume.",
+        "Fix or take out these problems, then go on with --resume."
+        if reason.startswith("problem: ")
+        else "Fix that, then go on with --resume.",
     )
 
 

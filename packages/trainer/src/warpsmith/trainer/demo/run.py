@@ -13,6 +13,7 @@ from warpsmith.records.ownership import owned
 from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
+from warpsmith.trainer.heldout import is_concluded
 from warpsmith.trainer.launch.launcher import launch
 
 _CORPUS_PROBLEMS = 1500
@@ -130,7 +131,7 @@ def _corpus(sft: SftConfig, seed: int) -> list[str]:
 def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Sequence[str], resume: bool) -> None:
     """Run a command's ranks to the end, unless an interrupted demo has."""
     config, out = {"sft": settings.sft, "grpo": settings.grpo}[command], settings.out / command
-    if (out / "final_model").exists():
+    if (out / "final_model").exists() and (command == "sft" or is_concluded(out)):
         return
     again = ["--resume"] if resume and (out / "checkpoints").exists() else []
     options = [part for item in overrides for part in ("--set", item)]
@@ -157,15 +158,22 @@ def _conclude(out: Path, phases: Phases) -> Path:
 
 
 def _conclusion(summary: dict[str, Any], out: Path) -> str:
-    held_out = summary["held_out"]
+    return (
+        f"{_compared(summary['held_out'])}\n"
+        f"Summary: {out / 'summary.json'}\nReport:  {out / 'report.html'}\n"
+        f"Records: {out / 'grpo' / 'records'} (try `warpsmith-records summary {out / 'grpo'}`)"
+    )
+
+
+def _compared(held_out: dict[str, Any]) -> str:
     gain = held_out["difference"]
+    if gain is None:
+        return f"Held-out problems before and after GRPO are not compared, since {held_out['absent']}"
     low, high = gain["ci95"]
     verdict = "better" if low > 0 else "worse" if high < 0 else "not told apart"
     return (
         f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
-        f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict}).\n"
-        f"Summary: {out / 'summary.json'}\nReport:  {out / 'report.html'}\n"
-        f"Records: {out / 'grpo' / 'records'} (try `warpsmith-records summary {out / 'grpo'}`)"
+        f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})."
     )
 
 

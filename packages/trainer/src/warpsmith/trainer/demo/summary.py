@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.evaluation import EvaluationResult, compare, solved_shares, summarise
-from warpsmith.trainer.heldout import held_out_rows
+from warpsmith.rollout.evaluation import EvaluationResult, summarise
+from warpsmith.trainer.heldout import absence, gain_of, held_out_rows
 
 Row = Mapping[str, Any]
 
@@ -22,20 +22,17 @@ _PHASE_COLUMNS = ("collect_s", "train_s", "sync_s")
 
 
 def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
-    """Return the summary of a finished GRPO run that evaluated held-out problems before and after.
+    """Return the summary of a finished GRPO run that was to evaluate held-out problems before and after.
 
     Args:
         run_dir: the directory of the GRPO run.
         phases: wall seconds by phase.
         seconds: wall seconds of everything.
-
-    Raises:
-        UsageError: one of the two evaluations is not in the records.
     """
     before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")
     steps = RunReader(run_dir).table("steps", latest=True).to_pylist()
     return {
-        "held_out": held_out_summary(before, after),
+        "held_out": held_out_summary(before, after, absence(run_dir)),
         "note": _note(before),
         "steps": len(steps),
         "seconds": round(seconds, 1),
@@ -45,13 +42,17 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
     }
 
 
-def held_out_summary(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
-    """Return rates of both evaluations and the difference in solved share, paired by problem."""
-    results = summarise(before), summarise(after)
-    gain = compare(*(solved_shares(result.to_json()) for result in results))
+def held_out_summary(before: Sequence[Row], after: Sequence[Row], absent: str | None = None) -> dict[str, Any]:
+    """Return rates of both evaluations and the difference in solved share, paired by problem.
+
+    Where they cannot be compared the difference is None, and `absent` says why.
+    """
+    rates = {name: _rates(summarise(rows), rows) if rows else None for name, rows in (("sft", before), ("grpo", after))}
+    gain = absent or gain_of(before, after)
+    if isinstance(gain, str):
+        return {**rates, "difference": None, "absent": gain}
     return {
-        "sft": _rates(results[0], before),
-        "grpo": _rates(results[1], after),
+        **rates,
         "difference": {
             "correct": round(gain.difference, 4),
             "ci95": [round(gain.low, 4), round(gain.high, 4)],
@@ -93,11 +94,12 @@ def _note(rows: Sequence[Row]) -> str:
 
 def grpo_phases(run_dir: Path, steps: Sequence[Row]) -> dict[str, float]:
     """Return where the time of a GRPO run went: seconds of both evaluations and of the steps' parts, summed."""
-    held_out = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))["held_out"]
+    held_out = json.loads((run_dir / "summary.json").read_text(encoding="utf-8")).get("held_out", {})
     metrics = [dict(step["metrics"]) for step in steps]
     parts = {name.removesuffix("_s"): sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
-    spent = {"held_out_before": held_out["before"]["seconds"], **parts, "held_out_after": held_out["after"]["seconds"]}
-    return {f"grpo/{name}": seconds for name, seconds in spent.items()}
+    spent = {name: held_out.get(name, {}).get("seconds") for name in ("before", "after")}
+    told = {"held_out_before": spent["before"], **parts, "held_out_after": spent["after"]}
+    return {f"grpo/{name}": seconds for name, seconds in told.items() if seconds is not None}
 
 
 def versions() -> dict[str, str]:
