@@ -1,67 +1,88 @@
-"""How many of other projects' Triton files the evaluator can take its kernels from, and compile.
+"""How many of other projects' Triton files the evaluator takes its kernels from, and compiles.
 
     python benchmarks/survey_kernels.py --out survey.json liger=PATH fla=PATH ...
 
-Each argument is a project's name and a folder of its sources, which are read and never run. A file counts if it defines
-kernels that use no module of their project. A launch is guessed for each kernel that no other calls; where Triton
-refuses every guess, the kernel counts as `not_guessed`, since that says nothing about the extraction.
+Each argument is a project's name and a folder of its sources, whose host code is read and never run. A file counts if
+it defines kernels that use no module of their project. For each kernel that no other calls, launches are guessed until
+Triton alone, on the file's own text, takes one; the evaluator must then compile that launch from what it extracted.
+One of four things becomes of a kernel:
+
+- `compiled`: both compile a launch;
+- `removed`: Triton alone says of every guess that compiles no further that it has no such operation any more;
+- `no_launch`: Triton alone refuses every guess, which says nothing about the evaluator;
+- `fault`: Triton alone compiles a launch that the evaluator refuses, or whose kernel it does not extract.
 """
 
 import argparse
 import ast
-import itertools
+import builtins
 import json
+import multiprocessing
+import os
 import re
 import signal
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
+from _machine import describe, skip, write_result
+
 ARCH: Final = 90
-POINTER_CALLS: Final = frozenset({"load", "store", "make_block_ptr", "make_tensor_descriptor"})
 ABSENT: Final = re.compile(r"does not exist in this version of Triton|its import fails|\(triton\.[\w.]+\)")
 """How a refusal says that the installed Triton has no such member or module."""
-FLAGS: Final = re.compile(
-    r"(is|has|use|apply|with|causal|return|store|even|do|enable|allow|need)_?|.*(flag|causal)", re.IGNORECASE
-)
-BLOCKS: Final = (32, 64)
-MOST_SECONDS: Final = 10
-"""What all guesses for one kernel may take: a guess may unroll a loop that nobody would."""
+REMOVED: Final = re.compile(r"ha(ve|s) been removed")
+MOST_GUESSES: Final = 2000
+SECONDS_BEYOND: Final = 40
+"""For what no signal interrupts: a pass of the compiler, and what stands around the guesses."""
 
 
 @dataclass
 class FileReport:
-    """What became of one file: `extracted`, `refused`, `no_python`, or `needs_project` where it is not counted."""
+    """What became of one file.
+
+    Attributes:
+        path: below the project's folder.
+        outcome: `extracted`, `refused`, or why it is not counted.
+        launched: what became of each kernel that no other calls.
+        said: what was said of those that did not compile, and of those that were refused.
+    """
 
     path: str
     outcome: str
-    kernels: int = 0
-    compiled: int = 0
-    not_guessed: list[str] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
+    launched: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("projects", nargs="+", metavar="NAME=FOLDER")
-    parser.add_argument("--out", type=Path, required=True, help="where the JSON goes; Triton itself prints to stdout")
-    parser.add_argument("--no-compile", action="store_true", help="extract only")
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("projects", nargs="*", metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, default=Path("survey_kernels.json"), help="projects in it are kept")
+    parser.add_argument("--details", type=Path, help="what was said of each kernel, with sources' own words")
+    parser.add_argument("--only", default="", help="files whose path holds this")
+    parser.add_argument("--seconds", type=int, default=20, help="what the guesses for one kernel may take")
     arguments = parser.parse_args()
-    found = {}
+    if not arguments.projects:
+        skip("name projects and the folders of their sources")
+    _warm_up()
+    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    found = describe(["triton", "torch"]) | {"arch": f"sm_{ARCH}", "projects": known.get("projects", {})}
     for project in arguments.projects:
         name, _, folder = project.partition("=")
-        paths = list(kernel_files(Path(folder)))
-        with ProcessPoolExecutor(arguments.processes) as pool:
-            tasks = zip(paths, itertools.repeat(Path(folder)), itertools.repeat(not arguments.no_compile), strict=False)
-            found[name] = summary(list(pool.map(survey, *zip(*tasks, strict=True))) if paths else [])
-        print(name, {key: value for key, value in found[name].items() if key != "files"}, file=sys.stderr)
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        paths = [path for path in kernel_files(Path(folder)) if arguments.only in str(path)]
+        reports = []
+        for path in paths:
+            reports.append(apart(path, Path(folder), arguments.seconds))
+            if arguments.details is not None:
+                write_result(arguments.details, {"files": [asdict(report) for report in reports]})
+        found["projects"][name] = summary(reports)
+        print(name, {key: value for key, value in found["projects"][name].items() if key != "not_compiled"}, flush=True)
+        write_result(arguments.out, found)
     return 0
 
 
@@ -74,43 +95,103 @@ def kernel_files(folder: Path) -> Iterator[Path]:
 
 
 def summary(reports: list[FileReport]) -> dict[str, Any]:
-    """Return the counts of a project and its files."""
+    """Return the counts of a project, and which kernels did not compile."""
+    for report in reports:
+        report.outcome = corrected(report)
     counts = Counter(report.outcome for report in reports)
-    alone = counts["extracted"] + counts["refused"]
+    alone = [report for report in reports if report.outcome in ("extracted", "refused")]
+    became = Counter(what for report in alone for what in report.launched.values())
+    whole = [report for report in alone if report.outcome == "extracted" and not failed(report)]
+    faulty = [report for report in alone if report.outcome == "refused" or "fault" in report.launched.values()]
     return {
-        "self_contained": alone,
+        "self_contained": len(alone),
         "extracted": counts["extracted"],
-        "share": round(counts["extracted"] / alone, 4) if alone else None,
-        "needs_project": counts["needs_project"],
-        **{name: counts[name] for name in ("absent_member", "undefined_name", "no_python", "no_kernel")},
-        "kernels": sum(report.kernels for report in reports),
-        "compiled": sum(report.compiled for report in reports),
-        "not_guessed": sum(len(report.not_guessed) for report in reports),
-        "files": [asdict(report) for report in reports],
+        "extracted_and_compiled": len(whole),
+        "share": round(len(whole) / len(alone), 4) if alone else None,
+        "without_launch": len(alone) - len(whole) - len(faulty),
+        "at_fault": len(faulty),
+        "nothing_to_launch": sum(not report.launched for report in alone),
+        "not_counted": {name: count for name, count in counts.items() if name not in ("extracted", "refused")},
+        "kernels": {name: became[name] for name in ("compiled", "removed", "no_launch", "fault")},
+        "not_compiled": {report.path: failed(report) for report in alone if failed(report)},
     }
 
 
-def survey(path: Path, folder: Path, with_compiler: bool) -> FileReport:
-    """Extract and compile the kernels of one file."""
+def corrected(report: FileReport) -> str:
+    """Return what became of a file, by what Triton alone says of its kernels."""
+    became = set(failed(report).values())
+    if report.outcome in ("absent_member", "undefined_name") and "fault" in became:
+        return "refused"
+    if report.outcome in ("extracted", "refused") and became == {"removed"}:
+        return "removed_operation"
+    return report.outcome
+
+
+def failed(report: FileReport) -> dict[str, str]:
+    """Return the kernels of a file that did not compile, and what became of them."""
+    return {name: what for name, what in report.launched.items() if what != "compiled"}
+
+
+def _warm_up() -> None:
+    """Import what each file's process needs, so that it is there when that is forked."""
+    import _plain_triton  # noqa: F401
+
+    from warpsmith.evaluator import compiling, extract  # noqa: F401
+
+
+def apart(path: Path, folder: Path, seconds: int) -> FileReport:
+    """Survey a file in a process of its own, which a compiler may crash or keep busy."""
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    report = FileReport(str(path.relative_to(folder)), "crashed")
+    process = context.Process(target=survey, args=(path, folder, seconds, sending))
+    process.start()
+    sending.close()
+    with suppress(EOFError):
+        while receiving.poll(seconds + SECONDS_BEYOND):
+            report = receiving.recv()
+    for name, what in report.launched.items():
+        if what == "tried":
+            report.launched[name] = "no_launch"
+            report.said[name] = "the compiler crashed, or did not end"
+    process.kill()
+    process.join()
+    return report
+
+
+def survey(path: Path, folder: Path, seconds: int, sending: Connection) -> None:
+    """Extract and compile the kernels of one file, and send what is known after each."""
     from warpsmith.evaluator.extract import extract_usable
 
     report = FileReport(str(path.relative_to(folder)), "extracted")
+    _hush()
     source = path.read_text(encoding="utf-8", errors="replace")
     try:
         tree = ast.parse(source)
         if needs_project(tree, {part.name for part in folder.iterdir()}):
             report.outcome = "needs_project"
-            return report
+            sending.send(report)
+            return
         extracted = extract_usable(source)
     except (SyntaxError, ValueError) as error:
-        report.outcome, report.reasons = "no_python", [str(error)]
-        return report
-    report.kernels = len(extracted.kernels)
-    report.reasons = sorted({str(error) for error in extracted.refused.values()})
-    report.outcome = outcome(tree, extracted, report.reasons, {part.name for part in folder.iterdir()})
-    if with_compiler:
-        compile_all(extracted, report)
-    return report
+        report.outcome, report.said = "no_python", {"": str(error)}
+        sending.send(report)
+        return
+    report.said = {name: str(error) for name, error in extracted.refused.items()}
+    report.outcome = outcome(
+        tree, extracted, sorted(set(report.said.values())), {part.name for part in folder.iterdir()}
+    )
+    sending.send(report)
+    if report.outcome in ("extracted", "refused", "absent_member", "undefined_name"):
+        for _ in compile_all(path, tree, extracted, report, seconds):
+            sending.send(report)
+
+
+def _hush() -> None:
+    """Keep what the compiler prints of the code that it refuses from the terminal."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
 
 
 def outcome(tree: ast.Module, extracted: Any, reasons: list[str], tops: set[str]) -> str:
@@ -120,6 +201,7 @@ def outcome(tree: ast.Module, extracted: Any, reasons: list[str], tops: set[str]
     if all(ABSENT.search(reason) for reason in reasons):
         return "absent_member"
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= set(dir(builtins))
     undefined = [re.search(r"uses the global (\w+), which cannot", reason) for reason in reasons]
     if all(found is not None and found[1] not in bound for found in undefined):
         return "undefined_name"
@@ -164,31 +246,52 @@ def _names(node: ast.AST) -> set[str]:
     return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
 
 
-def compile_all(extracted: Any, report: FileReport) -> None:
-    """Compile each kernel that no other calls, for a launch that is guessed."""
+def entries(nodes: dict[str, ast.FunctionDef]) -> list[str]:
+    """Return the kernels that host code may launch: those that no other names, and that return nothing."""
+    named = {name for node in nodes.values() for name in _names(node) & set(nodes) - {node.name}}
+    return [
+        name
+        for name, node in nodes.items()
+        if name not in named and not any(isinstance(part, ast.Return) and part.value for part in ast.walk(node))
+    ]
+
+
+def compile_all(path: Path, tree: ast.Module, extracted: Any, report: FileReport, seconds: int) -> Iterator[None]:
+    """Compile each kernel that host code may launch; yield before and after each."""
+    from _host_code import HostCode
+    from _launch_guesses import SMALL, Guesses, Kernels
+    from _plain_triton import load
+
     from warpsmith.evaluator import compiling
 
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    nodes = {node.name: node for node in _kernels(tree)} | {name: functions[name] for name in extracted.kernels}
+    kernels, host = Kernels(nodes), HostCode(tree, set(nodes))
     with tempfile.TemporaryDirectory() as folder:
-        kernels = compiling.load_kernels(extracted, Path(folder))
-        definitions = {node.name: node for node in _kernels(ast.parse(extracted.source))}
-        called = {name for node in definitions.values() for name in _names(node) & set(definitions) - {node.name}}
-        for name in sorted(set(definitions) - called):
-            error = compiles(kernels, definitions[name])
-            if error is None:
-                report.compiled += 1
-            else:
-                report.not_guessed.append(f"{name}: {error[:300]}")
+        ours = compiling.load_kernels(extracted, Path(folder))
+        plain = load(path.read_text(encoding="utf-8", errors="replace"), str(path), nodes)
+        for name in entries(nodes):
+            report.launched[name] = "tried"
+            yield
+            became, said = in_time(seconds, ours, plain, name, Guesses(name, kernels, host))
+            if became == "no_launch":
+                became, said = in_time(seconds, ours, plain, name, Guesses(name, kernels, host, SMALL))
+            report.launched[name] = became
+            if said:
+                report.said[name] = said[:600] + (f" | {report.said[name]}" if name in report.said else "")
+            yield
 
 
-def compiles(kernels: Any, node: ast.FunctionDef) -> str | None:
-    """Return None where a guess compiles, else what Triton says of the last one."""
-    said = f"no guess within {MOST_SECONDS} s"
+def in_time(seconds: int, ours: dict[str, Any], plain: dict[str, Any], name: str, guesses: Any) -> tuple[str, str]:
+    """Return what becomes of a kernel within its time, and what was said of it."""
     signal.signal(signal.SIGALRM, _stop)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(seconds)
+    heard: Counter[str] = Counter()
     try:
-        return _first_guess(kernels, node)
+        return tried(ours, plain, name, guesses, heard)
     except TimeoutError:
-        return said
+        became, said = unlaunched(heard)
+        return became, said or f"no guess within {seconds} s"
     finally:
         signal.alarm(0)
 
@@ -197,93 +300,58 @@ def _stop(_signal: int, _frame: Any) -> None:
     raise TimeoutError
 
 
-def _first_guess(kernels: Any, node: ast.FunctionDef) -> str | None:
+def _most(heard: Counter[str]) -> str:
+    return " || ".join(f"{count}x {said}" for said, count in heard.most_common(3))
+
+
+def tried(ours: dict[str, Any], plain: dict[str, Any], name: str, guesses: Any, heard: Counter[str]) -> tuple[str, str]:
+    """Try guesses until Triton takes one, and see what the evaluator makes of it."""
+    from _plain_triton import fails, refuses
+
+    if name not in plain:
+        return "no_launch", "Triton alone makes no kernel of it"
+    known: set[str] = set()
+    for launch in guesses.launches(MOST_GUESSES):
+        if (text := repr(launch)) in known:
+            continue
+        known.add(text)
+        said = refuses(plain, name, launch)
+        if said:
+            _give_up(said)
+        else:
+            said = compiled(ours, name, launch)
+            if not said:
+                return "compiled", ""
+            if not fails(plain, name, launch):
+                return "fault", said
+        guesses.note(said)
+        heard[said[-300:]] += 1
+    return unlaunched(heard)
+
+
+def unlaunched(heard: Counter[str]) -> tuple[str, str]:
+    """Return what became of a kernel for which no launch was found, and what was said most."""
+    return "removed" if any(REMOVED.search(said) for said in heard) else "no_launch", _most(heard)
+
+
+def _give_up(said: str) -> None:
+    """Go on where a front end was interrupted: its own handlers take any exception for one about the kernel."""
+    if "TimeoutError" in said:
+        raise TimeoutError
+
+
+def compiled(ours: dict[str, Any], name: str, launch: Any) -> str:
+    """Return what the evaluator says against a launch; an empty string where it compiles."""
     from warpsmith.evaluator import compiling
 
-    said = ""
-    for block, flags in itertools.product(BLOCKS, (True, False)):
-        launch = {"kernel": node.name, "arguments": guessed(node, block, flags), "options": {}}
-        try:
-            compiling.compile_launch(kernels, launch, ARCH)
-        except compiling.KernelCompilationError as error:
-            said = str(error)
-        else:
-            return None
-    return said
-
-
-def guessed(node: ast.FunctionDef, block: int, flags: bool) -> dict[str, Any]:
-    """Return arguments as a trace describes them: pointers to float32, integers, and constants by their names."""
-    pointers = _pointers(node)
-    defaults = dict(zip(reversed([item.arg for item in node.args.args]), reversed(node.args.defaults), strict=False))
-    found: dict[str, Any] = {}
-    for item in node.args.args:
-        if item.arg in defaults:
-            continue
-        static = item.annotation is not None and "constexpr" in ast.unparse(item.annotation)
-        if static:
-            found[item.arg] = _constant(item.arg, block, flags)
-        elif item.arg in pointers:
-            integer = re.search(r"ind|idx|offset|seqlens|len|mask|label|target|ids", item.arg, re.IGNORECASE)
-            found[item.arg] = ["tensor", "int64" if integer else "float32", True]
-        else:
-            real = re.search(r"eps|scale|alpha|beta|^p$|prob|lr|momentum|slope|smooth|weight|temp", item.arg)
-            found[item.arg] = ["value", 0.5 if real else 48]
-    return found
-
-
-def _constant(name: str, block: int, flags: bool) -> list[Any]:
-    if re.search(r"dtype|type", name, re.IGNORECASE):
-        return ["dtype", "fp32"]
-    if re.match(
-        r"(is|has|use|apply|with|causal|return|store|even|do|enable|allow|need)_?|.*(flag|causal)", name, re.IGNORECASE
-    ):
-        return ["value", flags]
-    if re.search(r"act|mode|precision|reduction", name, re.IGNORECASE):
-        return ["value", ""]
-    if re.search(r"group|stage|num_|^n_|stride", name, re.IGNORECASE):
-        return ["value", 2]
-    return ["value", block]
-
-
-def _pointers(node: ast.FunctionDef) -> set[str]:
-    """Return the arguments that a kernel loads from, stores to or passes on by the name of a pointer."""
-    found = {item.arg for item in node.args.args if re.search(r"ptr|_base$", item.arg, re.IGNORECASE)}
-    grown: dict[str, set[str]] = {}
-    for statement in ast.walk(node):
-        if isinstance(statement, ast.Assign | ast.AugAssign):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                grown.setdefault(ast.unparse(target), set()).update(_summands(statement.value))
-    for call in ast.walk(node):
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
-            continue
-        if call.func.attr in POINTER_CALLS or call.func.attr.startswith("atomic"):
-            found |= _closure(_summands(call.args[0]), grown)
-    return found
-
-
-def _summands(node: ast.expr) -> set[str]:
-    match node:
-        case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub()):
-            return _summands(left) | _summands(right)
-        case ast.Name(id=name):
-            return {name}
-        case ast.Call(func=ast.Attribute(value=value, attr="to")):
-            return _summands(value)
-        case _:
-            return set()
-
-
-def _closure(names: set[str], grown: dict[str, set[str]]) -> set[str]:
-    """Return the names of which a pointer is the sum; too many of them are integers, and fail as a guess."""
-    found, left = set(), list(names)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left.extend(grown.get(name, ()))
-    return found
+    if name not in ours:
+        return "it is not extracted"
+    try:
+        compiling.compile_launch(ours, {"kernel": name, "arguments": launch.arguments, "options": launch.options}, ARCH)
+    except compiling.KernelCompilationError as error:
+        _give_up(str(error))
+        return str(error)
+    return ""
 
 
 if __name__ == "__main__":
