@@ -89,3 +89,22 @@ def test_another_fp8_and_another_rounding_are_undecided():
     rounded = chip._rounded(interpreter.InterpreterBuilder.create_fp_to_fp)
     with pytest.raises(ChipDiffersError, match="towards zero"):
         rounded(interpreter.InterpreterBuilder(), handle([1.0]), tl.float8e5, interpreter._ir.ROUNDING_MODE.RTZ)
+
+
+@pytest.mark.parametrize("numbers", [[1.0009, -1.0009, 3.0, 0.0, -0.0], [65520.0, -1e6, 1e-9, -3e-8, 2049.5]])
+def test_rounding_towards_zero_never_leads_away_from_it(numbers):
+    rounded = chip._rounded(interpreter.InterpreterBuilder.create_fp_to_fp)
+    towards_zero = interpreter._ir.ROUNDING_MODE.RTZ
+    found = rounded(interpreter.InterpreterBuilder(), handle(numbers), tl.float16, towards_zero).data.astype(np.float64)
+    values = np.array(numbers, dtype=np.float32).astype(np.float64)
+    nearest = values.astype(np.float16)
+    assert (np.abs(found) <= np.abs(values)).all()
+    # The next half away from zero is beyond the number.
+    beyond = np.nextafter(found.astype(np.float16), np.copysign(np.float16(np.inf), nearest)).astype(np.float64)
+    assert (np.abs(beyond) > np.abs(values)).all()
+
+
+def test_rounding_bfloat16_towards_zero_is_undecided():
+    rounded = chip._rounded(interpreter.InterpreterBuilder.create_fp_to_fp)
+    with pytest.raises(ChipDiffersError, match="towards zero"):
+        rounded(interpreter.InterpreterBuilder(), handle([1.001]), tl.bfloat16, interpreter._ir.ROUNDING_MODE.RTZ)

@@ -5,7 +5,7 @@ import gc
 import pytest
 from test_soak import ENDINGS, STATUS
 
-from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator import EvaluatorConfig, Problem
 from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.judge import Judge
 
@@ -37,3 +37,19 @@ def test_no_evaluation_outlives_its_verdict(judge, kind, add_problem, add_candid
     )
     assert verdict.status == STATUS.get(kind, kind)
     assert not [kept for kept in gc.get_objects() if type(kept) is Evaluation]
+
+
+@pytest.mark.slow
+def test_kept_references_hold_no_more_than_one_worker_may(add_problem, add_candidate):
+    judge = Judge(EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30))
+    try:
+        judge.machine.prepare()
+        for number in range(5):
+            held = f"HELD = torch.ones({75 + number} << 20)\n"
+            problem = Problem(f"p{number}", add_problem.source.replace("class Model", f"{held}class Model", 1))
+            judge.evaluate(problem, add_candidate, trials=1, seed=1, timeout_s=20.0, on_running=lambda _: None)
+        kept = [session.worker.used_bytes() for _, session in judge.references._idle]
+    finally:
+        judge.close()
+    assert 1 <= len(kept) <= 3
+    assert kept[0] > 300 << 20

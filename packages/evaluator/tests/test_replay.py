@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import Problem, _native, arenas, trace
+from warpsmith.evaluator import Problem, _native, arenas, movement, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
 from warpsmith.evaluator.operators import OperatorWatch, Watched
@@ -222,6 +222,19 @@ def test_fresh_memory_of_a_replay_holds_no_answer(tmp_path):
 def test_a_forged_event_fails(events, tmp_path):
     with pytest.raises((WireError, RuntimeError, ValueError, TypeError, KeyError)):
         replayed(events, ["tensor", "inputs", 0, "float32", [1], [1], 0], arena(1), tmp_path)
+
+
+def test_a_forged_event_computes_nothing():
+    one, four = torch.tensor(1.5), torch.zeros(4)
+    with pytest.raises(WireError, match="with a tensor"):
+        movement.call("linspace", [one, 2 * one, 4], four)
+    movement.call("linspace", [1.5, 3.0, 4], four)
+    assert four.tolist() == [1.5, 2.0, 2.5, 3.0]
+    for dtype in (torch.int32, torch.bool):
+        with pytest.raises(WireError, match="which computes"):
+            movement.copy(torch.zeros(4, dtype=dtype), four)
+    movement.copy(four, torch.tensor([True, False, True, True]))
+    assert four.tolist() == [1, 0, 1, 1]
 
 
 @settings(max_examples=50, deadline=None)

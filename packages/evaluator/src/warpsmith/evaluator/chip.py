@@ -154,7 +154,8 @@ def _rounded(convert: Operation) -> Operation:
     def guarded(self: Any, value: Any, to: Any, rounding: Any) -> Any:
         origin, target = value.dtype.scalar, to.scalar
         if not (origin.is_fp8() or target.is_fp8()):
-            return convert(self, value, to, rounding)
+            to_zero = rounding == interpreter._ir.ROUNDING_MODE.RTZ
+            return _towards_zero(value, target) if to_zero else convert(self, value, to, rounding)
         if target.is_fp8() and rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE):
             raise ChipDiffersError("a number is rounded to fp8 towards zero, which the interpreter does otherwise.")
         wide = _from_fp8(value.data, origin) if origin.is_fp8() else value.data
@@ -162,6 +163,17 @@ def _rounded(convert: Operation) -> Operation:
         return interpreter.TensorHandle(found, target)
 
     return guarded
+
+
+def _towards_zero(value: Any, target: Any) -> Any:
+    """Return a float rounded towards zero; the interpreter makes NaN of one that is too large."""
+    dtype = np.dtype(interpreter._get_np_dtype(target))
+    if dtype.kind != "f":
+        raise ChipDiffersError(f"a number is rounded to {target} towards zero, which the interpreter does otherwise.")
+    with np.errstate(over="ignore"):
+        nearest = value.data.astype(dtype)
+    too_large = np.abs(nearest.astype(np.float64)) > np.abs(value.data.astype(np.float64))
+    return interpreter.TensorHandle(np.where(too_large, np.nextafter(nearest, dtype.type(0)), nearest), target)
 
 
 def _from_fp8(values: Any, kind: Any) -> Any:

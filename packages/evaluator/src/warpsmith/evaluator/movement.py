@@ -22,6 +22,8 @@ CALLED: Final = frozenset({
     "replication_pad1d", "replication_pad2d", "replication_pad3d",
 })  # fmt: skip
 """Operators (without `aten::`) that a player repeats."""
+MAKES: Final = frozenset({"arange", "linspace", "eye"})
+"""Those of them that take no tensor: between two contents, `linspace` would compute."""
 MOST_ARGUMENTS: Final = 8
 
 
@@ -126,6 +128,8 @@ def call(name: str, arguments: Sequence[Any], to: torch.Tensor) -> None:
     """
     if name not in CALLED or len(arguments) > MOST_ARGUMENTS:
         raise WireError(f"{name[:40]} is no operator of a recording; expected one of {', '.join(sorted(CALLED))}.")
+    if name in MAKES and any(isinstance(argument, torch.Tensor) for argument in arguments):
+        raise WireError(f"A recording calls {name} with a tensor; expected plain numbers.")
     try:
         to.copy_(getattr(torch.ops.aten, name)(*arguments, **_form(name, to)))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -134,4 +138,4 @@ def call(name: str, arguments: Sequence[Any], to: torch.Tensor) -> None:
 
 def _form(name: str, to: torch.Tensor) -> dict[str, Any]:
     """Return the dtype and device that an operator without tensors is told."""
-    return {"dtype": to.dtype, "device": to.device} if name in {"arange", "linspace", "eye"} else {}
+    return {"dtype": to.dtype, "device": to.device} if name in MAKES else {}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -551,11 +552,16 @@ class ReferenceStore:
         return finding
 
     def give_back(self, key: str, session: ReferenceSession) -> None:
-        """Keep a session for the next evaluation of its problem; the one idle for longest goes."""
+        """Keep a session for the next evaluation of its problem; those idle for longest go.
+
+        All together hold at most what one worker may: a problem can allocate as much at module level.
+        """
         with self._lock:
-            self._idle.append((key, session))
-            dropped = self._idle[: -self._machine.config.reference_sessions]
-            self._idle = self._idle[-self._machine.config.reference_sessions :]
+            idle = [*self._idle, (key, session)]
+            used = list(accumulate(one.worker.used_bytes() for _, one in reversed(idle)))
+            fit = sum(total <= self._machine.config.memory_bytes for total in used)
+            kept = max(1, min(fit, self._machine.config.reference_sessions))
+            dropped, self._idle = idle[:-kept], idle[-kept:]
         for _, old in dropped:
             old.close()
 
