@@ -112,7 +112,7 @@ def test_a_call_that_fails_once_costs_no_verdict(asked, add_problem, add_candida
     wanted = asked.injector.fail(role, kind)
     found = asked.evaluate(add_problem.source, add_candidate)
     asked.injector.stop()
-    assert found.get("status") == "correct", (wanted.struck, found)
+    assert found.get("status") == "correct", (wanted.struck, found.get("error_category"), found.get("error_message"))
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
 
 
@@ -124,7 +124,7 @@ def test_what_fails_for_good_is_invalid_and_passes(asked, add_problem, add_candi
     wanted = asked.injector.fail(role, kind, times=1 << 30)
     found = asked.evaluate(add_problem.source, add_candidate)
     asked.injector.stop()
-    assert is_honest(found), (wanted.struck, found)
+    assert is_honest(found), (wanted.struck, found.get("error_category"), found.get("error_message"))
     assert wanted.struck
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
 
