@@ -4,7 +4,7 @@ import unicodedata
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
@@ -156,21 +156,32 @@ def conversations(content: st.SearchStrategy[str]):
 
 
 def refusal(chat: ChatFormat, name: str, messages) -> str | None:
-    """Why the last answer cannot have been sampled, if it cannot."""
+    """Why the last answer cannot have been sampled, or is not trained whole, if so."""
     last = messages[-1]["content"]
     if messages[-1]["role"] != "assistant":
         return None
     if name == "qwen3-silent" and "</think>" in last:
         return "behind another one"
-    shown = last
-    if name.startswith("qwen3") and "</think>" in last:
-        shown = last.split("</think>")[0] + last.split("</think>")[-1]
-    return "goes on after the stop token" if any(chat.token(i) in shown for i in chat.stop_token_ids) else None
+    if any(chat.token(i) in last for i in chat.stop_token_ids):
+        return "goes on after the stop token"
+    if not name.startswith("qwen3") or "</think>" not in last:
+        return None
+    head, *between, _ = last.split("</think>")
+    *before, _ = head.split("<think>")
+    dropped = "".join([*before, *between]).replace("<think>", "")
+    return "The chat template drops" if dropped.strip() else None
+
+
+def asked(answer: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": ""}, {"role": "assistant", "content": answer}]
 
 
 @pytest.mark.parametrize("name", [*ORACLES, "trimming"])
 @settings(max_examples=120, deadline=None)
 @given(messages=conversations(CONTENT))
+@example(messages=asked("<|im_end|><think>\nhm\n</think>\n\n"))
+@example(messages=asked("x + 1<think>\nhm\n</think>\n\n"))
+@example(messages=asked("<think>\nhm\n</think>\n\nx + 1</think>\n\né"))
 def test_mask_is_right_at_every_position(chat_of, name, messages):
     chat, pieces = chat_of(name), {**ORACLES, "trimming": spaced}[name](messages)
     refused = refusal(chat, name, messages)

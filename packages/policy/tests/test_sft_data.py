@@ -57,9 +57,12 @@ def test_an_answer_that_merges_with_its_header_is_encoded_as_sampled(chat_of):
     assert trained_text(chat, example) == "\n\nx<|im_end|>"
 
 
-ANSWER = st.lists(
-    st.sampled_from(["x = 1", "\n", "\n\n", " ", "é", "e\u0301", "<think>\nhm\n</think>\n\n"]), max_size=4
-).map("".join)
+# A thought stands first: what stands before one, Qwen3's template drops, and the answer is refused.
+ANSWER = st.builds(
+    "{}{}".format,
+    st.sampled_from(["", "<think>\nhm\n</think>\n\n"]),
+    st.lists(st.sampled_from(["x = 1", "\n", "\n\n", " ", "é", "e\u0301"]), max_size=4).map("".join),
+)
 
 
 @pytest.mark.parametrize("name", ["tiny", "qwen25", "qwen3", "qwen3-silent", "llama3", "llama30"])

@@ -1,11 +1,13 @@
 """An answer as a sampler writes it behind its prompt: no prefill twice, thoughts whole, one stop token at the end."""
 
+import re
 from dataclasses import dataclass
 
 from warpsmith.policy.errors import MessagesError, TemplateError
 from warpsmith.policy.rendering import Span
 
 THINK, END_THINK = "<think>", "</think>"
+_TAGS = re.compile(f"{THINK}|{END_THINK}")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Answer:
         """Return what a sampler writes behind `prompt`.
 
         Raises:
-            TemplateError: the template writes something that no sampler can have written there.
+            TemplateError: the template writes something that no sampler can have written there, or drops text.
             MessagesError: the content holds a stop token, at which a sampler would have ended.
         """
         written = self._behind_prompt(layout)
@@ -71,6 +73,7 @@ class Answer:
         if not stop:
             raise self._unended()
         self._check_inside(written.removesuffix(stop), layout)
+        self._check_whole(written)
         return written
 
     def _behind_prompt(self, layout: Layout) -> str:
@@ -114,12 +117,26 @@ class Answer:
             )
 
     def _check_inside(self, written: str, layout: Layout) -> None:
+        """Refuse a stop token before the end, also one that the template drops: a sampler would have stopped there."""
         for stop in layout.stops:
-            if stop and stop in written:
+            if stop and (stop in written or stop in self.content):
                 raise MessagesError(
                     f"The answer in message {self.index} goes on after the stop token {stop}.",
                     "Take the token out of the answer: it is written at the end by the template.",
                 )
+
+    def _check_whole(self, written: str) -> None:
+        """Refuse a template that drops text: Qwen3's does before the last `<think>` and between two `</think>`."""
+        at = 0
+        for part in map(str.strip, _TAGS.split(self.content)):
+            found = written.find(part, at)
+            if found < 0:
+                raise TemplateError(
+                    f"The chat template drops {part[:40]!r} from the answer in message {self.index}.",
+                    f"Give the answer at most one thought, {THINK} to {END_THINK}, with nothing before it, or use a "
+                    "template that writes every answer whole.",
+                )
+            at = found + len(part)
 
     def _unended(self) -> TemplateError:
         after = self.text[self.span.end :].strip()
