@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 
 from warpsmith.records.errors import UsageError, WarpsmithError
+from warpsmith.records.last_words import notes_of
 
 
 def new_app(command: str, version: str, purpose: str) -> typer.Typer:
@@ -70,7 +71,8 @@ def _tell(error: WarpsmithError) -> None:
     # The exit code says it as well, where nobody reads: a closed stderr is None, a broken pipe raises.
     with suppress(OSError):
         if sys.stderr is not None:
-            sys.stderr.write(textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False) + "\n")
+            told = textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False)
+            sys.stderr.write("\n\n".join([told, *notes_of(error)]) + "\n")
             sys.stderr.flush()
 
 

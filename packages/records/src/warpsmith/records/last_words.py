@@ -1,0 +1,99 @@
+"""What a process said before it died: the last lines of its log, attached to the error that tells of its death.
+
+They are notes of the exception (PEP 678): tracebacks and the commands print them, and they travel with a pickled error.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from warpsmith.records.errors import WarpsmithError
+
+E = TypeVar("E", bound=WarpsmithError)
+
+LINES: Final = 12
+_WIDTH: Final = 400
+_READ_BYTES: Final = 64 << 10
+_VMSTAT: Final = Path("/proc/vmstat")
+_ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def quote_into(error: E, logs: Iterable[Path], *, skip: re.Pattern[str] | None = None, since: str = "") -> E:
+    """Attach the last lines of each log to an error and return it.
+
+    Args:
+        error: what tells of the death.
+        logs: files; one that is missing or says nothing is named.
+        skip: lines to leave out, matched at their start.
+        since: only what follows the last line that begins with this is quoted, where there is one.
+    """
+    for log in logs:
+        error.add_note(quoted(log, skip=skip, since=since))
+    return error
+
+
+def quoted(log: Path, *, skip: re.Pattern[str] | None = None, since: str = "") -> str:
+    """Return the last lines of a log, indented, under its path; see `quote_into`."""
+    try:
+        lines = _last_lines(log, skip, since)
+    except OSError as error:
+        return f"Its log {log} cannot be read: {error.strerror}."
+    if not lines:
+        return f"Its log {log} is empty."
+    return "\n".join([f"The last lines of {log}:", *(f"    {line}" for line in lines)])
+
+
+def retyped(kind: type[E], error: WarpsmithError) -> E:
+    """Return an error of another type with the same words and notes."""
+    changed = kind(error.message, error.remedy)
+    for note in notes_of(error):
+        changed.add_note(note)
+    return changed
+
+
+def notes_of(error: BaseException) -> Sequence[str]:
+    """Return the notes of an error."""
+    return tuple(getattr(error, "__notes__", ()))
+
+
+def oom_kills() -> int:
+    """Return how many processes the kernel's out-of-memory killer has ended on this machine since it booted.
+
+    Read before and after a death, it tells whether memory may be the cause. 0 where the kernel does not tell.
+    """
+    try:
+        counters = _VMSTAT.read_text(encoding="ascii")
+    except OSError:
+        return 0
+    found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def told_of_memory(before: int) -> str:
+    """Return a sentence where the out-of-memory killer has ended processes since `oom_kills()` gave `before`."""
+    ended = oom_kills() - before
+    if ended <= 0:
+        return ""
+    processes = "a process" if ended == 1 else f"{ended} processes"
+    return f"Meanwhile the kernel's out-of-memory killer ended {processes} on this machine."
+
+
+def _last_lines(log: Path, skip: re.Pattern[str] | None, since: str) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _READ_BYTES))
+        text = file.read().decode("utf-8", errors="replace")
+    found: list[str] = []
+    for line in text.split("\n"):
+        if since and line.startswith(since):
+            found.clear()
+        elif skip is None or not skip.match(line):
+            found.append(_printable(line))
+    return [line for line in found if line.strip()][-LINES:]
+
+
+def _printable(line: str) -> str:
+    """Return what a terminal would show of a line: the last state of a progress bar, no control characters."""
+    plain = _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]
+    return "".join(sign if sign.isprintable() else " " for sign in plain)[:_WIDTH].rstrip()
