@@ -121,8 +121,9 @@ def test_every_access_of_a_real_kernel_is_checked_and_assembles(arch, name, kern
     launch = ZOO_90[name]
     if name == "own_descriptor":
         pytest.skip("has a test of its own")
-    compiled, signature, _ = compiling._compile(kernels, kernels[launch["kernel"]], launch, arch)
-    slots = slots_of([[key, compiling._as_lists(kind)] for key, kind in signature.items()])
+    prepared = compiling._prepared(kernels, kernels[launch["kernel"]], launch, arch)
+    compiled = prepared.compiled()
+    slots = slots_of([[key, compiling._as_lists(kind)] for key, kind in prepared.source.signature.items()])
     text = fenced(compiled.asm["ptx"], compiled.metadata.name, slots)
     assert unchecked(text, slots) == []
     # The twin and the record of violations, as a launch of the real thing would have it.
@@ -149,7 +150,7 @@ def test_the_reader_of_these_tests_finds_what_is_unchecked():
 
 def test_a_kernel_that_makes_its_descriptors_is_fenced_by_pointers(kernels):
     launch = LAUNCHES_90["own_descriptor"]
-    compiled, _, _ = compiling._compile(kernels, kernels["own_descriptor"], launch, 90)
+    compiled = compiling._prepared(kernels, kernels["own_descriptor"], launch, 90).compiled()
     with pytest.raises(fence.OwnDescriptorError, match="TensorDescriptor, or use pointers"):
         fenced(compiled.asm["ptx"], "own_descriptor", SLOTS)
     binary = Binary.of(compiling.compile_launch(kernels, launch, 90, binary=True)["binary"])

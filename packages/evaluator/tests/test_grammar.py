@@ -308,7 +308,7 @@ def compiled(source: str, folder: Path) -> list[int | None]:
     """The constants that the compiled code stores: nothing in it depends on an argument but the address."""
     kernels = compiling.load_kernels(extract(source), folder)
     launch = {"kernel": "k", "arguments": {"p": ["tensor", "int32", True], "C": ["value", 4]}, "options": {}}
-    code, _, _ = compiling._compile(kernels, kernels["k"], launch, 90)
+    code = compiling._prepared(kernels, kernels["k"], launch, 90).compiled()
     numbers: dict[str, int] = {}
     places: dict[str, int] = {}
     stored: list[int | None] = [None] * len(SAME)

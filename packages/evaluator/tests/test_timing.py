@@ -349,6 +349,15 @@ def test_calls_that_were_slow_at_first_are_replayed_often_enough(message_ms):
         assert (most - 1) * 0.6 >= 2.0
 
 
+def test_a_short_call_that_seems_to_take_nothing_is_asked_for_again_and_takes_what_any_call_does():
+    looks = []
+    worker = Timed(0.015, true_ms=0.0, around_ms=0.004)
+    side = Side(worker.ask, 4, random.Random(0), worker.clock, least_ms=0.0005)
+    found = measure(side, Timed().side(), 40, looks.append)
+    assert (found.candidate.judge_ms, found.runtime_ms) == (0.0005, 0.0005)
+    assert len(looks) == timing.SEGMENTS + timing.MOST_REPEATS
+
+
 def test_clocks_that_disagree_are_asked_again_some_times():
     looks = []
     found = measure(Timed(0.5, true_ms=1.0).side(), Timed(0.5).side(), 40, looks.append)

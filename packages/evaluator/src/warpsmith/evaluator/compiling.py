@@ -1,8 +1,10 @@
 """Compiles kernels, taken from a candidate's source by syntax, for a chip that need not be there."""
 
 import builtins
+import contextlib
 import importlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -29,7 +31,7 @@ from warpsmith.evaluator.extract import (
     TYPE_TEST,
     Extracted,
 )
-from warpsmith.evaluator.twins import twin_of
+from warpsmith.evaluator.twins import Beside, twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
@@ -142,7 +144,10 @@ def compile_launch(
             "cannot be compiled alone. Define every kernel at module level."
         )
     try:
-        compiled, signature, used = _compile(kernels, kernel, launch, arch)
+        prepared = _prepared(kernels, kernel, launch, arch)
+        beside = Beside([[name, _as_lists(kind)] for name, kind in prepared.source.signature.items()])
+        with beside.within() if binary else contextlib.nullcontext():
+            compiled = prepared.compiled()
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
@@ -153,17 +158,33 @@ def compile_launch(
     facts = _facts(compiled, launch, arch)
     if not binary:
         return facts
-    fields = _binary(compiled, kernel, signature)
-    twin = twin_of(
-        compiled, fields["parameters"], used, arch, by_pointers=lambda: _compile(kernels, kernel, launch, arch)[0]
-    )
-    return facts | {"binary": fields | twin}
+    twin = twin_of(compiled, beside, prepared.used, arch, by_pointers=prepared.compiled)
+    return facts | {"binary": _binary(compiled, beside.parameters) | twin}
 
 
-def _compile(
+@dataclass(frozen=True)
+class _Prepared:
+    """A launch that Triton can compile.
+
+    Attributes:
+        source: the kernel, specialised for the arguments.
+        target: the chip.
+        given: the options for Triton.
+        used: these, as Triton's backend reads them.
+    """
+
+    source: Any
+    target: GPUTarget
+    given: dict[str, Any]
+    used: Any
+
+    def compiled(self) -> Any:
+        return triton.compile(self.source, target=self.target, options=self.given)
+
+
+def _prepared(
     kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
-) -> tuple[Any, dict[str, Any], Any]:
-    """Return the compiled kernel, its signature, and the options that Triton's backend was given."""
+) -> _Prepared:
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -176,7 +197,7 @@ def _compile(
     # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
     given = parsed.__dict__ | checks
-    return triton.compile(source, target=target, options=given), signature, backend.parse_options(given)
+    return _Prepared(source, target, given, backend.parse_options(given))
 
 
 def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -280,7 +301,7 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
     }
 
 
-def _binary(compiled: Any, kernel: JITFunction[Any], signature: dict[str, Any]) -> dict[str, Any]:
+def _binary(compiled: Any, parameters: list[Any]) -> dict[str, Any]:
     """Return the fields of `kernels.Binary`."""
     metadata = compiled.metadata
     return {
@@ -291,7 +312,7 @@ def _binary(compiled: Any, kernel: JITFunction[Any], signature: dict[str, Any]) 
         "blocks": int(metadata.num_ctas),
         "cooperative": bool(metadata.launch_cooperative_grid),
         "scratch_bytes": int(metadata.global_scratch_size),
-        "parameters": [[name, _as_lists(kind)] for name, kind in signature.items()],
+        "parameters": parameters,
         "tiles": [_tile(described) for described in metadata.tensordesc_meta or ()],
     }
 

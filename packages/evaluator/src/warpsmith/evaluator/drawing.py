@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator import variation
-from warpsmith.evaluator.draws import FAR, IN_RANGE, PLAIN, DrawPlan, Kind
+from warpsmith.evaluator.draws import FAR, IN_RANGE, PLAIN, SAME_SIGN, DrawPlan, Kind
 
 DEPTH: Final = 6
 """How many of the problem's own frames tell one site from another."""
@@ -179,7 +179,10 @@ class Catch(TorchFunctionMode):
         elif name == "randperm":
             self._varied(made, IN_RANGE, variation.vary_permutation)
         elif name in TOSSES:
-            self._varied(made, IN_RANGE, variation.vary_tosses)
+            site = self._site()
+            level = self._level(site, SAME_SIGN)
+            if level > PLAIN:
+                variation.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
         elif name in CONSTANTS:
             _tag(made, Origin(constant=Constant(self._site())))
         elif name in TABLES and floating:

@@ -48,6 +48,14 @@ class Launches:
             return self._compiling.of(launch, counted=self._counts)
         return None
 
+    def begin(self, launches: list[Launch]) -> None:
+        """Keep these and begin to compile them: each is going to be asked for."""
+        self.keep(launches)
+        if isinstance(self._compiling, LaunchByLaunch):
+            self._compiling.begin(launches)
+        else:
+            self._compiling.start(launches)
+
     def start(self) -> None:
         """Begin to compile what is known, where nothing has asked for it yet."""
         self._compiling.start(list(self._known.values()))

@@ -161,7 +161,8 @@ class DeviceMemory:
     def seed(self, seed: int) -> None:
         """Seed torch's own generators of this process, of the host and of the device."""
         torch.default_generator.manual_seed(seed)
-        torch.cuda.manual_seed(seed)
+        # `torch.cuda.manual_seed` may be what a problem's own seeds are caught by.
+        torch.cuda.default_generators[ORDINAL].manual_seed(seed)
 
     def limit(self, share: float) -> None:
         """Bound what torch may take of the memory."""

@@ -196,7 +196,7 @@ class Outcome:
     wrong: str
 
 
-def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease") -> Outcome:
+def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms: float = 0.0) -> Outcome:
     """Time both sides on a ring, the device leased alone, and look at what is delivered.
 
     Args:
@@ -204,10 +204,11 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease") -> Outcome:
         ask: sends a ROUND to the worker that replays the candidate's launches.
         count: timed calls of each side.
         lease: of the device; what need not be alone has others beside it.
+        least_ms: what any call takes on this device.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
-    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True)
-    reference = Side(session.round, sets, random.Random(rng.getrandbits(64)))
+    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True, least_ms=least_ms)
+    reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), least_ms=least_ms)
     # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:

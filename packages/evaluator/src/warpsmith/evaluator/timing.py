@@ -197,6 +197,7 @@ class Side:
         clock: seconds since some moment.
         kept: what is known of its time from before.
         fences: whether its worker has fenced twins of its kernels, which are to be called now and then.
+        least_ms: what any call takes on this device; no noise makes a call shorter.
 
     Attributes:
         times: of the calls that count, in milliseconds, by events.
@@ -216,6 +217,7 @@ class Side:
     clock: Callable[[], float] = time.perf_counter
     kept: Kept | None = None
     fences: bool = False
+    least_ms: float = 0.0
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -321,7 +323,7 @@ class Side:
         if not self.graphs:
             return None
         slopes = {mode: self._slope(mode, few, many) for mode in ("graph", "empty_graph")}
-        return max(slopes["graph"] - slopes["empty_graph"], 0.0) / self.per_graph
+        return max((slopes["graph"] - slopes["empty_graph"]) / self.per_graph, self.least_ms)
 
     def _slope(self, mode: str, few: int, many: int) -> float:
         return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
@@ -432,8 +434,9 @@ def _judged(side: Side, look: Look | None) -> float | None:
         if look is not None:
             look(range(side.sets))
         judged = side.judged(few, many)
-        # What held the host up in a shorter round makes a long call seem to take nothing.
-        odd = disagree(events_ms, judged) or (is_long and (judged or 0.0) < events_ms / 2)
+        # What held the host up in a shorter round makes a call seem to take nothing.
+        least_ms = events_ms / 2 if is_long else side.least_ms
+        odd = disagree(events_ms, judged) or (judged is not None and judged <= least_ms)
         if repetition >= (1 if is_long else REPEATS) and not odd:
             break
     if not fenced_first:

@@ -8,18 +8,16 @@ bears is found out once, and always the same for a problem, so that verdicts can
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
 import torch
 
 from warpsmith.evaluator import arenas, resizing, variation
 from warpsmith.evaluator.bearing import tried_answer
-from warpsmith.evaluator.draws import ANYWHERE, FAR, PLAIN, PLAINLY, VARIED, DrawPlan, Kind
+from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, PLAIN, PLAINLY, SAME_SIGN, VARIED, DrawPlan, Kind
 from warpsmith.evaluator.layout import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.resizing import Form, Resizing
-
-StateChange = Literal["all", "parameters", "buffers", "mild", "none"]
 
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",
@@ -88,18 +86,20 @@ class Learned:
 
     Attributes:
         levels: how far the numbers of each site may go, by its name, where they may change.
-        state: how parameters and buffers may change.
+        state: how far each parameter and buffer may go, by its name, where it may change.
         resizing: how the shapes of its inputs may change, if they may.
         inputs: the form of its inputs; None where that differs from seed to seed.
+        answered: the form of its answer to these, without a value.
         finite: whether the reference answers plain inputs with finite numbers.
         ranks: whether it answers with int64, as what ranks or picks does: equal numbers have no order then.
         unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
-    state: StateChange = "none"
+    state: Mapping[str, int] = field(default_factory=dict)
     resizing: Resizing | None = None
     inputs: Placed | None = None
+    answered: Answer | None = None
     finite: bool = True
     ranks: bool = False
     unvaried: bool = False
@@ -145,13 +145,14 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = Form.of(session.inputs, answer)
     ranks = any(slot.dtype == INDEX for slot in sample.output)
-    known = Learned(inputs=sample.inputs if seen.steady else None, finite=answer.finite, ranks=ranks)
+    inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
+    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks)
     known = replace(known, state=_bearable_state(session, known, rng))
     session.reset_state()
     known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
     if seen.steady and hidden_shapes:
         known = replace(known, resizing=resizing.learn(session, rng, sample, finite=known.finite))
-    varied = bool(known.levels) or known.state != "none" or known.resizing is not None
+    varied = bool(known.levels or known.state) or known.resizing is not None
     return replace(known, unvaried=seen.alike and not varied)
 
 
@@ -182,16 +183,23 @@ def _bears(session: ReferenceSession, known: Learned, sample: Form, draws: DrawP
     return answer is not None and (known.inputs is None or Form.of(session.inputs, answer) == sample)
 
 
-def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Random) -> StateChange:
-    changes: list[StateChange] = ["all", "parameters", "buffers", "mild"]
-    parameters, buffers = _state_slots(session)
-    if not parameters or not buffers:
-        changes = ["all", "mild"] if parameters or buffers else []
-    for change in changes:
-        _change_state(session, change, rng)
-        if tried_answer(session, rng, finite=known.finite, exact=False) is not None:
-            return change
-    return "none"
+def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
+    """Return the highest level of each parameter and buffer: of all together, or found one after the other."""
+
+    def borne(levels: Mapping[str, int]) -> bool:
+        _change_state(session, levels, rng)
+        return tried_answer(session, rng, finite=known.finite, exact=False) is not None
+
+    levels = dict.fromkeys(_state_slots(session), ANYWHERE)
+    if not levels or borne(levels):
+        return levels
+    found: dict[str, int] = {}
+    for name in list(levels)[:MOST_TRIED]:
+        level = next((level for level in range(ANYWHERE, PLAIN, -1) if borne({**found, name: level})), PLAIN)
+        if level > PLAIN:
+            found[name] = level
+    rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)
+    return {**found, **rest} if rest and borne({**found, **rest}) else found
 
 
 def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
@@ -205,7 +213,7 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     turn = min(count - 1, len(VARIED))
     resized = learned.resizing is not None and turn > 1
     later = [
-        Trial(kinds[number % len(kinds)], learned.state != "none", resized and number % turn == turn - 1)
+        Trial(kinds[number % len(kinds)], bool(learned.state), resized and number % turn == turn - 1)
         for number in range(count - 1)
     ]
     rng.shuffle(later)
@@ -220,9 +228,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it came about, and the reference's answer.
     """
-    trial = replace(trial, new_parameters=trial.new_parameters and learned.state != "none")
+    trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state))
     for attempt, draws in _attempts(trial, learned):
-        _change_state(session, learned.state if attempt.new_parameters else "none", rng)
+        _change_state(session, learned.state if attempt.new_parameters else {}, rng)
         if attempt.reshaped and learned.resizing is not None:
             others = learned.resizing
             if attempt.coarse:
@@ -270,24 +278,23 @@ def changed_answer(session: ReferenceSession, rng: random.Random) -> Answer:
     return session.answer(rng.getrandbits(48))
 
 
-def _state_slots(session: ReferenceSession) -> tuple[list[TensorSlot], list[TensorSlot]]:
+def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     """Return the parameters and the buffers that change."""
-    parameters = [slot for slot in session.parameters.values() if slot.dtype in FLOATING and slot.numel]
-    return parameters, list(session.varied_buffers.values())
+    parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
+    return parameters | session.varied_buffers
 
 
-def _change_state(session: ReferenceSession, change: StateChange, rng: random.Random) -> None:
+def _change_state(session: ReferenceSession, levels: Mapping[str, int], rng: random.Random) -> None:
     """Put parameters and buffers back to what construction gave them, and change them from there."""
     session.reset_state()
-    if change == "none":
+    if not levels:
         return
     generator = session.memory.generator(rng.getrandbits(48))
-    parameters, buffers = _state_slots(session)
-    for slot in parameters if change != "buffers" else []:
-        tensor = arenas.view(session.state_buffer, slot)
-        if change == "mild":
+    for name, slot in _state_slots(session).items():
+        tensor, level = arenas.view(session.state_buffer, slot), levels.get(name, PLAIN)
+        if level == IN_RANGE:
             variation.scale(tensor, MILD_OCTAVES, generator)
-        else:
-            variation.perturb(tensor, generator)
-    for slot in buffers if change not in {"parameters", "mild"} else []:
-        variation.vary(arenas.view(session.state_buffer, slot), generator)
+        elif level > PLAIN and name not in session.parameters:
+            variation.vary(tensor, generator)
+        elif level > PLAIN:
+            variation.perturb(tensor, generator, upwards=level == SAME_SIGN)

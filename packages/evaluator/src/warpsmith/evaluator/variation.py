@@ -14,8 +14,8 @@ from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANYWHERE: 30.0, FAR: 200.0}
 """How far an outlier may lie by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
-LARGE_ROWS: Final = (8.0, 32.0)
-"""By how much a large row is multiplied."""
+LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
+"""By which powers of two a large row is multiplied."""
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
 """What is left of the spread of a nearly constant row: a one-pass variance in single precision still bears it."""
@@ -27,6 +27,10 @@ PICKS: Final = 4
 """How many rows get a large number at their first element, and at their last, for each choice of dimensions."""
 MOST_DIMS: Final = 4
 """Up to so many dimensions each choice of some of them is taken; beyond, those that end at the last one."""
+WHOLLY_NEGATIVE: Final = 0.75
+NEGATIVE_SLICES: Final = 0.2
+CALM: Final = (0.45, 0.9)
+"""How far a nearly constant row lies from the mean of its numbers, in standard deviations: most have one sign."""
 TINY_SHARE: Final = 1 / 8
 TINY_OCTAVES: Final = (8.0, 16.0)
 """How far below its value a small statistic lies: a variance of one comes to where an eps of 1e-5 is seen."""
@@ -34,6 +38,7 @@ SMALL_OCTAVES: Final = (6.0, 16.0)
 """How far below the others small rows and columns lie."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
+GROWN_OCTAVES: Final = 2.0
 """Shares of a parameter of equal elements that change their sign, or grow; of one element, it always grows."""
 
 
@@ -97,19 +102,39 @@ def _spread(wide: torch.Tensor) -> float:
 
 
 def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Move a draw across zero, or turn its sign round; what comes last is among the least."""
+    """Make a draw negative, or move it across zero with some slices negative; what comes last is among the least.
+
+    A largest number that begins at zero is wrong only where all numbers are negative.
+    """
     factor = dice.between(1.5, 3.0)
     if level < ANYWHERE:
         return wide * factor
-    if dice.coin():
-        moved = -wide.abs() * factor
-    else:
-        moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
+    moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
+    moved = torch.where(_negative_slices(wide, dice), -wide.abs() * factor, moved)
     return _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
 
 
+def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Return where numbers are to be negative: most often everywhere, or in some slices of each dimension."""
+    negative = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
+    if wide.dim() < 2 or float(dice.rand(())) < WHOLLY_NEGATIVE:
+        return ~negative
+    for dim in range(wide.dim()):
+        chosen = dice.rand(_along(wide, dim))
+        negative |= (chosen < NEGATIVE_SLICES) | (chosen == chosen.min())
+    return negative
+
+
+def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
+    """Return the shape of one number for each slice of a dimension, to be broadcast."""
+    shape = [1] * wide.dim()
+    shape[dim] = wide.shape[dim]
+    return tuple(shape)
+
+
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    return wide * (dice.between(1.5, 4.0) if dice.below(4) else dice.between(0.05, 0.3))
+    factor = dice.between(1.5, 4.0) if dice.below(4) else dice.between(0.05, 0.3)
+    return -factor * wide.abs() if level >= ANYWHERE and dice.coin() else factor * wide
 
 
 def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
@@ -165,13 +190,29 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """
     chosen = dice.rows(wide)
     middle = wide.mean(-1, keepdim=True) if wide.dim() > 1 else wide.mean()
-    calm = middle + _spread(wide) * (dice.rows(wide) - 0.5) + NEARLY_CONSTANT * (wide - middle)
+    side = torch.where(dice.rows(wide) < 0.5, -1.0, 1.0)
+    low, high = CALM
+    away = side * (low + (high - low) * dice.rows(wide))
+    calm = middle + _spread(wide) * away + NEARLY_CONSTANT * (wide - middle)
     if level == FAR:
-        wide = torch.where(chosen > 0.8, wide * dice.between(*LARGE_ROWS), wide)
+        low, high = LARGE_ROW_OCTAVES
+        wide = torch.where(chosen > 0.8, wide * torch.exp2(low + (high - low) * dice.rows(wide)), wide)
     changed = _with_small_slices(torch.where(chosen < 0.6, calm, wide), dice)
+    if level < ANYWHERE:
+        return changed
     # Where no row happens to be chosen, the first one is.
     zero = (chosen < 0.3) | (chosen == chosen.min())
-    return changed.masked_fill(zero, 0) if level >= ANYWHERE else changed
+    return _with_zero_slices(changed.masked_fill(zero, 0), dice)
+
+
+def _with_zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Make one slice zero for each choice of dimensions that a reduction may be over: a pixel, a channel, a sample."""
+    whole = sum(size > 1 for size in wide.shape)
+    for chosen in _choices_of_dims(wide.shape):
+        if len(chosen) < whole:
+            at = [slice(None) if dim in chosen else dice.below(size) for dim, size in enumerate(wide.shape)]
+            wide[tuple(at)] = 0
+    return wide
 
 
 def _with_small_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -179,9 +220,8 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     if wide.dim() < 2:
         return wide
     for dim in {1, wide.dim() - 2}:
-        shape = [1] * wide.dim()
-        shape[dim] = wide.shape[dim]
-        small = dice.rand(tuple(shape)) < TINY_SHARE
+        shape = _along(wide, dim)
+        small = dice.rand(shape) < TINY_SHARE
         small.view(-1)[dice.below(wide.shape[dim])] = True
         low, high = SMALL_OCTAVES
         wide = torch.where(small, wide * torch.exp2(-(low + (high - low) * dice.rand(tuple(shape)))), wide)
@@ -300,14 +340,23 @@ def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generato
         tensor.copy_(tensor.sort().values.roll(Dice(generator).below(tensor.numel())))
 
 
-def vary_tosses(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Toss coins of another bias: more ones, more zeros, or whole rows; some rows hold one other only, at their end."""
+def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
+    """Toss coins of another bias: more ones, more zeros, or whole rows; some rows hold one other only, at their end.
+
+    Beyond their range, which may be that some row of them is one, whole rows are zeros.
+    """
     dice = Dice(generator)
     ones = tensor != 0
     if kind == "rows":
-        ones |= dice.rows(tensor) < 0.5
+        which = dice.rows(tensor)
+        ones |= which < 0.4
+        if level > IN_RANGE:
+            ones &= (which < 0.7) & (which != which.max())
     elif kind in {"scaled", "everything"}:
         ones &= dice.rand(tensor.shape) < 0.5
+        if kind == "everything" and level > IN_RANGE:
+            which = dice.rows(tensor)
+            ones &= which != which.max()
     else:
         ones |= dice.rand(tensor.shape) < 0.5
     if kind in {"shifted", "outliers"} and tensor.dim() and tensor.numel():
@@ -363,17 +412,26 @@ def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> 
     tensor.detach().copy_(tensor.detach() * factor)
 
 
-def perturb(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Add noise of half the tensor's own spread.
+def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False) -> None:
+    """Add noise of half the tensor's own spread; every other tensor grows as a whole, so that more of it is seen.
 
-    Where all elements are equal it is 0.1, and some elements change their sign or are several times as large: a gain of
-    ones is negative somewhere, and a slope of 0.25 exceeds one.
+    Where all elements are equal the noise is 0.1, and some elements change their sign or are several times as large: a
+    gain of ones is negative somewhere, and a slope of 0.25 exceeds one.
+
+    Args:
+        tensor: is changed.
+        generator: draws, where the tensor lives.
+        upwards: whether no element becomes less than it was.
     """
     wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
     noise = torch.randn(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
+    if upwards:
+        tensor.copy_(wide + (0.5 * spread or 0.1) * noise.abs())
+        return
     if spread > 0:
-        tensor.copy_(wide + 0.5 * spread * noise)
+        factor = 2 ** dice.between(0.0, GROWN_OCTAVES) if dice.coin() else 1.0
+        tensor.copy_(factor * (wide + 0.5 * spread * noise))
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
     grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)
