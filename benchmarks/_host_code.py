@@ -29,7 +29,7 @@ TRITON_TO_TORCH: Final = {
     "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int1": "bool",
     "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2",
 }  # fmt: skip
-_SIZES: Final = frozenset({"stride", "size", "numel", "dim", "cdiv", "len", "element_size", "item", "prod", "nelement"})
+_SIZES: Final = frozenset({"stride", "size", "numel", "cdiv", "element_size", "item", "prod", "nelement"})
 _NEW: Final = frozenset(
     {"empty", "zeros", "ones", "full", "rand", "randn", "tensor", "empty_strided", "eye", "new_empty", "new_zeros"}
     | {"new_ones", "new_full", "new_tensor", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like"}
@@ -306,8 +306,10 @@ class HostCode:
         name = _named(node.func)
         owner = self.choices(node.func.value, depth) if isinstance(node.func, ast.Attribute) else []
         tensors = [one for one in owner if one[0] == "tensor"]
+        if name in ("len", "dim", "ndimension"):
+            return [["value", 2]]
         if name in _SIZES:
-            whole = not node.args and name not in ("numel", "dim", "item", "nelement")
+            whole = not node.args and name not in ("numel", "item", "nelement")
             return [["tuple", [["value", SIZE]] * 4]] if whole else [["value", SIZE]]
         if name in ("next_power_of_2", "power_of_2", "next_pow2"):
             return [["value", SIZE]]
@@ -357,8 +359,36 @@ class HostCode:
         parts = [*given, *(self.choices(keyword.value) for keyword in node.keywords)]
         tensor = next((one for choices in parts for one in choices if one[0] == "tensor"), ["tensor", ANY, True])
         blocks = [one[1] for choices in parts for one in choices if one[0] == "tuple"]
-        block = [part[1] if type(part[1]) is int else SIZE for part in blocks[-1]] if blocks else [SIZE, SIZE]
-        return [["descriptor", tensor[1], block]]
+        sides = [part[1] if type(part[1]) is int else SIZE for part in blocks[-1]] if blocks else [SIZE, SIZE]
+        named = [keyword.value for keyword in node.keywords if keyword.arg == "block_shape"] or node.args[-1:]
+        written = [self._side(part) for value in named for part in _parts(value)]
+        return [["descriptor", tensor[1], block] for block in (written, sides) if block]
+
+    def blocks(self, argument: str) -> list[list[int | str]]:
+        """Return the blocks that hooks give a descriptor by `nargs["a"].block_shape = [1, BLOCK]`."""
+        found = []
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=name)), attr="block_shape")],
+                    value=value,
+                ) if name == argument:
+                    found.append([self._side(part) for part in _parts(value)])
+        return found
+
+    def _side(self, node: ast.expr) -> int | str:
+        """Return a side of a block, or the name of the constant that gives it."""
+        match node:
+            case ast.Constant(value=int(side)):
+                return side
+            case ast.Subscript(slice=ast.Constant(value=str(name))):
+                return name
+            case ast.Name(id=name):
+                known = [one for one in self._bindings_of(name) if isinstance(one, ast.Subscript)]
+                return self._side(known[0]) if known else name
+            case _:
+                read = self.choices(node)
+                return read[0][1] if read and type(read[0][1]) is int else SIZE
 
     def _of_function(self, name: str, node: ast.Call, given: list[list[Choice]], depth: int) -> list[Choice]:
         first = given[0] if given else []
@@ -425,6 +455,10 @@ def _annotated(text: str) -> list[Choice]:
     if found and ("Optional" in text or "None" in text):
         found.append(["value", None])
     return found
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.List | ast.Tuple) else []
 
 
 def _torch_dtype(name: str) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from _host_code import ANY, SIZE, Choice, HostCode, torch_name
+from _refusals import Flows, Refusal, names_at
 
 FLOATS: Final = ("float16", "float32", "bfloat16")
 TENSORS: Final = ("float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
 BLOCKS: Final = (SIZE, 32, 16, 128)
-SMALL: Final = (16, 32)
 COUNTS: Final = (2, 1, 4, 8)
 OMITTED: Final = ["omitted"]
 _POINTER_CALLS: Final = frozenset({"load", "store", "make_block_ptr", "make_tensor_descriptor", "gather_ptr"})
@@ -31,6 +31,8 @@ class Use:
 
     static: bool = False
     integer: bool = False
+    index: bool = False
+    address: bool = False
     pointer: bool = False
     flag: bool = False
     dtype: bool = False
@@ -44,8 +46,9 @@ class Use:
 
     def add(self, other: "Use") -> None:
         """Take over how another kernel uses what is passed to it."""
-        for name in ("integer", "pointer", "flag", "dtype", "called", "block", "unrolled", "optional", "descriptor"):
-            setattr(self, name, getattr(self, name) or getattr(other, name))
+        for name, value in vars(other).items():
+            if value is True and name != "static":
+                setattr(self, name, True)
         self.rank = self.rank or other.rank
         self.compared.extend(other.compared)
 
@@ -59,6 +62,7 @@ class Kernels:
 
     def __init__(self, nodes: dict[str, ast.FunctionDef]) -> None:
         self.nodes = nodes
+        self.flows = Flows(nodes)
         self._known: dict[str, dict[str, Use]] = {}
 
     def uses(self, name: str) -> dict[str, Use]:
@@ -78,6 +82,7 @@ class _Uses:
         self._found = found
         self._kernels = kernels
         self._grown: dict[str, set[str]] = {}
+        self._led: dict[str, set[str]] = {}
         self._loaded: dict[str, set[str]] = {}
 
     def run(self) -> Iterator[Any]:
@@ -88,6 +93,8 @@ class _Uses:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     name, summands = ast.unparse(target), _summands(node.value)
                     self._grown.setdefault(name, set()).update(summands)
+                    if not isinstance(node, ast.AugAssign):
+                        self._led.setdefault(name, set()).update(_summands(node.value, first=True))
                     if not summands and not isinstance(node, ast.AugAssign):
                         computed.add(name)
                     self._loaded.setdefault(name, set()).update(_loaded_from(node.value))
@@ -109,12 +116,29 @@ class _Uses:
                         self._found[name].optional = True
                     else:
                         self._found[name].compared.append(value)
-            case ast.BinOp(op=ast.RShift() | ast.LShift() | ast.BitAnd() | ast.BitXor(), left=left):
+            case (
+                ast.BinOp(op=ast.RShift() | ast.LShift() | ast.BitAnd() | ast.BitXor() | ast.Mod(), left=left)
+                | ast.BinOp(op=ast.FloorDiv(), left=left)
+                | ast.AugAssign(op=ast.RShift() | ast.LShift() | ast.FloorDiv() | ast.Mod(), target=left)
+            ):
                 names = {part.id for part in ast.walk(left) if isinstance(part, ast.Name)}
                 roots = set().union(*(self._loaded.get(name, set()) for name in names), _loaded_from(left))
                 self._mark(_closure(roots, self._grown), "integer")
             case ast.Compare(left=ast.Name(id=name), comparators=[other]) if "float" in ast.unparse(other):
                 self._mark([name], "dtype")
+
+    def _roots(self, address: ast.expr) -> set[str]:
+        """Return the arguments that may be the pointer of an address: the first of its summands, or else any."""
+        first = _closure(_summands(address, first=True), self._led) & self._found.keys()
+        return first or _closure(_summands(address), self._grown) & self._found.keys()
+
+    def _indices(self, names: set[str]) -> None:
+        """Note that what some names are made of are integers, passed or loaded."""
+        made_of = self._kernels.flows.made_of(self._node.name)
+        found = _closure(names, made_of)
+        self._mark(found, "index")
+        for name in found - self._found.keys():
+            self._mark(self._loaded.get(name, set()), "integer")
 
     def _mark(self, names: Any, what: str) -> None:
         for name in names:
@@ -140,7 +164,14 @@ class _Uses:
             if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in self._found:
                 self._describe(ast.unparse(node.func.value), first)
             else:
-                self._mark(_closure(_summands(first), self._grown), "pointer")
+                roots = self._roots(first)
+                self._mark(roots, "pointer")
+                self._mark(_loaded_from(first), "integer")
+                self._indices(names_at(first) - roots)
+        if last in ("to", "cast") and "pointer_type" in ast.unparse(node):
+            value = node.func.value if last == "to" and isinstance(node.func, ast.Attribute) else node.args[0]
+            loaded = [self._loaded.get(name, set()) for name in names_at(value)]
+            self._mark(_closure(_loaded_from(value).union(*loaded), self._grown), "address")
         if last in ("atomic_cas", "atomic_xchg") and isinstance(node.args[-1], ast.Constant) and first is not None:
             self._mark(_closure(_summands(first), self._grown), "integer")
         if last in ("arange", "zeros", "full", "broadcast_to", "reshape", "view", "make_block_ptr"):
@@ -148,8 +179,10 @@ class _Uses:
                 {part.id for item in node.args for part in ast.walk(item) if isinstance(part, ast.Name)}, "block"
             )
             self._mark({part.id for part in ast.walk(named.get("block_shape", node)) if _bare(part, named)}, "block")
+        if last == "range":
+            self._indices({part.id for item in node.args for part in ast.walk(item) if isinstance(part, ast.Name)})
         if last == "static_range":
-            self._mark(map(ast.unparse, node.args), "unrolled")
+            self._mark({name for item in node.args for name in names_at(item)}, "unrolled")
         if last in ("to", "cast", "pointer_type", "zeros", "full", "make_block_ptr"):
             self._mark(map(ast.unparse, [*node.args[-1:], *filter(None, [named.get("dtype")])]), "dtype")
         if last in ("reduce", "associative_scan"):
@@ -168,9 +201,8 @@ class _Uses:
         pairs = [*zip([one.arg for one in arguments(callee)], node.args, strict=False)]
         pairs += [(keyword.arg or "", keyword.value) for keyword in node.keywords]
         for parameter, value in pairs:
-            for name in _closure(_summands(value), self._grown):
-                if name in self._found and parameter in uses:
-                    self._found[name].add(uses[parameter])
+            for name in self._roots(value) if parameter in uses else ():
+                self._found[name].add(uses[parameter])
 
 
 def arguments(node: ast.FunctionDef) -> list[ast.arg]:
@@ -197,11 +229,9 @@ class Guesses:
         name: the kernel's.
         kernels: all of the source.
         host: its host code.
-        sizes: of blocks, in the order in which they are tried; what host code says comes first if there are none.
     """
 
-    def __init__(self, name: str, kernels: Kernels, host: HostCode, sizes: tuple[int, ...] = ()) -> None:
-        self._sizes = sizes
+    def __init__(self, name: str, kernels: Kernels, host: HostCode) -> None:
         self._name = name
         self._node = kernels.nodes[name]
         self._kernels = kernels
@@ -213,7 +243,8 @@ class Guesses:
         self._read = list(self._from_host())
         self._last: _Try = ({}, {}, FLOATS[0], {})
         self._best = self._last
-        self._progress = (-1, 0)
+        self._progress: tuple[tuple[int, int], ...] = ()
+        self._concerned: tuple[set[str], set[str]] = (set(), set())
 
     def launches(self, most: int) -> Iterator[Launch]:
         """Yield guesses: as host code says them, then with other dtypes and sizes, then changes to the best so far."""
@@ -222,25 +253,36 @@ class Guesses:
             yield self._tried(likely, taken, dtype, options)
         rng = random.Random(self._name)
         for _ in range(most):
-            likely, taken, dtype, options = self._best if rng.random() < 0.9 else self._drawn(choices, rng)
-            for name in rng.sample(sorted(likely), min(len(likely), rng.choice((1, 1, 2, 3)))):
-                taken = taken | {name: rng.choice(likely[name])}
+            likely, taken, dtype, options = (
+                self._best if self._best[0] and rng.random() < 0.9 else self._drawn(choices, rng)
+            )
+            taken = taken | self._changes(likely, rng)
             if rng.random() < 0.1:
                 dtype, options = rng.choice(FLOATS), rng.choice(self._options)
             yield self._tried(likely, taken, dtype, options)
 
-    def note(self, said: str) -> None:
+    def _changes(self, likely: dict[str, list[Choice]], rng: random.Random) -> dict[str, Choice]:
+        """Return other choices, mostly of arguments that the refused place of the best guess depends on."""
+        near, far = (sorted(found & likely.keys()) for found in self._concerned)
+        pool = rng.choice([one for one in (near, near, near, far, far, sorted(likely)) if one] or [[]])
+        if rng.random() < 0.2:
+            # Operands of one operation have one dtype more often than not.
+            alike = ["tensor", rng.choice(TENSORS), True]
+            return {name: alike for name in pool if alike in likely[name]}
+        chosen = rng.sample(pool, min(len(pool), rng.choice((1, 1, 2, 3))))
+        return {name: likely[name][int(rng.expovariate(0.35)) % len(likely[name])] for name in chosen}
+
+    def note(self, said: Refusal) -> None:
         """Take what was said against the last guess: the later in the kernel, the better the guess."""
-        place = re.search(r"at (\d+):(\d+):", said)
-        progress = (int(place[1]), int(place[2])) if place else (0, 0) if said.startswith("ValueError") else (10**6, 0)
-        if progress >= self._progress:
-            self._progress, self._best = progress, self._last
+        if said.progress >= self._progress:
+            self._progress, self._best = said.progress, self._last
+            self._concerned = self._kernels.flows.concerned(said)
 
     def _systematic(self, choices: list[dict[str, list[Choice]]]) -> Iterator[_Try]:
-        for likely, dtype in itertools.product([] if self._sizes else choices, FLOATS):
+        for likely, dtype in itertools.product(choices, FLOATS):
             first = {name: found[0] for name, found in likely.items()}
             yield likely, first, dtype, self._options[0]
-        for size, likely, dtype in itertools.product(self._sizes or BLOCKS, choices, FLOATS):
+        for size, likely, dtype in itertools.product(BLOCKS, choices, FLOATS):
             for value in (False, True):
                 flagged = self._flagged(likely, value=value)
                 yield likely, {name: self._resized(name, one, size) for name, one in flagged.items()}, dtype, {}
@@ -248,7 +290,7 @@ class Guesses:
     def _drawn(self, choices: list[dict[str, list[Choice]]], rng: random.Random) -> _Try:
         likely = rng.choice(choices)
         taken = {name: found[0] if rng.random() < 0.8 else rng.choice(found) for name, found in likely.items()}
-        size = rng.choice(self._sizes or BLOCKS)
+        size = rng.choice(BLOCKS)
         taken = {name: self._resized(name, one, size) for name, one in taken.items()}
         return likely, taken, rng.choice(FLOATS), rng.choice(self._options)
 
@@ -266,13 +308,13 @@ class Guesses:
 
     def _resized(self, name: str, choice: Choice, size: int) -> Choice:
         if choice[0] == "descriptor":
-            return ["descriptor", choice[1], [size] * len(choice[2])]
+            return ["descriptor", choice[1], [size if side == SIZE else side for side in choice[2]]]
         sized = choice[0] == "value" and type(choice[1]) is int and choice[1] > 8 and self._uses[name].static
         return ["value", size] if sized else choice
 
     def _filled(self, taken: dict[str, Choice], dtype: str, options: dict[str, int]) -> Launch:
         known = {name: _with_dtype(one, dtype) for name, one in taken.items() if one != OMITTED}
-        return Launch(known, options)
+        return Launch({name: _measured(one, known) for name, one in known.items()}, options)
 
     def _from_host(self) -> Iterator[dict[str, list[Choice]]]:
         """Yield what each launch of the host code, with each configuration, says of the arguments."""
@@ -306,12 +348,15 @@ class Guesses:
         found = {}
         for name, use in self._uses.items():
             said = [one for one in read.get(name, []) if _fits(one, use)]
+            if any(one[0] == "descriptor" for one in said) or (use.descriptor and not use.static):
+                said = [*(["descriptor", ANY, block] for block in self._host.blocks(name)), *said]
             if name in self._heuristics and not said:
                 said = [one for one in self._host.choices(self._heuristics[name]) if _fits(one, use)]
             if name in self._defaults and not read.get(name):
                 said.append(OMITTED)
             if use.static:
-                said = [["value", SIZE] if _is_huge(one) else one for one in said]
+                limit, least = (8, 2) if use.unrolled else (1024, SIZE)
+                said = [["value", least] if _exceeds(one, limit) else one for one in said]
             if use.pointer and not use.static:
                 said.sort(key=lambda one: one == ["value", None])
             by_use = self._by_use(name, use)
@@ -322,18 +367,20 @@ class Guesses:
 
     def _by_use(self, name: str, use: Use) -> list[Choice]:
         if use.descriptor and not use.static:
-            return [["descriptor", ANY, [SIZE] * (use.rank or 2)], ["descriptor", "float32", [SIZE] * (use.rank or 2)]]
+            blocks = [[side, *[SIZE] * ((use.rank or 2) - 1)] for side in (SIZE, 1)]
+            return [["descriptor", dtype, block] for dtype in (ANY, "float32") for block in blocks]
         if use.pointer and not use.static:
             return self._pointers(name, use)
         if use.static:
             return self._constants(name, use)
-        value = 0.5 if _REALS.search(name) else 48
-        return [["value", value], ["value", 48], ["value", 0.5], ["tensor", ANY, True], ["tensor", "int64", True]]
+        value = 0.5 if _REALS.search(name) and not use.index else 48
+        numbers = [["value", value], ["value", 48], ["value", SIZE]]
+        return numbers if use.index else [*numbers, ["value", 0.5], ["tensor", ANY, True], ["tensor", "int64", True]]
 
     def _pointers(self, name: str, use: Use) -> list[Choice]:
         first = ["int64", ANY, "int32"] if _INTEGERS.search(name) else [ANY, "float32"]
-        if use.integer:
-            first = ["int32", "int8", "uint8", "int64"]
+        if use.address or use.integer:
+            first = ["int64", "uint64"] if use.address else ["int32", "int8", "uint8", "int64"]
         dtypes = [*first, *(one for one in TENSORS if one not in first)]
         return [*(["tensor", dtype, True] for dtype in dtypes), *([["value", None]] if use.optional else [])]
 
@@ -348,6 +395,8 @@ class Guesses:
             found += [["value", True], ["value", False]]
         if use.optional:
             found += [["value", None]]
+        if use.block:
+            return [*found, *(["value", one] for one in (*BLOCKS, *COUNTS, 256, 512))]
         counted = use.unrolled or (_COUNTED.search(name) and not use.block)
         sizes = (*COUNTS, *BLOCKS) if counted else (*BLOCKS, *COUNTS, 256, 512)
         found += [["value", one] for one in sizes]
@@ -365,9 +414,17 @@ def _fits(choice: Choice, use: Use) -> bool:
     return choice[0] not in ("dtype", "kernel", "tuple") and not (choice[0] == "value" and isinstance(choice[1], str))
 
 
-def _is_huge(choice: Choice) -> bool:
-    """Whether a constant is so large that a block of that size would take the compiler minutes."""
-    return choice[0] == "value" and type(choice[1]) is int and choice[1] > 1024
+def _measured(choice: Choice, known: dict[str, Choice]) -> Choice:
+    """Return a descriptor with the values of the constants that are the sides of its block."""
+    if choice[0] != "descriptor":
+        return choice
+    values = [known.get(side, [SIZE])[-1] if isinstance(side, str) else side for side in choice[2]]
+    return ["descriptor", choice[1], [side if type(side) is int else SIZE for side in values]]
+
+
+def _exceeds(choice: Choice, limit: int) -> bool:
+    """Whether a constant is too large: as the size of a block, or for as many copies of a loop."""
+    return choice[0] == "value" and type(choice[1]) is int and choice[1] > limit
 
 
 def _with_dtype(choice: Choice, dtype: str) -> Choice:
@@ -398,18 +455,20 @@ def _bare(part: ast.AST, named: dict[str | None, ast.expr]) -> bool:
     return isinstance(part, ast.Name) and "block_shape" in named
 
 
-def _summands(node: ast.expr) -> set[str]:
+def _summands(node: ast.expr, *, first: bool = False) -> set[str]:
+    """Return the names of which an expression is the sum, or the first of them."""
     match node:
         case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub()):
-            return _summands(left) | _summands(right)
+            found = _summands(left, first=first)
+            return found if found and first else found | _summands(right, first=first)
         case ast.IfExp(body=body, orelse=orelse):
-            return _summands(body) | _summands(orelse)
+            return _summands(body, first=first) | _summands(orelse, first=first)
         case ast.Name(id=name):
             return {name}
         case ast.Call(func=ast.Attribute(value=value, attr="to")):
-            return _summands(value)
+            return _summands(value, first=first)
         case ast.Call(func=ast.Attribute(attr="where" | "multiple_of" | "max_contiguous" | "advance"), args=items):
-            return set().union(*map(_summands, items))
+            return set().union(*(_summands(item, first=first) for item in items))
         case _:
             return set()
 

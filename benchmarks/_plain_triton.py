@@ -15,21 +15,18 @@ from typing import Any, Final
 import triton
 from _host_code import Choice
 from _launch_guesses import Launch
+from _refusals import Refusal, refusal
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.runtime.errors import OutOfResources
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, MockTensor, create_function_from_signature
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.arenas import TORCH_DTYPES
 from warpsmith.evaluator.compiling import SHARED_MEMORY_BYTES, triton_dtype
 
 TARGET: Final = GPUTarget("cuda", 90, 32)
-_POINTED: Final = {
-    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "int8": "i8", "int16": "i16",
-    "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
-    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
-}  # fmt: skip
 
 
 def _compare_version(package: str, sign: Any, wanted: str) -> bool:
@@ -38,6 +35,8 @@ def _compare_version(package: str, sign: Any, wanted: str) -> bool:
     return bool(sign(here, numbers)) if package == "triton" else sign in (operator.ge, operator.gt)
 
 
+_JIT: Final = "triton_jit"
+"""The name of `triton.jit` for functions that the file makes kernels of without a decorator."""
 _STAND_INS: Final = {
     **{name: lambda: False for name in ("is_hip", "is_npu_available", "is_amd", "is_npu", "is_intel", "is_xpu")},
     **{name: lambda: True for name in ("is_cuda", "is_nvidia")},
@@ -50,29 +49,41 @@ _STAND_INS: Final = {
 def load(source: str, path: str, nodes: dict[str, ast.FunctionDef]) -> dict[str, Any]:
     """Return the kernels of a file as Triton makes them of its own text, which stands at `path`.
 
-    A kernel that names what a failing import would bind is none: its file cannot be imported.
+    A kernel that names what a failing import would bind is none: in its place stands what the import said.
     """
     tree = ast.parse(source)
     space: dict[str, Any] = {"__name__": "plain", "__file__": path, "__builtins__": builtins, **_STAND_INS}
-    lost: set[str] = set()
+    space[_JIT] = triton.jit
+    lost: dict[str, str] = {}
     for statement in _needed(tree, nodes):
         code = compile(ast.Module([statement], []), path, "exec")
         try:
             exec(code, space)
-        except Exception:  # noqa: BLE001  what other people's module code raises may be anything
-            lost |= _binds(statement) - space.keys()
-    while more := {name for name, node in nodes.items() if name not in lost and _loads(node) & lost}:
+        except Exception as error:  # noqa: BLE001  what other people's module code raises may be anything
+            lost |= dict.fromkeys(_binds(statement) - space.keys(), f"{type(error).__name__}: {error}")
+    while more := {
+        name: next(iter(missing.values()))
+        for name, node in nodes.items()
+        if name not in lost and (missing := {one: lost[one] for one in globals_of(node) & lost.keys()})
+    }:
         lost |= more
-    return {name: found for name in nodes if isinstance(found := space.get(name), JITFunction) and name not in lost}
+    found = {name: space.get(name, "nothing binds it") for name in nodes}
+    lost = {name: why for name, why in lost.items() if name in nodes}
+    return {name: one if isinstance(one, JITFunction) else str(one)[:200] for name, one in (found | lost).items()}
 
 
-def _loads(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+def globals_of(kernel: ast.FunctionDef) -> set[str]:
+    """Return the names that a kernel, without the decorators above `triton.jit`, reads and does not bind."""
+    bare = _bare(kernel)
+    names = [part for part in ast.walk(bare) if isinstance(part, ast.Name)]
+    bound = {part.arg for part in ast.walk(bare) if isinstance(part, ast.arg)}
+    bound |= {part.id for part in names if isinstance(part.ctx, ast.Store)}
+    return {part.id for part in names} - bound
 
 
 def _needed(tree: ast.Module, nodes: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
     """Yield in order the statements that bind what kernels name, directly or through one another."""
-    wanted = {part.id for node in nodes.values() for part in ast.walk(node) if isinstance(part, ast.Name)}
+    wanted = set().union(*map(globals_of, nodes.values()))
     top = [statement for statement in tree.body if not isinstance(statement, ast.ClassDef | ast.Expr)]
     chosen: set[int] = set()
     while True:
@@ -103,42 +114,46 @@ def _binds(statement: ast.stmt) -> set[str]:
 
 
 def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
-    """Return a kernel without the decorators above `triton.jit`, which choose among launches."""
-    jits = [one for one in node.decorator_list if "jit" in ast.unparse(one)]
+    """Return a kernel without the decorators above `triton.jit`, which choose among launches; with it in any case."""
+    jits = [one for one in node.decorator_list if "jit" in ast.unparse(one)] or [_called(_JIT, node)]
     later = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
     made = ast.FunctionDef(node.name, node.args, node.body, jits[-1:], node.returns, None, **later)
     return ast.copy_location(made, node)
 
 
-def refuses(kernels: dict[str, Any], name: str, launch: Launch) -> str:
-    """Return what Triton's front end says against a launch; an empty string where it makes code of it."""
-    return _said(partial(_lower, kernels, name, launch))
+def _called(name: str, place: ast.FunctionDef) -> ast.expr:
+    return ast.copy_location(ast.Name(id=name, ctx=ast.Load()), place)
 
 
-def fails(kernels: dict[str, Any], name: str, launch: Launch) -> str:
-    """Return what Triton says against a launch from front end to machine code; an empty string where it compiles."""
-    return _said(partial(_compile, kernels, name, launch))
+def refuses(kernels: dict[str, Any], name: str, launch: Launch) -> Refusal | None:
+    """Return what Triton's front end says against a launch; None where it makes code of it."""
+    return _said(partial(_lower, kernels, name, launch), lowered=False)
+
+
+def fails(kernels: dict[str, Any], name: str, launch: Launch) -> Refusal | None:
+    """Return what Triton says against a launch from front end to machine code; None where it compiles."""
+    return _said(partial(_compile, kernels, name, launch), lowered=True)
 
 
 def _compile(kernels: dict[str, Any], name: str, launch: Launch) -> None:
-    compiled = triton.compile(_source(kernels, name, launch), target=TARGET, options=dict(launch.options))
+    source, options = _bound(kernels, name, launch)
+    compiled = triton.compile(source, target=TARGET, options=options.__dict__)
     if (shared := compiled.metadata.shared) > (limit := SHARED_MEMORY_BYTES[TARGET.arch]):
         # Triton itself says so when it loads the code.
         raise OutOfResources(shared, limit, "shared memory")
 
 
-def _said(compiling: Callable[[], Any]) -> str:
+def _said(compiling: Callable[[], Any], *, lowered: bool) -> Refusal | None:
     try:
         compiling()
     except Exception as error:  # noqa: BLE001  a compiler may raise anything about what it compiles
-        return f"{type(error).__name__}: {error}"
-    return ""
+        return refusal(error, lowered=lowered)
+    return None
 
 
 def _lower(kernels: dict[str, Any], name: str, launch: Launch) -> None:
-    source = _source(kernels, name, launch)
+    source, options = _bound(kernels, name, launch)
     backend = make_backend(TARGET)
-    options = backend.parse_options(dict(launch.options))
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -146,61 +161,30 @@ def _lower(kernels: dict[str, Any], name: str, launch: Launch) -> None:
     source.make_ir(TARGET, options, generator, backend.get_module_map(), context)
 
 
-def _source(kernels: dict[str, Any], name: str, launch: Launch) -> ASTSource:
-    kernel = kernels[name]
-    signature: dict[str, Any] = {}
-    constants: dict[str, Any] = {}
-    for parameter in kernel.params:
-        if parameter.name in launch.arguments:
-            kind, value = _typed(launch.arguments[parameter.name], parameter.is_constexpr, kernels)
-        else:
-            kind, value = _default(parameter)
-        signature[parameter.name] = kind
-        if kind == "constexpr":
-            constants[parameter.name] = value
-    return ASTSource(kernel, signature, constants)
+def _bound(kernels: dict[str, Any], name: str, launch: Launch) -> tuple[ASTSource, Any]:
+    """Return what Triton compiles for a launch, specialised as it does that, and the backend's options."""
+    kernel, backend = kernels[name], make_backend(TARGET)
+    bind = create_function_from_signature(kernel.signature, kernel.params, backend)
+    arguments = {name: _argument(choice, kernels) for name, choice in launch.arguments.items()}
+    bound, specialization, rest = bind(**arguments, **launch.options)
+    options, signature, constants, attributes = kernel._pack_args(backend, rest, bound, specialization, rest)
+    return ASTSource(kernel, signature, constants, attributes), options
 
 
-def _default(parameter: Any) -> tuple[str, Any]:
-    value = parameter.default
-    if parameter.is_constexpr or value is None or isinstance(value, str):
-        return "constexpr", value
-    return _number(value), None
-
-
-def _typed(choice: Choice, static: bool, kernels: dict[str, Any]) -> tuple[Any, Any]:
-    """Return an argument's type in a signature, and its value where it is a constant."""
-    kind, value = choice[0], choice[1]
-    if static or kind in ("dtype", "kernel") or value is None or (isinstance(value, str) and kind == "value"):
-        return "constexpr", _constant(choice, kernels)
+def _argument(choice: Choice, kernels: dict[str, Any]) -> Any:
+    """Return what specialises like an argument."""
     match choice:
-        case ["tensor", str(dtype), _] if dtype in TORCH_DTYPES:
-            return f"*{_POINTED[dtype]}", None
+        case ["tensor", str(dtype), _]:
+            return MockTensor(TORCH_DTYPES[dtype])
         case ["descriptor", str(dtype), list(block)]:
-            return f"tensordesc<{_POINTED[dtype]}{block}>", None
-        case ["tuple", list(items)]:
-            return tuple(_typed(item, False, kernels)[0] for item in items), None
-        case _:
-            return _number(value), None
-
-
-def _constant(choice: Choice, kernels: dict[str, Any]) -> Any:
-    match choice:
+            return TensorDescriptor(MockTensor(TORCH_DTYPES[dtype]), block, [*[16] * (len(block) - 1), 1], block)
         case ["dtype", str(dtype)]:
             return triton_dtype(dtype)
         case ["kernel", str(name)]:
             return kernels[name]
         case ["tuple", list(items)]:
-            return tuple(_constant(item, kernels) for item in items)
-        case ["value", value]:
+            return tuple(_argument(item, kernels) for item in items)
+        case [_, value]:
             return value
         case _:
-            raise ValueError(f"{choice} is no constant")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, bool):
-        return "i1"
-    if isinstance(value, float):
-        return "fp32"
-    return "i32" if -(2**31) <= value < 2**31 else "i64"
+            raise ValueError(f"{choice} is no argument")
