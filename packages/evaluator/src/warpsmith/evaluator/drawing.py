@@ -29,6 +29,7 @@ OCCURRENCES: Final = 8
 
 FLOATING_DRAWS: Final = frozenset(
     ["rand", "randn", "rand_like", "randn_like", "normal", "uniform_", "normal_", "exponential_", "log_normal_"]
+    + ["cauchy_", "_standard_gamma"]
     + [f"{name}_{law}_" for name in ("kaiming", "xavier") for law in ("uniform", "normal")]
     + ["trunc_normal_"]
 )
@@ -313,7 +314,9 @@ _SEED_PYTHON: Final = random.seed
 _SEED_NUMPY: Final = numpy.random.seed
 _NUMPY_DRAWS: Final[frozenset[str]] = frozenset(
     {"rand", "randn", "random", "random_sample", "ranf", "sample", "uniform", "normal", "standard_normal"}
-    | {"exponential", "standard_exponential", "laplace", "logistic", "lognormal"}
+    | {"exponential", "standard_exponential", "laplace", "logistic", "lognormal", "gumbel", "rayleigh", "weibull"}
+    | {"beta", "gamma", "standard_gamma", "chisquare", "noncentral_chisquare", "f", "noncentral_f", "standard_t"}
+    | {"standard_cauchy", "triangular", "vonmises", "wald", "pareto", "power", "multivariate_normal"}
 )
 _NUMPY_INTEGERS: Final[frozenset[str]] = frozenset({"randint", "integers"})
 _NUMPY_NAMES: Final = sorted(_NUMPY_DRAWS | _NUMPY_INTEGERS)

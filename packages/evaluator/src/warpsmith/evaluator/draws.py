@@ -11,10 +11,12 @@ from typing import Any, Final, Literal, get_args
 from warpsmith.evaluator import wire
 from warpsmith.evaluator.errors import WireError
 
-Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "everything"]
+Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "scaled")
 """The kinds of a trial; `everything` mixes them in one input set, to find out what a problem bears."""
+WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "scaled")
+"""Those of a trial whose answer rests on the order of numbers: none makes some equal."""
 
 PLAIN: Final = 0
 IN_RANGE: Final = 1

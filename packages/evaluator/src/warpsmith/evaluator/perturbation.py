@@ -85,13 +85,17 @@ class Perturbation:
         finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
             exact in what is computed from it.
         tf32: whether the answer is made of products in TF32.
+        breaks_ties: whether half precision changes by twice as much: equal numbers, of which no order is promised, most
+            often differ then.
     """
 
-    def __init__(self, changes: Changes, seed: int, finest: int, *, tf32: bool) -> None:
+    def __init__(self, changes: Changes, seed: int, finest: int, *, tf32: bool, breaks_ties: bool = False) -> None:
         self._changes = changes
         self._seed = random.Random(seed).getrandbits(40)
         self._finest = finest
         self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
+        if breaks_ties:
+            self._amplitude |= {half: 2 * AMPLITUDE[half] for half in _FINE_BITS}
         self._sign = 1.0
         self._at = self._seed
 

@@ -127,14 +127,24 @@ class Placed:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the reference returns for one input set: the tree's form, and the tensors as private copies."""
+    """What the reference returns for one input set: the tree's form, and the tensors as private copies.
+
+    Attributes:
+        defined: whether it rests on no cast of a number that the integers do not reach.
+        ranks: whether the problem puts numbers in order, of which equal ones have none.
+    """
 
     output: wire.Value
     buffers: dict[str, TensorSlot]
     expected: list[Expected]
+    defined: bool = True
+    ranks: bool = False
 
     @property
     def finite(self) -> bool:
+        """Whether all of it are finite numbers, and none was undefined on the way."""
+        if not self.defined:
+            return False
         values = (arenas.computable(item.value) for item in self.expected if item.value.is_floating_point())
         return all(bool(torch.isfinite(value).all()) for value in values)
 
@@ -423,7 +433,8 @@ class ReferenceSession:
         expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
         scale = self._inputs_scale() if extra_ms else 1.0
         expected = [replace(item, tf32=fields.flag("tf32"), inputs_scale=scale) for item in expected]
-        return Answer(tree.value("output"), tree.slot_map("buffers"), expected)
+        defined, ranks = not fields.flag("undefined"), fields.flag("ranks")
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
 
     def _inputs_scale(self) -> float:
         """Return the mean magnitude of the floating input where that is largest, from a sample of its elements."""

@@ -28,6 +28,7 @@ from warpsmith.evaluator import (
     protocol,
     wire,
 )
+from warpsmith.evaluator.casts import CastFinder
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.drawing import Catch
 from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
@@ -48,6 +49,8 @@ EXACT_COST: Final = 4.0
 """How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
+TIE_PAIRS: Final = 4
+"""Pairs of runs for integers of an answer to inputs in half precision, where one number in some dozens has an equal."""
 MOST_PAIRED_TWICE: Final = 1 << 20
 """Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
 
@@ -110,6 +113,8 @@ class Reference:
         self._changes = Changes(kind.device)
         # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
         self._has_products: bool | None = None
+        self._has_casts: bool | None = None
+        self._undefined = self._ranks = False
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, wire.Value] | None = None
@@ -231,13 +236,24 @@ class Reference:
             "spread": [told.spread is not None for told in self.answers],
         }
         self.answer_form = wire.encode([answer, given])
-        return {"answer": answer, **given, "tf32": self._in_tf32}
+        seen = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks}
+        return {"answer": answer, **given, **seen}
 
     @property
     def _in_tf32(self) -> bool:
         return self.config.precision == "tf32" and bool(self._has_products)
 
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
+        """Compute the answer, and see whether it rests on an undefined cast where the first one had any cast."""
+        if self._has_casts is False:
+            return self._plain_answer(arena, seed)
+        with CastFinder() as casts:
+            found = self._plain_answer(arena, seed)
+        self._has_casts, self._undefined = casts.found or bool(self._has_casts), casts.undefined
+        self._ranks |= casts.ranks
+        return found
+
+    def _plain_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
         if self.config.precision == "ieee" or self._has_products is not None:
             return self._answer(self.model, arena, seed, lambda tensor: tensor)
         with precision.ProductFinder() as finder:
@@ -285,10 +301,11 @@ class Reference:
         elements += sum(parameter.numel() for parameter in self.model.parameters())
         integers = [told for told in self.answers if not told.own.is_floating_point() and not told.own.is_complex()]
         runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
-        if integers and any(slot.dtype in HALVES for slot in slots) and finest > HALF_BYTES:
-            runs.append((HALF_BYTES, integers))
+        plain = len(runs)
+        if integers and any(slot.dtype in HALVES for slot in slots):
+            runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         for pair, (least, noted) in enumerate(runs):
-            perturb = Perturbation(self._changes, seed + pair, least, tf32=self._in_tf32)
+            perturb = Perturbation(self._changes, seed + pair, least, tf32=self._in_tf32, breaks_ties=pair >= plain)
             for sign in (1.0, -1.0):
                 if not budget.allows(1.0):
                     return

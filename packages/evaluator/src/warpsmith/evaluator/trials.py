@@ -14,7 +14,18 @@ import torch
 
 from warpsmith.evaluator import arenas, resizing, variation
 from warpsmith.evaluator.bearing import tried_answer
-from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, PLAIN, PLAINLY, SAME_SIGN, VARIED, DrawPlan, Kind
+from warpsmith.evaluator.draws import (
+    ANYWHERE,
+    FAR,
+    IN_RANGE,
+    PLAIN,
+    PLAINLY,
+    SAME_SIGN,
+    VARIED,
+    WITHOUT_TIES,
+    DrawPlan,
+    Kind,
+)
 from warpsmith.evaluator.layout import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.resizing import Form, Resizing
@@ -24,6 +35,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "scaled": "numbers of another size",
     "outliers": "a few large numbers among the others",
     "rows": "rows of zeros and rows that are nearly constant",
+    "small": "small rows and columns",
 }
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
@@ -31,8 +43,6 @@ OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inpu
 RESHAPINGS: Final = 2
 INDEX: Final = "int64"
 """The dtype of indices in torch."""
-TIES: Final = "rows"
-"""The kind that makes rows of zeros: `topk` and an unstable `sort` promise no order among these."""
 MOST_TRIED: Final = 12
 """Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
 MILD_OCTAVES: Final = 0.25
@@ -91,7 +101,7 @@ class Learned:
         inputs: the form of its inputs; None where that differs from seed to seed.
         answered: the form of its answer to these, without a value.
         finite: whether the reference answers plain inputs with finite numbers.
-        ranks: whether it answers with int64, as what ranks or picks does: equal numbers have no order then.
+        ranks: whether it puts numbers in order, or answers with int64 as what picks does: equal ones have no order.
         unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
     """
 
@@ -144,7 +154,7 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     sites = {site: most for site, most in session.sites.items() if most > PLAIN}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = Form.of(session.inputs, answer)
-    ranks = any(slot.dtype == INDEX for slot in sample.output)
+    ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
     known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks)
     known = replace(known, state=_bearable_state(session, known, rng))
@@ -208,7 +218,7 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     The kinds come in turn; one trial in four has other shapes, where the problem allows that, and one from three trials
     on.
     """
-    varied = tuple(kind for kind in VARIED if not (kind == TIES and learned.ranks))
+    varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
     turn = min(count - 1, len(VARIED))
     resized = learned.resizing is not None and turn > 1
@@ -297,4 +307,4 @@ def _change_state(session: ReferenceSession, levels: Mapping[str, int], rng: ran
         elif level > PLAIN and name not in session.parameters:
             variation.vary(tensor, generator)
         elif level > PLAIN:
-            variation.perturb(tensor, generator, upwards=level == SAME_SIGN)
+            variation.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=bool(rng.getrandbits(1)))

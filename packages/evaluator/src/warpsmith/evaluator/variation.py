@@ -35,10 +35,13 @@ TINY_SHARE: Final = 1 / 8
 TINY_OCTAVES: Final = (8.0, 16.0)
 """How far below its value a small statistic lies: a variance of one comes to where an eps of 1e-5 is seen."""
 SMALL_OCTAVES: Final = (6.0, 16.0)
-"""How far below the others small rows and columns lie."""
+LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
+"""How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 GROWN_OCTAVES: Final = 2.0
+REDUCED_OCTAVES: Final = (4.0, 10.0)
+"""How far below what it was a draw as a whole may lie: the norm of all of it is below one."""
 """Shares of a parameter of equal elements that change their sign, or grow; of one element, it always grows."""
 
 
@@ -133,7 +136,7 @@ def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
 
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    factor = dice.between(1.5, 4.0) if dice.below(4) else dice.between(0.05, 0.3)
+    factor = dice.between(1.5, 4.0) if dice.coin() else 2 ** -dice.between(*REDUCED_OCTAVES)
     return -factor * wide.abs() if level >= ANYWHERE and dice.coin() else factor * wide
 
 
@@ -215,7 +218,7 @@ def _with_zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     return wide
 
 
-def _with_small_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, float] = SMALL_OCTAVES) -> torch.Tensor:
     """Make some rows and some slices of the second dimension (columns, channels) small, each by a factor of its own."""
     if wide.dim() < 2:
         return wide
@@ -223,7 +226,7 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
         shape = _along(wide, dim)
         small = dice.rand(shape) < TINY_SHARE
         small.view(-1)[dice.below(wide.shape[dim])] = True
-        low, high = SMALL_OCTAVES
+        low, high = octaves
         wide = torch.where(small, wide * torch.exp2(-(low + (high - low) * dice.rand(tuple(shape)))), wide)
     return wide
 
@@ -242,6 +245,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "scaled": _scaled,
     "outliers": _outliers,
     "rows": _rows,
+    "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
     "everything": _everything,
 }
 
@@ -300,6 +304,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "scaled": _narrowed,
     "outliers": _at_the_ends,
     "rows": _calm_rows,
+    "small": _narrowed,
     "everything": _skewed,
 }
 
@@ -332,7 +337,7 @@ def _are_distinct(tensor: torch.Tensor) -> bool:
 
 def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
     """Make a permutation the identity, its reverse or a rotation; a random one for other kinds."""
-    if kind == "rows":
+    if kind in {"rows", "small"}:
         tensor.copy_(tensor.sort().values)
     elif kind == "scaled":
         tensor.copy_(tensor.sort(descending=True).values)
@@ -347,7 +352,7 @@ def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.G
     """
     dice = Dice(generator)
     ones = tensor != 0
-    if kind == "rows":
+    if kind in {"rows", "small"}:
         which = dice.rows(tensor)
         ones |= which < 0.4
         if level > IN_RANGE:
@@ -412,8 +417,8 @@ def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> 
     tensor.detach().copy_(tensor.detach() * factor)
 
 
-def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False) -> None:
-    """Add noise of half the tensor's own spread; every other tensor grows as a whole, so that more of it is seen.
+def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False, grows: bool = False) -> None:
+    """Add noise of half the tensor's own spread.
 
     Where all elements are equal the noise is 0.1, and some elements change their sign or are several times as large: a
     gain of ones is negative somewhere, and a slope of 0.25 exceeds one.
@@ -422,6 +427,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         tensor: is changed.
         generator: draws, where the tensor lives.
         upwards: whether no element becomes less than it was.
+        grows: whether it grows as a whole: a recurrence that contracted has a memory then.
     """
     wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
@@ -430,7 +436,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         tensor.copy_(wide + (0.5 * spread or 0.1) * noise.abs())
         return
     if spread > 0:
-        factor = 2 ** dice.between(0.0, GROWN_OCTAVES) if dice.coin() else 1.0
+        factor = 2 ** dice.between(0.0, GROWN_OCTAVES) if grows else 1.0
         tensor.copy_(factor * (wide + 0.5 * spread * noise))
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)

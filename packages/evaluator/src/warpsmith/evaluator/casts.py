@@ -1,0 +1,51 @@
+"""Finds what of a problem's forward has no one answer: undefined casts, and the order of equal numbers.
+
+A cast of a floating number to integers is undefined for NaN, and for what the integers do not reach: each chip and each
+compiler has a value of its own. An answer that rests on one can be held against nobody.
+"""
+
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int", "long"})
+COPIES: Final = frozenset({"copy_"})
+RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
+"""What puts numbers in order; torch promises none for equal ones."""
+
+
+class CastFinder(TorchFunctionMode):
+    """Notes casts of floating numbers to integers, and rankings.
+
+    Attributes:
+        found: whether there was a cast.
+        undefined: whether one of them was undefined.
+        ranks: whether numbers were put in order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+        self.undefined = False
+        self.ranks = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        self.ranks |= name in RANKINGS
+        if name in CASTS and isinstance(result, torch.Tensor):
+            self._note(args[0], result.dtype)
+        elif name in COPIES and len(args) > 1 and isinstance(args[1], torch.Tensor):
+            self._note(args[1], args[0].dtype)
+        return result
+
+    def _note(self, source: torch.Tensor, dtype: torch.dtype) -> None:
+        integer = not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
+        if integer and source.is_floating_point():
+            self.found = True
+            whole, range_ = source.double().trunc(), torch.iinfo(dtype)
+            # The largest int64 is no float64, and what follows it is.
+            self.undefined |= not bool(((whole >= range_.min) & (whole < float(range_.max) + 1)).all())

@@ -1,0 +1,60 @@
+"""What of a problem's forward has no one answer."""
+
+import pytest
+import torch
+
+from warpsmith.evaluator.casts import CastFinder
+
+FINITE = torch.tensor([0.0, 200.9, 255.9])
+
+
+def seen(forward):
+    with CastFinder() as finder:
+        forward()
+    return finder.found, finder.undefined, finder.ranks
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: x.to(torch.uint8),
+        lambda x: x.to(device="cpu", dtype=torch.uint8),
+        lambda x: x.type(torch.uint8),
+        lambda x: x.byte(),
+        lambda x: torch.empty(3, dtype=torch.uint8).copy_(x),
+        lambda x: x.type_as(torch.zeros(1, dtype=torch.uint8)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("numbers", "undefined"),
+    [
+        (FINITE, False),
+        (FINITE.double(), False),
+        (FINITE + 0.1, True),
+        (FINITE - 1.0, True),
+        (FINITE * float("nan"), True),
+        (FINITE + float("inf"), True),
+    ],
+)
+def test_a_cast_of_what_the_integers_do_not_reach_is_undefined(cast, numbers, undefined):
+    assert seen(lambda: cast(numbers)) == (True, undefined, False)
+
+
+@pytest.mark.parametrize(("number", "undefined"), [(-(2.0**63), False), (2.0**63, True), (2.0**62, False)])
+def test_the_ends_of_int64(number, undefined):
+    assert seen(lambda: torch.tensor([number]).long()) == (True, undefined, False)
+
+
+@pytest.mark.parametrize(
+    "other", [lambda x: x.to(torch.float16), lambda x: x.bool(), lambda x: x.int().float().int().to(torch.int64)]
+)
+def test_other_casts_are_defined(other):
+    assert not seen(lambda: other(FINITE))[1]
+
+
+@pytest.mark.parametrize("ranking", ["topk", "sort", "argsort", "argmax", "argmin", "kthvalue"])
+def test_what_puts_numbers_in_order_is_seen(ranking):
+    arguments = (1,) if ranking in {"topk", "kthvalue"} else ()
+    assert seen(lambda: getattr(FINITE, ranking)(*arguments)) == (False, False, True)
+    assert seen(lambda: getattr(torch, ranking)(FINITE, *arguments)) == (False, False, True)
+    assert seen(lambda: FINITE.sum()) == (False, False, False)
