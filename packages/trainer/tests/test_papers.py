@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.trainer.config.grpo import AlgorithmSection
@@ -230,6 +230,8 @@ def test_the_correction_weighs_each_token(kind: str, level: str, veto: float) ->
 
 
 floats = st.floats(-3, 3, allow_nan=False)
+SMALLEST = 1e-290
+"""A number whose products with ratios and clips keep all their digits."""
 
 
 @given(st.floats(0.01, 20), floats, st.floats(0, 0.9), st.floats(0, 2), st.floats(1.01, 5))
@@ -243,6 +245,8 @@ def test_the_dual_clip_is_the_papers_and_bounds_what_a_token_can_weigh(
 
 
 @given(st.floats(0.01, 20), floats, st.floats(0, 0.9), st.floats(0, 2), st.none() | st.floats(1.01, 5))
+@example(0.01, 5e-324, 0.5, 0.0, None)
+@example(0.01, SMALLEST, 0.5, 0.0, None)
 def test_the_clip_is_said_to_act_where_the_gradient_is_gone(
     ratio: float, advantage: float, low: float, high: float, dual: float | None
 ) -> None:
@@ -250,7 +254,8 @@ def test_the_clip_is_said_to_act_where_the_gradient_is_gone(
     a = torch.tensor([[advantage]], dtype=torch.float64)
     chosen = ObjectiveSpec(clip_low=low, clip_high=high, clip_dual=dual)
     edges = (1 - low, 1 + high, dual)
-    if advantage == 0 or any(edge is not None and abs(ratio - edge) < 1e-9 for edge in edges):
+    # A product with a number near the smallest one is rounded to zero, or to the other product: no clip acts there.
+    if abs(advantage) < SMALLEST or any(edge is not None and abs(ratio - edge) < 1e-9 for edge in edges):
         return
     clip.ppo(r, a, low, high, dual).sum().backward()
     assert r.grad is not None
