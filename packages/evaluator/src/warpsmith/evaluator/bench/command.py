@@ -13,6 +13,7 @@ from rich.console import Console
 
 from warpsmith.evaluator.bench import results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
+from warpsmith.evaluator.bench.example import FOLDER, write_example
 from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
@@ -54,14 +55,12 @@ Isolation = Annotated[
     Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
 ]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
-Dataset = Annotated[
-    Path,
-    typer.Option(
-        help="A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as Hugging Face has "
-        "them; a .parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's "
-        "label and extra_info."
-    ),
-]
+DATASET_HELP: Final = (
+    "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as Hugging Face has them; a "
+    ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "
+    "extra_info."
+)
+Dataset = Annotated[Path, typer.Option(help=DATASET_HELP)]
 Levels = Annotated[str, typer.Option(help="Which levels, such as 1,2 or 1-3; by default all that are there.")]
 ReferenceTimeout = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
@@ -70,10 +69,16 @@ ReferenceTimeout = Annotated[
 
 def bench(
     *,
-    dataset: Dataset,
+    dataset: Annotated[Path | None, typer.Option(help=DATASET_HELP)] = None,
     generations: Annotated[
-        Path, typer.Option(help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`.")
-    ],
+        Path | None, typer.Option(help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`.")
+    ] = None,
+    example: Annotated[
+        bool,
+        typer.Option(
+            "--example", help=f"Judge three problems with right and wrong answers, written to ./{FOLDER}, instead."
+        ),
+    ] = False,
     levels: Levels = "",
     out: Annotated[
         Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")
@@ -132,7 +137,10 @@ def bench(
     arguments; 130 when it was interrupted.
 
     Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
+
+    To try it without a dataset: `warpsmith-evaluator bench --example`
     """
+    problems, run = _asked_for(dataset, generations, example=example)
     config = configured(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
@@ -156,9 +164,9 @@ def bench(
     judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
     warn_of(isolation)
     plan = Plan(
-        dataset=dataset,
-        generations=generations,
-        out=out or generations / OUT,
+        dataset=problems,
+        generations=run,
+        out=out or run / OUT,
         levels=asked_levels,
         settings=judged or local_settings(config),
         at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
@@ -171,6 +179,22 @@ def bench(
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def _asked_for(dataset: Path | None, generations: Path | None, *, example: bool) -> tuple[Path, Path]:
+    """Return the dataset and the run to judge.
+
+    Raises:
+        UsageError: neither both of them nor the example were asked for.
+    """
+    if example and dataset is None and generations is None:
+        return write_example(FOLDER)
+    if example or dataset is None or generations is None:
+        raise UsageError(
+            "bench needs --dataset and --generations, or --example alone.",
+            "Give both, or try the command with `warpsmith-evaluator bench --example`.",
+        )
+    return dataset, generations
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
