@@ -1,4 +1,4 @@
-"""The last lines of logs that errors carry: whole, printable, after the newest start, and through pickle and commands."""
+"""The last lines of logs that errors carry: printable, after the newest start, through pickle and commands."""
 
 import pickle
 import re
@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from warpsmith.records import commands, last_words
 from warpsmith.records.errors import UsageError, WarpsmithError
-from warpsmith.records.last_words import LINES, notes_of, oom_kills, quote_into, quoted, retyped, told_of_memory
+from warpsmith.records.last_words import (
+    LINES,
+    notes_of,
+    oom_kills,
+    quote_into,
+    quoted,
+    retyped,
+    told_in_full,
+    told_of_memory,
+)
 
 
 @pytest.fixture
@@ -57,6 +66,7 @@ def test_notes_survive_pickle_and_a_change_of_type(log: Path) -> None:
     changed = retyped(UsageError, error)
     assert type(changed) is UsageError
     assert str(changed) == "It died. Start it."
+    assert told_in_full(changed) == f"It died.\nThe last lines of {log}:\n    Killed by a cosmic ray"
     assert notes_of(changed) == notes_of(error) == (f"The last lines of {log}:\n    Killed by a cosmic ray",)
 
 

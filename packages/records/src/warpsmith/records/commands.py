@@ -53,7 +53,7 @@ def run(app: Callable[[], None]) -> None:
         if os.environ.get("WARPSMITH_DEBUG") == "1":
             raise
         told = error if isinstance(error, WarpsmithError) else _refused(error)
-        _tell(told)
+        tell(told)
         raise SystemExit(told.exit_code) from None
 
 
@@ -62,11 +62,12 @@ def end_at_once(error: WarpsmithError) -> NoReturn:
 
     For what leaves nothing to be closed in order: to be used where waiting would end the process without a word.
     """
-    _tell(error)
+    tell(error)
     os._exit(error.exit_code)
 
 
-def _tell(error: WarpsmithError) -> None:
+def tell(error: WarpsmithError) -> None:
+    """Print an error as one paragraph on stderr, and below it the logs that it quotes."""
     paragraph = " ".join(f"error: {error}".split())
     # The exit code says it as well, where nobody reads: a closed stderr is None, a broken pipe raises.
     with suppress(OSError):

@@ -45,12 +45,32 @@ def quoted(log: Path, *, skip: re.Pattern[str] | None = None, since: str = "") -
     return "\n".join([f"The last lines of {log}:", *(f"    {line}" for line in lines)])
 
 
+def tail_of(log: Path) -> str:
+    """Return the end of a log, 64 KiB at most.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _READ_BYTES))
+        return file.read().decode("utf-8", errors="replace")
+
+
 def retyped(kind: type[E], error: WarpsmithError) -> E:
     """Return an error of another type with the same words and notes."""
-    changed = kind(error.message, error.remedy)
-    for note in notes_of(error):
-        changed.add_note(note)
-    return changed
+    return with_notes_of(kind(error.message, error.remedy), error)
+
+
+def with_notes_of(error: E, cause: BaseException) -> E:
+    """Attach the notes of what caused an error, and return the error."""
+    for note in notes_of(cause):
+        error.add_note(note)
+    return error
+
+
+def told_in_full(error: WarpsmithError) -> str:
+    """Return message and notes, for a log."""
+    return "\n".join([error.message, *notes_of(error)])
 
 
 def notes_of(error: BaseException) -> Sequence[str]:
@@ -81,11 +101,8 @@ def told_of_memory(before: int) -> str:
 
 
 def _last_lines(log: Path, skip: re.Pattern[str] | None, since: str) -> list[str]:
-    with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _READ_BYTES))
-        text = file.read().decode("utf-8", errors="replace")
     found: list[str] = []
-    for line in text.split("\n"):
+    for line in tail_of(log).split("\n"):
         if since and line.startswith(since):
             found.clear()
         elif skip is None or not skip.match(line):
