@@ -28,6 +28,10 @@ def metadata(package: str) -> dict:
     return tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())
 
 
+def metadata_of_the_workspace() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
 @pytest.mark.parametrize(("variant", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
 @pytest.mark.parametrize("package", RANK)
 def test_the_lock_satisfies_what_each_package_asks_for(package, variant, other):
@@ -60,6 +64,44 @@ def test_each_package_carries_its_own_papers_and_command(package):
     assert "0.1.0" in (folder / "CHANGELOG.md").read_text()
     assert list((folder / "tests").rglob("test_*.py"))
     assert metadata(package)["project"]["scripts"] == {f"warpsmith-{package}": f"warpsmith.{package}.cli:main"}
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_each_package_says_whose_it_is_and_what_it_runs_on(package):
+    project = metadata(package)["project"]
+    assert project["authors"] == [{"name": "Warpsmith maintainers"}]
+    assert project["license"] == "Apache-2.0"
+    assert project["keywords"]
+    told = {line.removeprefix("Programming Language :: Python :: ") for line in project["classifiers"]}
+    asked = Requirement(f"python{metadata_of_the_workspace()['project']['requires-python']}").specifier
+    assert {f"3.{minor}" for minor in range(20) if asked.contains(f"3.{minor}")} <= told
+
+
+def is_ours(requirement: Requirement) -> bool:
+    return requirement.name.startswith("warpsmith-")
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_siblings_are_asked_for_below_the_next_version_that_may_break(package):
+    siblings = [line for line in map(Requirement, metadata(package)["project"]["dependencies"]) if is_ours(line)]
+    assert len(siblings) == RANK[package] + (package in ("rollout", "trainer"))
+    for line in siblings:
+        own = Version(distribution(line.name).version)
+        assert line.specifier.contains(own), line
+        assert not line.specifier.contains(f"{own.major}.{own.minor + 1}"), line
+
+
+@pytest.mark.parametrize("package", RANK)
+def test_a_changelog_dates_what_it_released(package):
+    headings = re.findall(r"^## (.*)$", (ROOT / "packages" / package / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings
+    for heading in headings:
+        assert re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading), heading
+
+
+@pytest.mark.parametrize("name", ["demo.toml", "demo-sft.toml"])
+def test_the_demos_files_are_those_of_the_package(name):
+    assert (ROOT / "configs" / name).resolve() == ROOT / "packages/trainer/src/warpsmith/trainer/demo" / name
 
 
 def imported_packages(path: Path) -> set[str]:

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.records.last_words import oom_kills
 from warpsmith.trainer.interrupt import Interrupt
 from warpsmith.trainer.launch import launcher, port
+from warpsmith.trainer.launch.deaths import Death
+from warpsmith.trainer.launch.ending import CRASHED
 from warpsmith.trainer.launch.port import checked_port, free_port
+from warpsmith.trainer.launch.rank_log import log_of
 
 COMMAND = [sys.executable, "-m", "warpsmith.trainer"]
 
@@ -61,17 +65,26 @@ def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "says"),
+    ("code", "death", "told", "says"),
     [
-        (0, 0, ""),
-        (2, 2, ""),
-        (247, 137, "A rank was ended by signal 9 (Killed)"),
-        (-9, 137, "DeepSpeed's launcher was ended by signal 9 (Killed)"),
+        (0, None, 0, ""),
+        (2, Death(0, 7, 2), 2, ""),
+        (247, None, 137, "A rank was ended by signal 9 (Killed)"),
+        (247, Death(1, 7, -9), 137, "Rank 1 (pid 7) was ended by signal 9 (Killed)"),
+        (CRASHED, Death(1, 7, CRASHED), CRASHED, "Rank 1 (pid 7) ended by an exception"),
+        (-9, None, 137, "DeepSpeed's launcher was ended by signal 9 (Killed)"),
     ],
 )
-def test_a_rank_that_was_killed_is_told_of(capsys: pytest.CaptureFixture[str], code: int, told: int, says: str) -> None:
-    assert launcher._told(code) == told
-    assert says in capsys.readouterr().err
+def test_a_rank_that_cannot_speak_any_more_is_told_of_with_its_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, death: Death | None, told: int, says: str
+) -> None:
+    log_of(tmp_path, 1).write_text("of an earlier start\n=== rank 1, pid 7\nlast words\n")
+    assert launcher._told(code, death, tmp_path, oom_kills()) == told
+    said = capsys.readouterr().err
+    assert says in " ".join(said.split())
+    assert said.endswith(f"The last lines of {log_of(tmp_path, 1)}:\n    last words\n") == (
+        death is not None and death.rank == 1
+    )
 
 
 def test_processes_follow_the_visible_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from warpsmith.trainer.launch.ending import CRASHED
+
 PROGRAM = """
 import atexit, sys
 from warpsmith.trainer.launch.ending import ends_after_exit_handlers
@@ -28,7 +30,7 @@ with ends_after_exit_handlers():
         ("sys.exit()", 0, ""),
         ("sys.exit(3)", 3, ""),
         ("sys.exit('why')", 1, "why"),
-        ("raise KeyError('why')", 1, "KeyError: 'why'"),
+        ("raise KeyError('why')", CRASHED, "KeyError: 'why'"),
     ],
 )
 def test_the_code_is_that_of_what_was_run(ending: str, code: int, says: str) -> None:

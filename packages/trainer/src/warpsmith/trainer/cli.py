@@ -13,6 +13,7 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.ownership import owned
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.doctor.command import doctor_command
+from warpsmith.trainer.launch import rank_log
 from warpsmith.trainer.launch.ending import ends_after_exit_handlers
 from warpsmith.trainer.launch.launcher import (
     check_visible,
@@ -82,7 +83,10 @@ def sft(
     arguments = ["sft", str(config), *_as_options(overrides, resume)]
     with _owner(checked.run.dir) as environment:
         _preflight(checked, resume, master_port)
-        _as_ranks(arguments, num_processes, master_port, lambda: _run_sft(checked, resume), environment=environment)
+        _as_ranks(
+            arguments, num_processes, master_port, lambda: _run_sft(checked, resume),
+            run_dir=checked.run.dir, environment=environment,
+        )  # fmt: skip
 
 
 @app.command()
@@ -113,7 +117,7 @@ def grpo(
         _preflight(checked, resume, master_port)
         _as_ranks(
             arguments, num_processes, master_port, lambda: _run_grpo(checked, resume),
-            environment=environment, train=train,
+            run_dir=checked.run.dir, environment=environment, train=train,
         )  # fmt: skip
 
 
@@ -126,8 +130,10 @@ SetGrpo = Annotated[
 @app.command()
 def demo(
     *,
-    sft: Annotated[Path, typer.Option("--sft", help="SFT file that warms the policy.")] = Path("configs/demo-sft.toml"),
-    grpo: Annotated[Path, typer.Option("--grpo", help="GRPO file.")] = Path("configs/demo.toml"),
+    sft: Annotated[
+        Path | None, typer.Option("--sft", help="SFT file that warms the policy; the package's own by default.")
+    ] = None,
+    grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; the package's own by default.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Directory to make; runs/demo-TIME by default.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
     resume: Resume = False,
@@ -142,11 +148,11 @@ def demo(
 
     Example: warpsmith-trainer demo --seed 1 --out runs/second
     """
-    from warpsmith.trainer.demo import DemoSettings, new_directory, run_demo
+    from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 
     settings = DemoSettings(
-        sft,
-        grpo,
+        sft or OWN_SFT,
+        grpo or OWN_GRPO,
         out or new_directory(),
         seed=seed,
         processes=num_processes or demo_processes(),
@@ -250,16 +256,19 @@ def _as_ranks(
     master_port: int | None,
     run: Callable[[], None],
     *,
+    run_dir: Path,
     environment: Mapping[str, str],
     train: Sequence[int] = (),
 ) -> None:
     """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and end with their exit code."""
     if is_rank():
         check_visible(train)
+        rank_log.keep(run_dir)
         choose_accelerator()
         run()
         return
-    code = launch(arguments, ranks_of(train, processes), master_port, devices=train, environment=environment)
+    ranks = ranks_of(train, processes)
+    code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=environment)
     if code:
         raise typer.Exit(code)
 

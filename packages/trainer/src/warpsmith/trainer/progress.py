@@ -8,6 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from warpsmith.trainer.launch.rank_log import screen
+
 _LINE_EVERY_S = 10.0
 
 
@@ -24,7 +26,7 @@ class Bar:
 
     def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, lines: bool = True) -> None:
         self.title, self.total, self.done = title, total, start
-        self._console = Console(stderr=True)
+        self._console = Console(file=screen())
         self._shown = shown
         self._last_line = time.monotonic()
         self._lines = lines

@@ -1,5 +1,5 @@
 """The main job in small: warm a tiny policy, train it by multi-turn GRPO, compare before and after."""
 
-from warpsmith.trainer.demo.run import DemoSettings, new_directory, run_demo
+from warpsmith.trainer.demo.run import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 
-__all__ = ["DemoSettings", "new_directory", "run_demo"]
+__all__ = ["OWN_GRPO", "OWN_SFT", "DemoSettings", "new_directory", "run_demo"]

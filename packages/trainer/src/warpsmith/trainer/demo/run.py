@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from warpsmith.policy.config import TinySettings
 from warpsmith.records.ownership import owned
@@ -15,6 +15,10 @@ from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.heldout import is_concluded
 from warpsmith.trainer.launch.launcher import launch
+
+OWN_SFT: Final = Path(__file__).with_name("demo-sft.toml")
+OWN_GRPO: Final = Path(__file__).with_name("demo.toml")
+"""The demo's files, which come with the package; `configs/` of a checkout links to them."""
 
 _CORPUS_PROBLEMS = 1500
 """Problems whose prompts and solutions the tokenizer is trained on."""
@@ -136,11 +140,10 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     again = ["--resume"] if resume and (out / "checkpoints").exists() else []
     options = [part for item in overrides for part in ("--set", item)]
     with owned(out) as ownership:
-        code = launch([command, str(config), *options, *again], settings.processes, environment=ownership.handover)
+        arguments = [command, str(config), *options, *again]
+        code = launch(arguments, settings.processes, run_dir=out, environment=ownership.handover)
     if code:
-        raise LaunchError(
-            f"The {command} run ended with code {code}; its own message stands above.", "Mend that first."
-        )
+        raise LaunchError(f"The {command} run ended with code {code}; its own message stands above.", "Fix that first.")
     if not (out / "final_model").exists():
         raise LaunchError(f"The {command} run stopped before its end.", "Go on with --resume.")
 

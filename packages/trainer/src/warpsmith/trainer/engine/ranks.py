@@ -18,6 +18,7 @@ from warpsmith.trainer.config.sections import RunSection, ZeroSection
 from warpsmith.trainer.errors import LaunchError
 from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.launch.port import free_port
+from warpsmith.trainer.launch.rank_log import quote_dead_ranks
 from warpsmith.trainer.lostpeer import is_lost_peer
 
 T = TypeVar("T")
@@ -84,10 +85,11 @@ def peers_needed() -> Iterator[None]:
             raise
         if is_launched():
             time.sleep(_LAUNCHER_S)
-        raise LaunchError(
+        told = LaunchError(
             "Another rank of the run has ended, or cannot be reached any more.",
             "Its own message says why; without one it was killed. Go on with --resume.",
-        ) from error
+        )
+        raise quote_dead_ranks(told) from error
 
 
 def join(run: RunSection, zero: ZeroSection) -> Ranks:

@@ -7,19 +7,26 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
+from warpsmith.records.commands import tell
+from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
 from warpsmith.trainer.errors import ConfigError, LaunchError
+from warpsmith.trainer.launch.deaths import Death, Deaths
+from warpsmith.trainer.launch.ending import CRASHED
 from warpsmith.trainer.launch.port import checked_port, free_port
+from warpsmith.trainer.launch.rank_log import STARTED, log_of, logs_of
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
 _LAUNCHED = "WARPSMITH_LAUNCHED"
+_SETTLES_S = 4.0
 _KILLED = 256 - 65
 """The launcher ends with minus the signal that ended a rank, which a shell reads as 256 less it."""
 
@@ -39,6 +46,7 @@ def launch(
     processes: int,
     master_port: int | None = None,
     *,
+    run_dir: Path,
     devices: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
 ) -> int:
@@ -49,7 +57,7 @@ def launch(
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
     second ends them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks
-    once only.
+    once only. A rank that dies without a message of its own is told of, with the last lines of its log in `run_dir`.
 
     Raises:
         PortError: there is no free port, or the one named is taken.
@@ -67,8 +75,11 @@ def launch(
     except OSError as error:
         raise LaunchError(f"DeepSpeed's launcher did not start: {error}.", "Check the installation.") from error
     restore = _forward_signals(process)
+    kills = oom_kills()
     try:
-        return _told(process.wait())
+        with Deaths(process.pid, processes) as deaths:
+            code = process.wait()
+            return _told(code, deaths.first(), logs_of(run_dir), kills)
     finally:
         restore()
         _end(process)
@@ -202,16 +213,43 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         return
 
 
-def _told(code: int) -> int:
-    """Return the exit code as a shell would; say what a process that was killed could not say itself."""
-    if code < 0:
-        return _told_signal("DeepSpeed's launcher", -code)
+def _told(code: int, death: Death | None, logs: Path, kills: int) -> int:
+    """Return the exit code as a shell would; say what a process that died could not say itself.
+
+    Args:
+        code: of DeepSpeed's launcher, which ends with the code of the first rank that failed.
+        death: the rank that failed first, where it was seen.
+        logs: folder of the ranks' logs.
+        kills: what `oom_kills()` gave before the start.
+    """
+    who = "A rank" if death is None else f"Rank {death.rank} (pid {death.pid})"
+    if code == CRASHED:
+        _tell(f"{who} ended by an exception that nothing handles.", death, logs)
+        return code
     if code > _KILLED:
-        return _told_signal("A rank", 256 - code)
+        _tell(f"{who} was ended by {_named(256 - code)}. {told_of_memory(kills)}", death, logs)
+        return 128 + 256 - code
+    if code < 0:
+        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {told_of_memory(kills)}", None, logs)
+        return 128 - code
     return code
 
 
-def _told_signal(who: str, number: int) -> int:
-    name = signal.strsignal(number) or str(number)
-    sys.stderr.write(f"error: {who} was ended by signal {number} ({name}). Go on with --resume.\n")
-    return 128 + number
+def _named(number: int) -> str:
+    return f"signal {number} ({signal.strsignal(number) or 'unknown'})"
+
+
+def _tell(message: str, death: Death | None, logs: Path) -> None:
+    error = LaunchError(message, "Go on with --resume once the cause is gone.")
+    if death is not None:
+        quote_into(error, [_settled(log_of(logs, death.rank))], since=STARTED)
+    tell(error)
+
+
+def _settled(log: Path) -> Path:
+    """Return a log once nothing more is written to it: what copies a dead rank's words needs a moment to end."""
+    sizes, deadline = [-1, -2], time.monotonic() + _SETTLES_S
+    while sizes[-1] != sizes[-2] and time.monotonic() < deadline:
+        time.sleep(_SETTLES_S / 20)
+        sizes.append(log.stat().st_size if log.exists() else 0)
+    return log

@@ -1,0 +1,121 @@
+"""Which rank ended first, and how: watched from beside DeepSpeed's launcher, which tells of neither."""
+
+import os
+import select
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil  # type: ignore[import-untyped,unused-ignore]
+
+_LOOK_EVERY_MS: Final = 200
+_EXIT_CODE: Final = 49
+"""Where /proc/PID/stat has the exit code, counted from behind the process's name."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """A rank that ended otherwise than well.
+
+    Attributes:
+        rank: its number.
+        pid: its process.
+        code: its exit code, or minus the signal that ended it; None where it was gone before it could be asked.
+    """
+
+    rank: int
+    pid: int
+    code: int | None
+
+
+class Deaths:
+    """Context manager that watches the ranks of a launcher from a thread.
+
+    Args:
+        launcher: the launcher's pid; the ranks are its children.
+        ranks: how many it starts.
+    """
+
+    def __init__(self, launcher: int, ranks: int) -> None:
+        self._launcher, self._ranks = launcher, ranks
+        self._first: Death | None = None
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="ranks watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def first(self) -> Death | None:
+        """Return the rank that ended first otherwise than well, once the launcher has ended."""
+        self._done.set()
+        self._thread.join()
+        return self._first
+
+    def _watch(self) -> None:
+        """Look for ranks until all are there, and wait for the first to end badly; then there is nothing to watch."""
+        poll, ranks, seen = select.poll(), dict[int, tuple[int, int]](), set[int]()
+        try:
+            while self._first is None:
+                last = self._done.is_set()
+                if len(seen) < self._ranks:
+                    for pid, rank, fd in self._new(seen):
+                        ranks[fd] = (rank, pid)
+                        poll.register(fd, select.POLLIN)
+                for fd, _ in poll.poll(_LOOK_EVERY_MS):
+                    self._ended(*ranks.pop(fd))
+                    poll.unregister(fd)
+                    os.close(fd)
+                if last:
+                    return
+        finally:
+            for fd in ranks:
+                os.close(fd)
+
+    def _new(self, seen: set[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield pid, rank and a descriptor of the ranks that have come since."""
+        try:
+            children = psutil.Process(self._launcher).children()
+        except psutil.NoSuchProcess:
+            return
+        for child in children:
+            rank = None if child.pid in seen else _rank_of(child)
+            if rank is not None:
+                seen.add(child.pid)
+                try:
+                    yield child.pid, rank, os.pidfd_open(child.pid)
+                except ProcessLookupError:
+                    self._ended(rank, child.pid)
+
+    def _ended(self, rank: int, pid: int) -> None:
+        death = Death(rank, pid, _code_of(pid))
+        if death.code != 0 and self._first is None:
+            self._first = death
+
+
+def _rank_of(process: psutil.Process) -> int | None:
+    """Return a process's rank; None where it is none, or is so young that it has no environment yet."""
+    try:
+        rank = process.environ().get("RANK", "")
+    except psutil.Error:
+        return None
+    return int(rank) if rank.isdecimal() else None
+
+
+def _code_of(pid: int) -> int | None:
+    """Return the exit code of a process that has ended and that its parent has not asked for yet."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    status = int(told.rpartition(") ")[2].split()[_EXIT_CODE])
+    return -(status & 0x7F) if status & 0x7F else status >> 8

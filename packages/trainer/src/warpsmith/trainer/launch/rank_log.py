@@ -1,0 +1,99 @@
+"""A log of each rank: what it and its children write to stderr, on the terminal and in a file of the run."""
+
+import os
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TextIO, TypeVar
+
+import psutil  # type: ignore[import-untyped,unused-ignore]
+
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.last_words import quote_into
+
+E = TypeVar("E", bound=WarpsmithError)
+
+_FOLDER: Final = "WARPSMITH_RANK_LOGS"
+_SCREEN: Final = "WARPSMITH_RANK_SCREEN"
+STARTED: Final = "=== rank "
+"""Begins the line that each start of a rank adds to its log."""
+
+
+def logs_of(run_dir: Path) -> Path:
+    """Return the folder of the ranks' logs."""
+    return run_dir / "logs"
+
+
+def log_of(folder: Path, rank: int) -> Path:
+    """Return the log of one rank."""
+    return folder / f"rank-{rank}.log"
+
+
+def keep(run_dir: Path) -> None:
+    """Write what this rank says on stderr to its log as well, from here until the process ends.
+
+    A process of its own copies it, so that nothing is lost where the rank is killed. Progress is drawn on `screen()`,
+    which the log does not see.
+    """
+    folder = logs_of(run_dir).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    rank, log = os.environ["RANK"], log_of(folder, int(os.environ["RANK"]))
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"{STARTED}{rank}, pid {os.getpid()} on {_host()}, {datetime.now(UTC):%F %T} UTC\n")
+    os.environ[_FOLDER] = str(folder)
+    os.environ[_SCREEN] = f"{os.getpid()}:{_copy_stderr(log)}"
+
+
+def screen() -> TextIO:
+    """Return what progress is drawn on: the terminal, or whatever else stderr was before it was copied to a log."""
+    pid, _, fd = os.environ.get(_SCREEN, "").partition(":")
+    return os.fdopen(int(fd), "w", closefd=False) if pid == str(os.getpid()) else sys.stderr
+
+
+def _copy_stderr(log: Path) -> int:
+    """Have stderr copied to `log`; return a descriptor of what it was before."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    # -i and a session of its own: signals that end the rank must not end what writes down why.
+    copy = subprocess.Popen(
+        ["tee", "-i", "-a", str(log)],
+        stdin=subprocess.PIPE, stdout=before, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    if copy.stdin is None:
+        raise AssertionError("a pipe was asked for")
+    os.dup2(copy.stdin.fileno(), 2)
+    copy.stdin.close()
+    return before
+
+
+def quote_dead_ranks(error: E) -> E:
+    """Attach the last lines of the logs of those ranks of this run that have died on this machine.
+
+    Does nothing where the ranks have no logs, or every process lives: a rank of another machine is then the one.
+    """
+    folder = os.environ.get(_FOLDER)
+    if folder is None:
+        return error
+    mine = log_of(Path(folder), int(os.environ["RANK"]))
+    dead = [log for log in sorted(Path(folder).glob("rank-*.log")) if log != mine and _is_dead(log)]
+    return quote_into(error, dead, since=STARTED)
+
+
+def _is_dead(log: Path) -> bool:
+    """Whether the process that wrote a log last is one of this machine that has ended."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    _, _, started = text.rpartition(STARTED)
+    _, _, told = started.partition("\n")[0].partition(", pid ")
+    pid, _, host = told.partition(",")[0].partition(" on ")
+    if host != _host() or not pid.isdecimal():
+        return False
+    try:
+        return bool(psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _host() -> str:
+    return socket.gethostname()
