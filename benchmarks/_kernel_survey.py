@@ -26,10 +26,11 @@ from warpsmith.evaluator.extract.library import module_exists
 
 ARCH: Final = 90
 ABSENT: Final = re.compile(
-    r"does not exist in this version of Triton|its import fails|\(triton\.[\w.]+\)|which is bound nowhere"
+    r"does not exist in (this version of )?Triton|its import fails|\(triton\.[\w.]+\)|which is bound nowhere"
 )
 """How a refusal says that the installed Triton has no such member or module."""
 TRIED: Final = "tried"
+NOT_EXTRACTED: Final = "not extracted"
 MOST_GUESSES: Final = 2000
 GUESSES_BEYOND: Final = 60
 """After a refusal that holds for all launches: another may still lead past its place."""
@@ -155,8 +156,9 @@ class _Survey:
                     self._note(name, *trial.run(Guesses(name, kernels, host), self._seconds))
         for name, error in extracted.refused.items():
             self.report.said[name] = f"{self.report.said.get(name, '')} | {error}"
-            if name not in _reached(first, nodes):
-                self._note(name, "triton_refuses" if ABSENT.search(str(error)) else "fault", str(error))
+            became = self.report.launched.get(name, "triton_refuses" if ABSENT.search(str(error)) else "fault")
+            if name not in _reached(first, nodes) or became == "fault":
+                self._note(name, became, f"{NOT_EXTRACTED}: {error}")
 
     def _note(self, name: str, became: str, why: str = "", said: str = "") -> None:
         self.report.launched[name] = became
@@ -364,7 +366,7 @@ def _give_up(said: str) -> None:
 def compiled(ours: dict[str, Any], name: str, launch: Any) -> str:
     """Return what the evaluator says against a launch; an empty string where it compiles."""
     if name not in ours:
-        return "it is not extracted"
+        return NOT_EXTRACTED
     try:
         compiling.compile_launch(ours, {"kernel": name, "arguments": launch.arguments, "options": launch.options}, ARCH)
     except compiling.KernelCompilationError as error:

@@ -396,7 +396,8 @@ class Guesses:
         if use.optional:
             found += [["value", None]]
         if use.block:
-            return [*found, *(["value", one] for one in (*BLOCKS, *COUNTS, 256, 512))]
+            sizes = (4, 2, 8, 16) if use.unrolled else (*BLOCKS, *COUNTS, 256, 512)
+            return [*found, *(["value", one] for one in sizes)]
         counted = use.unrolled or (_COUNTED.search(name) and not use.block)
         sizes = (*COUNTS, *BLOCKS) if counted else (*BLOCKS, *COUNTS, 256, 512)
         found += [["value", one] for one in sizes]

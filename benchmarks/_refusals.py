@@ -12,7 +12,7 @@ REMOVED: Final = re.compile(r"ha(ve|s) been removed")
 _SAME_FOR_ALL: Final = re.compile(
     r"ha(ve|s) been removed"
     r"|'dtype' object is not callable"
-    r"|too many indices for tensor of rank"
+    r"|too many indices for tensor of rank|'tuple_type' object has no attribute"
     r"|unsupported AST node type"
     r"|(module|type object) '[\w.]+' has no attribute"
     r"|got an unexpected keyword argument|missing \d+ required|takes \d+ positional|got multiple values for"

@@ -93,7 +93,7 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
     kernels = Counter(what for report in reports for what in report["launched"].values())
     return {
         "self_contained": len(counted),
-        "extracted": sum(report["outcome"] == "extracted" for report in counted),
+        "extracted": sum(not any(_is_lost(report, name) for name in report["launched"]) for report in counted),
         "extracted_and_compiled": counts["whole"],
         "share": round(counts["whole"] / len(counted), 4) if counted else None,
         "at_fault": counts["at_fault"],
@@ -116,6 +116,11 @@ def _became(report: dict[str, Any]) -> str:
         if what in found:
             return name
     return "triton_refuses" if found == {"triton_refuses"} else "whole"
+
+
+def _is_lost(report: dict[str, Any], name: str) -> bool:
+    """Whether a kernel is not extracted that Triton alone takes."""
+    return report["launched"][name] == "fault" and report["why"].get(name, "").startswith("not extracted")
 
 
 def _failed(report: dict[str, Any]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Which kernels are taken out of a source, how they are written anew, and what is refused."""
 
 import ast
+import importlib.metadata
+import re
 import unicodedata
 
 import pytest
@@ -96,6 +98,8 @@ def test_every_form_of_a_block_keeps_its_lines(body):
         ("try:\n    N = tl.constexpr(1)\nexcept Exception:\n    N = tl.constexpr(2)", "tl.constexpr(1)"),
         ("if hasattr(tl, 'nothing'):\n    N = tl.constexpr(1)\nelse:\n    N = tl.constexpr(2)", "tl.constexpr(2)"),
         ("if os.getpid():\n    N = tl.constexpr(1)\nelse:\n    N = tl.constexpr(1)", "tl.constexpr(1)"),
+        ("N = tl.constexpr('{} {a}{{}}'.format(1, a='b'))", "tl.constexpr('1 b{}')"),
+        ("A = 3\nN = tl.constexpr(f'mov.b{A}')", "tl.constexpr('mov.b3')"),
     ],
 )
 def test_constants_are_written_as_their_values(constant, value):
@@ -111,7 +115,12 @@ def test_constants_are_written_as_their_values(constant, value):
         ("N = (1,) * 10**9", "too large"),
         ("N = [1 for a in range(4000) for b in range(4000)]", "comprehension"),
         ("N = (lambda: 1)()", "Lambda"),
-        ("N = f'{os.getpid()}'", "JoinedStr"),
+        ("N = f'{os.getpid()}'", "os.getpid"),
+        ("N = f'{1:99}'", "a format"),
+        ("N = '{0.real}'.format(1)", "a format"),
+        ("N = '{:99}'.format(1)", "a format"),
+        ("N = len([[0] * 4096] * 4096)", "too large"),
+        ("N = sum([[0]] * 4096, [])", "too large"),
         ("N = (-8) ** 0.5", "complex"),
         ("N = '%s' % 1", "formatted"),
         ("N = ().__class__", "not computed"),
@@ -131,6 +140,66 @@ def test_what_is_no_constant_is_refused_only_if_a_kernel_reaches_it(constant, wh
     with pytest.raises(ExtractionError, match=why):
         value_of(constant)
     assert "N" not in rendered(kernel("tl.store(x, 1)", before=f"{constant}\n"))
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "value"),
+    [
+        ("def f(n):\n    'doubles'\n    return 2 * n", "f(3)", "6"),
+        ("def f(n, a=1, *, b=2):\n    return (n, a, b)", "f(5, b=7)", "(5, 1, 7)"),
+        ("def f(n):\n    p = 1\n    while p < n:\n        p *= 2\n    return p", "f(100)", "128"),
+        ("def f(n):\n    if n > 1:\n        return n * f(n - 1)\n    return 1", "f(5)", "120"),
+        (
+            "def f():\n    t = ''\n    for a, b in [(1, 'x'), (2, 'y')]:\n        t += b * a\n    return t",
+            "f()",
+            "'xyy'",
+        ),
+        ("def f(n):\n    return ','.join('=r' for i in range(n)) + ',r' * n", "f(2)", "'=r,=r,r,r'"),
+        ("def f():\n    return A\nA = 4", "f()", "4"),
+        ("A = 1\ndef f(n):\n    A: int = n\n    return A", "f(2)", "2"),
+        ("def f():\n    pass", "f()", "None"),
+    ],
+)
+def test_a_constant_may_be_made_by_a_function_of_the_file(function, call, value):
+    assert value_of(f"{function}\nN = tl.constexpr({call})") == f"N = tl.constexpr({value})"
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("def f():\n    x = A\n    A = 1\n    return x\nA = 2", "not bound there"),
+        ("def f():\n    while True:\n        pass", "too many steps"),
+        ("def f():\n    for i in range(4096):\n        for j in range(4096):\n            pass", "too many steps"),
+        ("def f():\n    return f()", "only where the source runs"),
+        ("def f():\n    return os.getpid()", "os.getpid"),
+        ("def f():\n    global A\n    A = 1\n    return A", "Global|a function binds"),
+        ("def f(a=[]):\n    return len(a)", "defaults"),
+        ("def f(a):\n    return 1", "not given"),
+        ("def f(*a):\n    return 1", "arguments"),
+        ("def f():\n    a = b = [1]\n    a += [2]\n    return len(b)", "in place"),
+        ("def f():\n    a = [1]\n    a.append(2)\n    return len(a)", "Expr statement"),
+        ("def f():\n    a = [1]\n    a[0] = 2\n    return a[0]", "a part"),
+        ("def f():\n    yield 1", "Expr statement|Yield"),
+        ("def f():\n    try:\n        return 1\n    finally:\n        return 2", "Try statement"),
+        ("def f():\n    for i in (1, 2):\n        break\n    return i", "Break statement"),
+        ("def f():\n    return (lambda: 1)()", "Lambda"),
+        ("@functools.cache\ndef f():\n    return 1", "decorators"),
+        ("class A:\n    def f():\n        return 1\nf = A.f", "class|attribute"),
+    ],
+)
+def test_a_function_that_does_more_than_compute_makes_no_constant(function, why):
+    with pytest.raises(ExtractionError, match=why):
+        value_of(f"{function}\nN = f()")
+
+
+def test_what_a_function_inside_another_reads_is_not_taken_for_a_global():
+    source = kernel("tl.store(x, 1)", before="A = 1\n") + (
+        "def make(A):\n    def f():\n        return A\n"
+        "    @triton.jit\n    def inner(x, N: tl.constexpr = f()):\n        tl.store(x, N)\n"
+    )
+    found = extract_usable(source)
+    assert found.kernels == ("k",)
+    assert "only where the source runs" in str(found.refused["inner"]) or "default" in str(found.refused["inner"])
 
 
 @pytest.mark.parametrize(
@@ -317,6 +386,32 @@ def test_what_is_not_listed_is_refused_by_name(body, what):
     with pytest.raises(ExtractionError, match="line") as caught:
         extract(kernel(body))
     assert any(part in str(caught.value) for part in what.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("tl.advance(x, (0, 16))", "tl.make_tensor_descriptor"),
+        ("tl.experimental_descriptor_load(x, [0], [16], tl.float32)", "tl.make_tensor_descriptor"),
+        ("tl.tanh(x)", "libdevice.tanh"),
+        ("tl.math.log1p(x)", "libdevice.log1p"),
+        ("tl.any(x > 0)", "tl.max"),
+        ("tl.matmul(x, x)", "tl.dot"),
+    ],
+)
+def test_a_name_that_this_triton_lacks_is_refused_with_what_to_write_instead(written, instead):
+    with pytest.raises(ExtractionError) as caught:
+        extract(kernel(f"y = {written}"))
+    name = re.sub(r"^tl|\(.*", lambda found: "triton.language" if found[0] == "tl" else "", written)
+    version = importlib.metadata.version("triton")
+    assert caught.value.message.endswith(f"it uses {name}: it does not exist in Triton {version}.")
+    assert instead in caught.value.remedy
+
+
+def test_a_name_bound_to_what_this_triton_lacks_is_refused_with_what_to_write_instead():
+    with pytest.raises(ExtractionError, match="does not exist in Triton") as caught:
+        extract(kernel("y = advance(x, (0, 16))", before="advance = tl.advance\n"))
+    assert "tl.make_tensor_descriptor" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

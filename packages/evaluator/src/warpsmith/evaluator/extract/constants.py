@@ -1,18 +1,21 @@
 """Computes module-level constants from their syntax, so that kernels get a value and no expression is ever run.
 
 Only what is listed here is computed: literals, arithmetic, comparisons, conditions, subscripts, a few pure functions,
-and the questions by which sources find out where they run (versions, `hasattr(tl, ...)`). Everything is bounded.
+those that the module defines (`functions`), and the questions by which sources find out where they run (versions,
+`hasattr(tl, ...)`). Everything is bounded.
 """
 
 import ast
 import math
 import operator
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from warpsmith.evaluator.extract import library
+from warpsmith.evaluator.extract.functions import Body, bound_arguments
 from warpsmith.evaluator.extract.values import (
     Ambiguous,
     Binding,
@@ -21,6 +24,7 @@ from warpsmith.evaluator.extract.values import (
     Function,
     Kernel,
     Library,
+    NotConstantError,
     Unknown,
     Value,
     Version,
@@ -29,10 +33,8 @@ from warpsmith.evaluator.extract.values import (
 MAX_BITS: Final = 4096
 MAX_ITEMS: Final = 4096
 MAX_STEPS: Final = 100_000
-
-
-class NotConstantError(Exception):
-    """An expression is nothing that can be computed from its syntax."""
+MAX_DEPTH: Final = 32
+"""Calls of the module's functions within one another."""
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = MappingProxyType(
@@ -84,6 +86,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
 _GROWING: Final = frozenset({"factorial", "comb", "perm"})
 _TEXT_METHODS: Final = frozenset(
     {"split", "startswith", "endswith", "lower", "upper", "strip", "lstrip", "rstrip", "replace", "partition"}
+    | {"join", "format"}
 )
 _RELEASE: Final = ("major", "minor", "micro")
 _VERSION_CALLS: Final = frozenset({"packaging.version.parse", "packaging.version.Version"})
@@ -101,6 +104,7 @@ class Evaluator:
         self._names = names
         self._local: dict[str, Value] = {}
         self._steps = MAX_STEPS
+        self._depth = 0
 
     def value(self, node: ast.expr) -> Value:
         """Return what `node` stands for, an Unknown where that cannot be told."""
@@ -118,16 +122,26 @@ class Evaluator:
 
     def known(self, node: ast.expr) -> Value:
         """Return what `node` stands for; NotConstantError where that cannot be told."""
-        self._steps -= 1
-        if self._steps < 0:
-            raise NotConstantError("it takes too many steps")
+        self.spend(1)
         compute = _COMPUTED.get(type(node))
         if compute is None:
             raise NotConstantError(f"a {type(node).__name__} is not computed")
         try:
-            return _bounded(compute(self, node))
+            found = _bounded(compute(self, node))
+            self.spend(_size(found) // 64)
+            return found
         except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
             raise NotConstantError(f"{type(error).__name__}: {error}") from error
+
+    def spend(self, steps: int) -> None:
+        """Count steps; NotConstantError where there are too many."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise NotConstantError("it takes too many steps")
+
+    def holds(self, node: ast.expr) -> bool:
+        """Return whether `node` holds; NotConstantError where that cannot be told."""
+        return _truth(self.known(node))
 
     def constant(self, node: ast.Constant) -> Value:
         """A literal."""
@@ -137,14 +151,12 @@ class Evaluator:
 
     def name(self, node: ast.Name) -> Value:
         """A name of the module, or a builtin function."""
-        if node.id in self._local:
-            return self._local[node.id]
         bound = self._names.get(node.id)
-        if bound is None:
+        if node.id not in self._local and bound is None:
             if node.id == "__name__":
                 return "candidate"
             raise NotConstantError(f"{node.id} is not known")
-        match bound.value:
+        match self._local[node.id] if bound is None or node.id in self._local else bound.value:
             case Unknown(why=why):
                 raise NotConstantError(why)
             case Ambiguous(lines=lines):
@@ -272,8 +284,29 @@ class Evaluator:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_METHODS:
             text = self.known(node.func.value)
             if isinstance(text, str):
-                return getattr(text, node.func.attr)(*map(_plain, self._arguments(node)))  # type: ignore[no-any-return]
+                return self._call_text(text, node.func.attr, node)
         return self._call_known(self.known(node.func), node)
+
+    def _call_text(self, text: str, method: str, node: ast.Call) -> Value:
+        arguments = [_plain(argument) for argument in self._arguments(node)]
+        if method == "format":
+            return _formatted(text, arguments, {name: _plain(value) for name, value in self._keywords(node).items()})
+        if method == "replace" and len(text) * max(1, len(arguments[-1])) > MAX_ITEMS * MAX_ITEMS // 64:
+            return _too_large()
+        return getattr(text, method)(*arguments)  # type: ignore[no-any-return]
+
+    def formatted(self, node: ast.JoinedStr) -> Value:
+        """`f"{a}"`, without formats."""
+        return "".join(map(self._part, node.values))
+
+    def _part(self, node: ast.expr) -> str:
+        match node:
+            case ast.Constant(value=str(text)):
+                return text
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                return _text(_plain(self.known(value)))
+            case _:
+                raise NotConstantError("a format is not computed")
 
     def _arguments(self, node: ast.Call) -> list[Value]:
         return [self.known(argument) for argument in node.args]
@@ -322,7 +355,10 @@ class Evaluator:
             case Foreign(name=name):
                 return self._call_foreign(name, node)
             case Function(node=definition):
-                return self._by_convention(definition.name, node)
+                try:
+                    return self._by_convention(definition.name, node)
+                except NotConstantError:
+                    return self._call_function(definition, node)
             case _:
                 raise NotConstantError(f"{ast.unparse(node.func)[:60]} is not computed")
 
@@ -335,6 +371,21 @@ class Evaluator:
             case ["triton" | "torch" as package, Foreign(name=sign), str(wanted)] if sign in _OPERATORS:
                 return bool(_OPERATORS[sign](_version(library.version(package)), _version(wanted)))
         raise NotConstantError(f"{name}() is known only where the source runs")
+
+    def _call_function(self, function: ast.FunctionDef, node: ast.Call) -> Value:
+        """Compute a call of a function of the module. One inside another may read what that binds."""
+        if function.col_offset or self._depth >= MAX_DEPTH:
+            raise NotConstantError(f"{function.name}() is known only where the source runs")
+        given = bound_arguments(function, self._arguments(node), self._keywords(node))
+        defaults = {name: self.known(value) for name, value in given.items() if isinstance(value, ast.Constant)}
+        outside = self._local
+        self._depth += 1
+        self._local = {**given, **defaults}
+        try:
+            return Body(self, function, self._local).value()
+        finally:
+            self._local = outside
+            self._depth -= 1
 
     def _call_math(self, name: str, node: ast.Call) -> Value:
         function = vars(math).get(name)
@@ -380,6 +431,7 @@ _COMPUTED: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Value]]] = M
         ast.ListComp: Evaluator.comprehension,
         ast.GeneratorExp: Evaluator.comprehension,
         ast.Call: Evaluator.call,
+        ast.JoinedStr: Evaluator.formatted,
     }
 )
 
@@ -417,6 +469,27 @@ def _plain(value: Value) -> Any:
             return number
         case _:
             raise NotConstantError("it holds an object of a library")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool | int | float | str | None):
+        return str(value)
+    raise NotConstantError("only numbers and texts are formatted")
+
+
+def _formatted(text: str, given: list[Any], named: dict[str, Any]) -> str:
+    """Return what `text.format(...)` gives for fields that are a name or a place, without a format."""
+    found, places = [], iter(range(len(given)))
+    for literal, name, form, conversion in string.Formatter().parse(text):
+        found.append(literal)
+        if name is None:
+            continue
+        if form or conversion or not (name == "" or name.isdecimal() or name.isidentifier()):
+            raise NotConstantError("a format is not computed")
+        found.append(
+            _text(named[name] if name.isidentifier() else given[int(name) if name else next(places, len(given))])
+        )
+    return "".join(found)
 
 
 def _number(value: Value) -> Any:
@@ -471,11 +544,29 @@ def _bounded(value: Value) -> Value:
             raise NotConstantError("it is a complex number")
         case int() if value.bit_length() > MAX_BITS:
             return _too_large()
-        case str() | tuple() | list() | dict() if len(value) > MAX_ITEMS:
+        case str() | tuple() | list() | dict() if _size(value) > MAX_ITEMS:
             return _too_large()
         case Constexpr(value=inner):
             _bounded(inner)
     return value
+
+
+def _size(value: Value) -> int:
+    """Return how many parts a value has, also those of its parts; more than `MAX_ITEMS` are not counted."""
+    size, left = 0, [value]
+    while left and size <= MAX_ITEMS:
+        match left.pop():
+            case str() as text:
+                size += len(text)
+            case (tuple() | list()) as items:
+                size += len(items)
+                left.extend(items[:MAX_ITEMS])
+            case dict() as items:
+                size += len(items)
+                left.extend(items.values())
+            case Constexpr(value=inner):
+                left.append(inner)
+    return size
 
 
 def _too_large() -> Value:

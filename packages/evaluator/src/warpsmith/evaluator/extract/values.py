@@ -20,6 +20,10 @@ class ExtractionError(WarpsmithError):
         self.line = line
 
 
+class NotConstantError(Exception):
+    """An expression is nothing that can be computed from its syntax."""
+
+
 @dataclass(frozen=True)
 class Library:
     """A module that kernels may use, or a member of one, by its full dotted name."""
