@@ -1,7 +1,6 @@
 """Services and packages that a run needs: W&B's login, Ray's token, containment, packages beside torch."""
 
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +13,7 @@ from warpsmith.rollout.errors import RayTokenError
 from warpsmith.trainer.config import TrainerConfig, load_grpo
 from warpsmith.trainer.config.sections import RunSection, WandbSection
 from warpsmith.trainer.doctor import packages, services
-from warpsmith.trainer.errors import ContainmentError, PackagesError, WandbError
+from warpsmith.trainer.errors import ContainmentError, WandbError
 from warpsmith.trainer.preflight import check_files
 from warpsmith.trainer.steplog import _start_wandb
 
@@ -168,55 +167,9 @@ def test_this_machine_reaches_what_its_workers_reach(load: Load) -> None:
 # Packages beside torch -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Installs a distribution of one module into a directory that this process and its children import from."""
-    site = tmp_path / "site"
-    site.mkdir()
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))
-
-    def write(name: str, version: str, code: str, *requires: str) -> None:
-        (site / f"{name}.py").write_text(code)
-        info = site / f"{name}-{version}.dist-info"
-        info.mkdir()
-        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {text}" for text in requires)]
-        (info / "METADATA").write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n")
-
-    return write
-
-
-BROKEN = "raise RuntimeError('operator torchvision::nms does not exist')\n"
-
-
 def test_this_environment_has_nothing_that_keeps_torch_from_being_used() -> None:
     (fine,) = packages.beside_torch()
     assert (fine.what, fine.state) == ("packages beside torch", "ok")
-
-
-def test_torchvision_of_another_build_is_refused_where_its_import_fails(install: Callable[..., None]) -> None:
-    install("torch", "2.13.0+cpu", "")
-    install("torchvision", "0.28.0", BROKEN)
-    install("torchaudio", "2.13.0+cpu", "raise OSError('not looked at: it is of the same build')\n")
-    with pytest.raises(
-        PackagesError, match=r"torchvision 0\.28\.0 \(RuntimeError: operator torchvision::nms"
-    ) as caught:
-        list(packages.beside_torch())
-    assert "torchaudio" not in str(caught.value)
-    assert caught.value.remedy.startswith(f"Remove what no run needs: `{sys.executable} -m pip uninstall torchvision`")
-
-
-def test_so_is_one_for_another_version_of_torch(install: Callable[..., None]) -> None:
-    install("torch", "2.13.0", "")
-    install("torchvision", "0.20.0", BROKEN, "torch (==2.5.0)", "numpy")
-    with pytest.raises(PackagesError, match="torchvision"):
-        list(packages.beside_torch())
-
-
-def test_one_of_another_build_that_can_be_imported_will_do(install: Callable[..., None]) -> None:
-    install("torch", "2.13.0+cpu", "")
-    install("torchvision", "0.28.0", "")
-    assert [one.state for one in packages.beside_torch()] == ["ok"]
 
 
 @pytest.mark.usefixtures("logged_out")

@@ -10,6 +10,7 @@ import typer
 from warpsmith.policy._version import __version__
 from warpsmith.policy.config import DTypeName
 from warpsmith.policy.errors import MessagesError, PolicyError
+from warpsmith.policy.packages import explained
 from warpsmith.records import commands
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ OutPath = Annotated[Path, typer.Argument(help="The directory to make.")]
 
 def main() -> None:
     """Run the command."""
-    commands.run(app)
+    commands.run(explained(app))
 
 
 @app.command("new-tiny")

@@ -1,10 +1,14 @@
 """Typed errors of the policy package, one a cause."""
 
-from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 class PolicyError(WarpsmithError):
     """Root of the errors of this package."""
+
+
+class PackagesError(PolicyError, UsageError):
+    """An installed package that breaks others which a model needs."""
 
 
 class CheckpointError(PolicyError):

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from warpsmith.evaluator.bench.command import parse_levels
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.policy.packages import explained
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
@@ -67,7 +68,7 @@ Isolation = Annotated[str, typer.Option(help="Weakest containment of candidates:
 
 def main() -> None:
     """Run the command."""
-    commands.run(app)
+    commands.run(explained(app))
 
 
 @app.command("tasks")

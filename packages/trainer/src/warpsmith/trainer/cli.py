@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from warpsmith.policy.packages import check_beside_torch, explained
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.records.ownership import owned
@@ -148,6 +149,7 @@ def demo(
 
     Example: warpsmith-trainer demo --seed 1 --out runs/second
     """
+    check_beside_torch()
     from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 
     settings = DemoSettings(
@@ -305,4 +307,4 @@ def main() -> None:
     """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
     sys.argv[1:] = without_local_rank(sys.argv[1:])
     with ends_after_exit_handlers() if is_rank() else nullcontext():
-        commands.run(app)
+        commands.run(explained(app))

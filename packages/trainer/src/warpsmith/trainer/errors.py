@@ -11,10 +11,6 @@ class UnfitRunError(UsageError):
     """Several things that keep a run from going well, found before it starts."""
 
 
-class PackagesError(UsageError):
-    """An installed package that breaks others which a run imports."""
-
-
 class WandbError(UsageError):
     """A login to W&B that is refused, or a run of it that cannot begin."""
 

@@ -1,62 +1,16 @@
-"""Packages that cannot be imported beside this build of torch, and would break transformers and vLLM."""
+"""Packages that cannot be imported beside this build of torch."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Final
 
-from packaging.requirements import Requirement
-from packaging.version import Version
-
+from warpsmith.policy.packages import check_beside_torch
 from warpsmith.trainer.doctor.finding import Finding
-from warpsmith.trainer.errors import PackagesError
-
-_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
-"""Transformers and vLLM import these where they are installed, and end where that fails; no run needs them."""
-
-_IMPORT_S: Final = 120.0
 
 
 def beside_torch() -> Iterator[Finding]:
-    """Import in a process of its own each package that was not built for this torch.
+    """Ask whether transformers and vLLM can be imported beside what is installed.
 
     Raises:
-        PackagesError: one cannot be imported.
+        PackagesError: they cannot.
     """
-    torch = _installed("torch")
-    if torch is None:
-        return
-    unfit = {name: found for name in _BESIDE_TORCH if (found := _installed(name)) and _is_suspect(name, found, torch)}
-    broken = {name: said for name in unfit if (said := _import_error(name))}
-    if broken:
-        told = "; ".join(f"{name} {unfit[name]} ({said})" for name, said in broken.items())
-        raise PackagesError(
-            f"Beside torch {torch} these cannot be imported, and transformers and vLLM import them: {told}.",
-            f"Remove what no run needs: `{sys.executable} -m pip uninstall {' '.join(broken)}`, or install the builds "
-            "that belong to this torch.",
-        )
-    yield Finding("packages beside torch", "ok", f"nothing keeps torch {torch} from being used")
-
-
-def _installed(name: str) -> Version | None:
-    try:
-        return Version(version(name))
-    except PackageNotFoundError:
-        return None
-
-
-def _is_suspect(name: str, found: Version, torch: Version) -> bool:
-    """Whether a package is of another build than torch, or asks for another version of it."""
-    if torch.local != found.local and "cpu" in (torch.local, found.local):
-        return True
-    wanted = [Requirement(text) for text in requires(name) or ()]
-    return any(one.name == "torch" and not one.specifier.contains(torch, prereleases=True) for one in wanted)
-
-
-def _import_error(name: str) -> str:
-    """Return the last line of what an import says; empty where it goes well."""
-    command = [sys.executable, "-c", f"import {name}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_S, check=False)
-    lines = ended.stderr.strip().splitlines()
-    return "" if not ended.returncode else (lines[-1] if lines else f"exit code {ended.returncode}").strip().rstrip(".")
+    if said := check_beside_torch():
+        yield Finding("packages beside torch", "ok", said)
