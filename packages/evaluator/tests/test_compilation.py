@@ -52,6 +52,14 @@ def test_launches_are_compiled_once_and_known_then(service):
     assert again.future.result(timeout=0).cached
 
 
+def test_a_retry_does_not_join_a_compilation_that_has_just_failed(service):
+    failing = compilation.Job(service._key(ENDLESS, [launch(QUICK)]))
+    failing.future.set_exception(CompileFailedError("no processes"))
+    service._under_way[failing.key] = failing
+    job = service.start(ENDLESS, [launch(QUICK)])
+    assert job.future.result(timeout=60).ok
+
+
 def test_what_nobody_waits_for_ends_and_is_forgotten(service):
     job = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
     same = service.start(ENDLESS, [launch(ENDLESS_TIMES)])

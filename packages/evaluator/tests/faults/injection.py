@@ -66,15 +66,21 @@ def _install() -> int:
 
 @dataclass
 class Wanted:
-    """One failure to come: in which processes, of which calls, the how manieth, and how often from then on."""
+    """Failures to come: in which processes, of which calls, the first one's number, how many, and how far apart."""
 
     role: str
     calls: frozenset[int]
     number: int
-    error: int
+    errors: tuple[int, ...]
     times: int = 1
+    every: int = 1
     seen: int = 0
     struck: list[str] = field(default_factory=list)
+
+    def error(self) -> int:
+        """Return what the call that was seen last is to fail with: 0 for not at all, and the last error from it on."""
+        turn, beside = divmod(self.seen - self.number, self.every)
+        return self.errors[min(turn, len(self.errors) - 1)] if 0 <= turn < self.times and not beside else 0
 
 
 class Injector:
@@ -104,11 +110,16 @@ class Injector:
         self._thread.join(30)
         os.close(self._listener)
 
-    def fail(self, role: str, kind: str, number: int = 1, times: int = 1, error: int | None = None) -> Wanted:
-        """Fail the `number`-th call of a kind from now on, and as many after it, in processes of a role."""
+    def fail(
+        self, role: str, kind: str, number: int = 1, times: int = 1, errors: tuple[int, ...] = (), every: int = 1
+    ) -> Wanted:
+        """Fail the `number`-th call of a kind from now on in processes of a role, and `times` in all, each `every`-th.
+
+        The first takes the first of the errors, and so on.
+        """
         calls = frozenset(CALLS[name] for name in KINDS[kind])
         with self._lock:
-            self.wanted = Wanted(role, calls, number, error or ERRORS[kind], times)
+            self.wanted = Wanted(role, calls, number, errors or (ERRORS[kind],), times, every)
             return self.wanted
 
     def stop(self) -> None:
@@ -141,10 +152,10 @@ class Injector:
             if wanted is None or call not in wanted.calls or role_of(thread) != wanted.role:
                 return 0
             wanted.seen += 1
-            if not wanted.number <= wanted.seen < wanted.number + wanted.times:
-                return 0
-            wanted.struck.append(next(name for name, number in CALLS.items() if number == call))
-            return wanted.error
+            error = wanted.error()
+            if error:
+                wanted.struck.append(next(name for name, number in CALLS.items() if number == call))
+            return error
 
 
 def role_of(thread: int) -> str:

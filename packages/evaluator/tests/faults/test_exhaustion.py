@@ -4,6 +4,7 @@ A call that fails once costs an attempt at most. One that fails for good makes t
 is an error that names it; never `compile_error`, never `incorrect`, never a wait without an end.
 """
 
+import errno
 import json
 import os
 import select
@@ -127,6 +128,26 @@ def test_what_fails_for_good_is_invalid_and_passes(asked, add_problem, add_candi
     assert is_honest(found), (wanted.struck, found.get("error_category"), found.get("error_message"))
     assert wanted.struck
     assert asked.evaluate(add_problem.source, add_candidate)["status"] == "correct"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fork", "exec"])
+def test_an_assembler_that_starts_for_other_kernels_alone_blames_nobody(asked, add_problem, add_candidate, kind):
+    # Each second time it starts: for the trusted kernel that follows, if one does.
+    wanted = asked.injector.fail("worker", kind, times=1 << 30, errors=(errno.EAGAIN,), every=2)
+    found = asked.evaluate(add_problem.source, add_candidate)
+    asked.injector.stop()
+    assert is_honest(found), (wanted.struck, found.get("error_category"), found.get("error_message"))
+    assert wanted.struck
+
+
+@pytest.mark.slow
+def test_what_a_source_lacks_counts_when_it_lacks_it_twice(asked, add_problem, add_candidate):
+    # Nobody's doing, then what may be the source's: the trusted kernel after it assembles, and so does the next try.
+    wanted = asked.injector.fail("worker", "fork", times=2, errors=(errno.EAGAIN, errno.ENOMEM))
+    found = asked.evaluate(add_problem.source, add_candidate)
+    asked.injector.stop()
+    assert (found["status"], wanted.struck) == ("correct", ["clone", "clone"]), found.get("error_message")
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from typing import Any, Final
 from warpsmith.evaluator import _native, wire
 from warpsmith.evaluator.blame import STARVED_SHARE
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.exhaustion import with_advice
 from warpsmith.evaluator.packed import PackedStore, pack, unpack
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
@@ -88,8 +89,10 @@ class CompileService:
         """Return the compilation of these launches: a known one, one under way, or a new one."""
         key = self._key(source, launches)
         with self._lock:
-            if key in self._under_way:
-                return _joined(self._under_way[key])
+            known = self._under_way.get(key)
+            # One that has just failed is still there until `_keep` runs: a retry must not join it.
+            if known is not None and not _has_failed(known.future):
+                return _joined(known)
             kept = self._kept.get(key)
             if kept is None:
                 job = self._under_way[key] = Job(key)
@@ -139,22 +142,20 @@ class CompileService:
             del self._under_way[job.key]
 
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
-        """Compile in a worker, and once more in another where the evaluator failed or the compiler crashed."""
+        """Compile in a worker, and in another one after the first loss and the first crash; each is counted alone."""
         started = time.monotonic()
-        cause = "nobody waits for it any more"
-        for attempt in range(ATTEMPTS):
-            if not job.waiting:
-                break
+        cause, lost, crashes = "nobody waits for it any more", 0, 0
+        while job.waiting and lost < ATTEMPTS:
             try:
                 with self._worker(job) as worker:
                     worker_began = time.monotonic()
                     found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
             except _CrashedError as error:
-                cause, found = str(error), error.found
-                if attempt + 1 < ATTEMPTS:
+                found, crashes = error.found, crashes + 1
+                if crashes < ATTEMPTS:
                     continue
             except LOST as error:
-                cause = str(error)
+                cause, lost = with_advice(error), lost + 1
                 continue
             return replace(found, seconds=time.monotonic() - started)
         raise CompileFailedError(f"The kernels could not be compiled: {cause.rstrip('.')}.")
@@ -352,9 +353,13 @@ def _form(launch: dict[str, Any]) -> bytes:
     return wire.encode([launch["kernel"], launch["options"], list(launch["arguments"])])
 
 
+def _has_failed(future: Future[Compilation]) -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)
+
+
 def _joined(known: Job) -> Job:
     """Return a known job with one more that waits; one that had been finished before is marked as cached."""
-    if not known.future.done() or known.future.exception() is not None:
+    if not known.future.done():
         known.waiting += 1
         return known
     return _answered(known.key, known.future.result())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator import _native, compiling, extract, protocol
-from warpsmith.evaluator.exhaustion import is_exhaustion
+from warpsmith.evaluator.exhaustion import is_exhaustion, is_machines, with_advice
 from warpsmith.evaluator.protocol import Kind
 
 ALLOCATOR: Final = "set_allocator"
@@ -24,6 +24,7 @@ NEW_BLOCK: Final = 512
 """Of a trusted kernel that no zygote has compiled: the assembler is to run."""
 _PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
 """Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
+MAX_LOST: Final = 800
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
 """Dtypes of tensors for which Triton has no pointer."""
 
@@ -58,16 +59,7 @@ def compile_source(
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
     except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
-        lacked = lacked_by_the_machine(error, scratch)
-        if lacked and not _assembles_a_trusted_kernel(arch, scratch):
-            return _failed("unknown", "", lost=f"{type(error).__name__}: {error}"[:500])
-        if lacked:
-            # What only this source lacks, twice, is its own doing: it may ask for any amount of memory, or say so.
-            return _failed(*_category_and_message(error), crashed=True)
-        crashed = bool(_PTXAS_CRASHED.search(str(error)))
-        if crashed and not _assembles_a_trusted_kernel(arch, scratch):
-            return _failed("unknown", "", lost=f"the assembler crashes on every kernel: {error}"[:500])
-        return _failed(*_category_and_message(error), crashed=crashed)
+        return _failure(error, arch, scratch)
     return {
         "ok": True,
         "category": "",
@@ -102,6 +94,15 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
             return "triton_compilation_error", f"{type(error).__name__}: {error}"
 
 
+def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:
+    """Return the fields of a COMPILED message for what a compilation ended in."""
+    suspect = lacked_by_the_machine(error, scratch) or bool(_PTXAS_CRASHED.search(str(error)))
+    if is_machines(error) or (suspect and not _assembles_a_trusted_kernel(arch, scratch)):
+        return _failed("unknown", "", lost=with_advice(error)[:MAX_LOST])
+    # What only this source lacks, twice, is its own doing: it may ask for any amount of memory, or say so.
+    return _failed(*_category_and_message(error), crashed=suspect)
+
+
 def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
     """Whether a compilation failed for want of what it did not exhaust itself.
 
@@ -109,6 +110,8 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
         error: what it ended in.
         scratch: where it may write.
     """
+    if is_machines(error):
+        return True
     if not is_exhaustion(error) and not _PTXAS_LACKED.search(str(error)):
         return False
     return not (_used_much_memory() or _used_much_room(scratch))
@@ -133,10 +136,27 @@ def _used_much_room(scratch: Path) -> bool:
     """Whether what was written is half of all there is: of a file system of its own, or of one that it shares."""
     try:
         room = os.statvfs(scratch)
-        used = sum(entry.stat().st_blocks * 512 for entry in scratch.rglob("*") if entry.is_file())
+        used = _bytes_below(scratch, scratch.stat().st_dev)
     except OSError:
         return False
     return used >= USED_SHARE * room.f_blocks * room.f_frsize
+
+
+def _bytes_below(folder: Path, device: int) -> int:
+    """Return what a folder takes of its own device.
+
+    A Python environment that lies under /tmp is mounted below a worker's /tmp, and takes no room there.
+    """
+    used = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            if status.st_dev != device:
+                continue
+            used += status.st_blocks * 512
+            if entry.is_dir(follow_symlinks=False):
+                used += _bytes_below(Path(entry.path), device)
+    return used
 
 
 def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:

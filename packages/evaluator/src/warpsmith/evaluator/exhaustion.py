@@ -5,14 +5,11 @@ from typing import Final
 
 from warpsmith.evaluator import _native
 
-EXHAUSTED: Final = frozenset(
+OF_MACHINE: Final = frozenset(
     {
         errno.EAGAIN,
-        errno.ENOMEM,
         errno.EMFILE,
         errno.ENFILE,
-        errno.ENOSPC,
-        errno.EDQUOT,
         errno.ENOBUFS,
         errno.EUSERS,
         errno.ETOOMANYREFS,
@@ -21,31 +18,64 @@ EXHAUSTED: Final = frozenset(
         errno.ECHILD,
     }
 )
-"""No processes, memory, descriptors, room on a disk, or time; ECHILD: a child was killed before it began."""
+"""No processes, descriptors or time: compiling a kernel uses none up. ECHILD: a child died before it began."""
+OF_INPUT: Final = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})
+"""No memory, or no room on a disk: the machine's, or what a large input has used up."""
+EXHAUSTED: Final = OF_MACHINE | OF_INPUT
+ADVICE: Final = {
+    errno.EAGAIN: "Allow more processes and threads: `ulimit -u`, the container's pids limit, kernel.pid_max.",
+    errno.EMFILE: "Allow more open files: `ulimit -n`.",
+    errno.ENFILE: "Allow more open files on this machine: sysctl fs.file-max.",
+    errno.ENOMEM: "Give it more memory: `ulimit -v`, `ulimit -d`, the container's memory limit, fewer slots.",
+    errno.ENOSPC: "Make room in the temporary folder (TMPDIR).",
+    errno.EDQUOT: "Make room in the temporary folder (TMPDIR): a quota is used up.",
+}
+"""Which limit to raise."""
 _NO_THREAD: Final = "can't start new thread"
 
 
 def is_exhaustion(error: BaseException) -> bool:
     """Whether an error, or one that it came from, says that something ran out."""
+    return _exhausted(error) is not None
+
+
+def is_machines(error: BaseException) -> bool:
+    """Whether something ran out that no input exhausts, however large it is."""
+    return _exhausted(error) in OF_MACHINE
+
+
+def with_advice(error: BaseException) -> str:
+    """Return the message of an error, with the limit to raise where something ran out."""
+    number = _exhausted(error)
+    advice = ADVICE.get(number) if number is not None else None
+    # A sandbox layer's own remedy is about a layer that is forbidden, as ENOSPC from clone3 says it is.
+    if advice is None or (isinstance(error, _native.NativeError) and error.errno == errno.ENOSPC):
+        return str(error)
+    text = error.message if isinstance(error, _native.NativeError) else str(error) or type(error).__name__
+    return f"{text.rstrip('.')}. {advice}"
+
+
+def _exhausted(error: BaseException) -> int | None:
+    """Return the errno of what ran out; None where nothing did."""
     seen: BaseException | None = error
     for _ in range(16):
         if seen is None:
-            return False
-        if _says_so(seen):
-            return True
+            return None
+        if (number := _number_of(seen)) in EXHAUSTED:
+            return number
         seen = seen.__cause__ or seen.__context__
-    return False
+    return None
 
 
-def _says_so(error: BaseException) -> bool:
+def _number_of(error: BaseException) -> int | None:
     match error:
         case MemoryError():
-            return True
+            return errno.ENOMEM
         case _native.NativeError(layer="device"):
-            return False  # its number is the driver's, not the system's
+            return None  # its number is the driver's, not the system's
         case OSError(errno=number) | _native.NativeError(errno=number):
-            return number in EXHAUSTED
-        case RuntimeError():
-            return _NO_THREAD in str(error)
+            return number
+        case RuntimeError() if _NO_THREAD in str(error):
+            return errno.EAGAIN
         case _:
-            return False
+            return None

@@ -38,6 +38,7 @@ from warpsmith.evaluator.errors import (
 )
 from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.evidence import Evidence, TransientError
+from warpsmith.evaluator.exhaustion import with_advice
 from warpsmith.evaluator.facts import facts_of
 from warpsmith.evaluator.health import DeviceHealth, probe_device
 from warpsmith.evaluator.memory import DeviceMemory
@@ -200,7 +201,7 @@ class Judge:
             with blaming(request.problem):
                 evidence = _Run(self, request, on_running).in_company()
         except LOST as error:
-            return invalid(f"The evaluator lost a worker of its own, twice: {str(error).rstrip('.')}.")
+            return invalid(f"The evaluator lost a worker of its own, twice: {with_advice(error).rstrip('.')}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
         return verdict_of(evidence, seconds, self.device, self.config.precision)
 
@@ -442,10 +443,11 @@ class Service:
         self._channel = channel
         self._judge = judge
         self._lock = threading.Lock()
+        # Before the client hears READY: a thread that cannot start for want of memory may never say so.
+        self._slots = started_executor(judge.config.slots, "slot")
 
     def serve(self) -> None:
         """Answer until the client closes the channel or dies; what is under way then has nobody to be answered to."""
-        slots = started_executor(self._judge.config.slots, "slot")
         try:
             while True:
                 message = protocol.receive(self._channel)
@@ -453,13 +455,13 @@ class Service:
                     self._send(Kind.PONG, {})
                     continue
                 if message.kind is Kind.AUDIT:
-                    slots.submit(self._audit, message.fields)
+                    self._slots.submit(self._audit, message.fields)
                     continue
-                slots.submit(self._answer, message.fields, time.monotonic())
+                self._slots.submit(self._answer, message.fields, time.monotonic())
         finally:
             # First, so that the client of a judge that fails here asks another, and gets no answer that its end made.
             protocol.hang_up(self._channel)
-            slots.shutdown(wait=False, cancel_futures=True)
+            self._slots.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, fields: wire.Fields, arrived: float) -> None:
         number = fields.integer("number")
@@ -515,7 +517,7 @@ def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
 
 def _own_fault(error: Exception) -> Verdict:
     diagnostics.tell_error(error)
-    return invalid(f"The judge failed: {type(error).__name__}: {error}")
+    return invalid(f"The judge failed: {type(error).__name__}: {with_advice(error)}")
 
 
 def hide_memory() -> None:
@@ -542,9 +544,10 @@ def _serve(channel: _native.Channel) -> None:
     torch.set_num_threads(1)
     try:
         with _running(config) as judge:
+            service = Service(channel, judge)
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
             protocol.send(channel, Kind.READY, facts)
-            Service(channel, judge).serve()
+            service.serve()
     except EvaluatorError as error:
         protocol.send(channel, Kind.REFUSED, _refusal(0, error), timeout_s=SEND_S)
     except _native.PeerClosed:

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from warpsmith.evaluator import _native, diagnostics, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.exhaustion import with_advice
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
 from warpsmith.evaluator.sandbox import GpuAccess, Role, gpu_access, library_paths, policy_for
@@ -207,7 +208,7 @@ def say_failed(channel: _native.Channel, number: int, error: Exception, layer: s
     """
     layer = error.layer if isinstance(error, _native.NativeError) else layer
     number_of_error = error.errno if isinstance(error, _native.NativeError | OSError) else 0
-    facts = {"number": number, "layer": layer, "message": str(error), "errno": number_of_error or 0}
+    facts = {"number": number, "layer": layer, "message": with_advice(error), "errno": number_of_error or 0}
     protocol.send(channel, Kind.FORK_FAILED, facts, timeout_s=SAY_S)
 
 
