@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -59,6 +61,67 @@ def test_what_computes_is_noted_by_name(use, name):
     with Watched(watch()) as operators:
         use(x)
     assert name in operators.refused
+
+
+def into(dtype):
+    return lambda x: torch.empty(x.shape, dtype=dtype).copy_(x)
+
+
+CASTS = {
+    "to": lambda x: x.to(torch.uint8),
+    "to another": lambda x: x.to(torch.empty(1, dtype=torch.int16)),
+    "type": lambda x: x.type(torch.int8),
+    "type by name": lambda x: x.type("torch.ByteTensor"),
+    "type_as": lambda x: x.type_as(torch.empty(1, dtype=torch.bool)),
+    "bool": lambda x: x.bool(),
+    "byte": lambda x: x.byte(),
+    "char": lambda x: x.char(),
+    "short": lambda x: x.short(),
+    "copy_": into(torch.bool),
+    "copy_ of fewer bits": into(torch.uint16),
+    "setitem": lambda x: torch.empty(8, dtype=torch.uint8)[2:6].__setitem__(slice(None), x[0]),
+    "a view of bytes": lambda x: torch.empty(x.shape, dtype=torch.int8).view(torch.bool).copy_(x),
+    "fill_": lambda x: torch.empty(3, dtype=torch.uint8).fill_(x[0, 0]),
+    "cat": lambda x: torch.cat([x, x], out=torch.empty(6, 4, dtype=torch.int16)),
+    "stack": lambda x: torch.stack([x, x], out=torch.empty(2, 3, 4, dtype=torch.int8)),
+    "in two steps": lambda x: x.to(torch.int32).to(torch.int16),
+    "as_tensor": lambda x: torch.as_tensor(x, dtype=torch.uint8),
+    "like": lambda x: torch.zeros_like(x, dtype=torch.bool).copy_(x.t().contiguous().t()),
+}
+
+
+@pytest.mark.parametrize("cast", CASTS.values(), ids=CASTS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint32])
+def test_a_cast_of_integers_that_computes_is_noted_however_it_is_written(cast, dtype):
+    x = torch.zeros(3, 4, dtype=dtype)
+    with Watched(watch()) as operators:
+        cast(x)
+    (noted,) = operators.refused
+    assert re.fullmatch(r"aten::\w+ \(u?int(64|32) to (bool|u?int(8|16))\)", noted)
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: x.to(torch.int32),
+        lambda x: x.to(torch.uint64),
+        lambda x: x.to(torch.float16),
+        lambda x: torch.zeros(4, dtype=torch.bool).to(torch.int8).to(torch.int64),
+        lambda x: torch.zeros(4, dtype=torch.bool).float(),
+        lambda x: torch.zeros(4, dtype=torch.bool).bool().clone(),
+        lambda x: torch.zeros(4, dtype=torch.uint8).to(torch.int8).view(torch.bool),
+        lambda x: torch.zeros(4, dtype=torch.bool).__setitem__(1, 1),
+        lambda x: torch.zeros(4, dtype=torch.uint8).__setitem__(slice(None), 7),
+        lambda x: (torch.tensor([1, 0], dtype=torch.bool), torch.tensor(5, dtype=torch.int8)),
+        lambda x: torch.nn.functional.pad(torch.zeros(4, dtype=torch.uint8), (1, 1), value=3),
+        lambda x: torch.full((3,), 1, dtype=torch.bool).fill_(0),
+        lambda x: torch.cat([torch.zeros(4, dtype=torch.bool), torch.zeros(4, dtype=torch.int16), x[0]]),
+    ],
+)
+def test_casts_that_lose_nothing_narrowed_indices_and_written_numbers_are_allowed(cast):
+    with Watched(watch()) as operators:
+        cast(torch.zeros(3, 4, dtype=torch.int64))
+    assert operators.refused == {}
 
 
 def test_more_may_be_allowed():

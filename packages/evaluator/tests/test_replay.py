@@ -237,6 +237,39 @@ def test_a_forged_event_computes_nothing():
     assert four.tolist() == [1, 0, 1, 1]
 
 
+INTEGERS = torch.tensor([0, 1, 2, 255, 256, -1])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16])
+def test_a_forged_cast_of_integers_is_refused(dtype):
+    with pytest.raises(WireError, match="which computes"):
+        movement.copy(torch.empty(6, dtype=dtype), INTEGERS)
+    with pytest.raises(WireError, match="which computes"):
+        movement.call("flip", [INTEGERS, [0]], torch.empty(6, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint64, torch.float32, torch.complex64])
+def test_indices_may_be_narrowed_and_integers_be_made_floats(dtype):
+    found = torch.empty(6, dtype=dtype)
+    movement.copy(found, INTEGERS)
+    assert torch.equal(found, INTEGERS.to(dtype))
+
+
+def test_bytes_that_are_called_booleans_stay_what_they_are():
+    """Torch takes any byte but 0 for True: a view as booleans would compare with zero."""
+    numbers = INTEGERS[:3].to(torch.uint8).view(torch.bool)
+    for dtype in (torch.int64, torch.float32, torch.uint8):
+        found = torch.empty(3, dtype=dtype)
+        movement.copy(found, numbers)
+        assert found.tolist() == [0, 1, 2]
+        movement.call("flip", [numbers, [0]], found)
+        assert found.tolist() == [2, 1, 0]
+    found = torch.empty(3, dtype=torch.bool)
+    movement.copy(found[::2], numbers[::2])
+    movement.call("flip", [numbers[1:2], [0]], found[1:2])
+    assert found.view(torch.uint8).tolist() == [0, 1, 2]
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.lists(st.integers(-5, 5) | st.sampled_from(["alloc", "fill", "copy", "const", "tensor"]), max_size=5))

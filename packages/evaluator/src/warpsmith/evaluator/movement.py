@@ -27,9 +27,21 @@ MAKES: Final = frozenset({"arange", "linspace", "eye"})
 MOST_ARGUMENTS: Final = 8
 
 
+INDEX_BYTES: Final = 4
+"""Integers may be narrowed to as many: indices and sizes fit."""
+
+
 def computes(to: torch.dtype, origin: torch.dtype) -> bool:
-    """Whether a copy computes: a float is truncated to an integer, or compared with zero to a boolean."""
-    return (origin.is_floating_point or origin.is_complex) and not (to.is_floating_point or to.is_complex)
+    """Whether a copy computes.
+
+    A float is truncated to an integer. Of any number but a boolean, a boolean says whether it is zero. An integer of
+    fewer than 32 bits is what is left of a wider one after a division.
+    """
+    if to.is_floating_point or to.is_complex or origin == torch.bool:
+        return False
+    if origin.is_floating_point or origin.is_complex or to == torch.bool:
+        return True
+    return to.itemsize < min(origin.itemsize, INDEX_BYTES)
 
 
 def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
@@ -40,7 +52,12 @@ def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
     """
     if computes(to.dtype, origin.dtype):
         raise WireError(f"A recording copies {origin.dtype} to {to.dtype}, which computes.")
-    to.copy_(origin)
+    _bytes_of(to).copy_(_bytes_of(origin))
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return booleans as bytes: under a view of other memory one may be neither 0 nor 1, and torch takes it for 1."""
+    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 
 def _cat(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Copies:
@@ -130,8 +147,10 @@ def call(name: str, arguments: Sequence[Any], to: torch.Tensor) -> None:
         raise WireError(f"{name[:40]} is no operator of a recording; expected one of {', '.join(sorted(CALLED))}.")
     if name in MAKES and any(isinstance(argument, torch.Tensor) for argument in arguments):
         raise WireError(f"A recording calls {name} with a tensor; expected plain numbers.")
+    given = [_bytes_of(argument) if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+    to = _bytes_of(to)
     try:
-        to.copy_(getattr(torch.ops.aten, name)(*arguments, **_form(name, to)))
+        copy(to, getattr(torch.ops.aten, name)(*given, **_form(name, to)))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise WireError(f"A recording calls {name} with arguments that it does not take: {error}.") from error
 

@@ -50,8 +50,8 @@ ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 
 ADVICE: Final = (
     "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
-    "reshape, cast (to; no float to an integer), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, "
-    "flip, roll, unfold)."
+    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold). Do in "
+    "a kernel casts that compute: of a float to an integer, of an integer to bool or to fewer than 32 bits."
 )
 """What to tell the writer of a forward that uses another operator."""
 
@@ -74,7 +74,9 @@ MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full sc
 
 _OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
 
-_CASTS: Final = _operators("copy_ _to_copy to")
+_INTO: Final = _operators("copy_ fill_ fill")
+"""Operators that move their second argument into the first, or into what is like the first."""
+_CASTS: Final = MOVEMENT | _INTO
 _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
@@ -134,7 +136,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.note(name)
         self._check_writes(func, name, args)
         result = func(*args, **(kwargs or {}))
-        self._check_cast(name, args, result)
+        self._check_casts(name, args, result)
         if isinstance(result, torch.Tensor):
             self._on_dtype(result)
             if name in _FRESH and self.fills:
@@ -143,12 +145,13 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._on_done(func, name, args, result)
         return result
 
-    def _check_cast(self, name: str, args: Sequence[Any], result: Any) -> None:
+    def _check_casts(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Note a cast that computes: by whichever operator, what it moves into its result may be of another dtype."""
         if name not in _CASTS or not isinstance(result, torch.Tensor):
             return
-        origin = args[1] if name == "aten::copy_" else args[0]
-        if movement.computes(result.dtype, origin.dtype):
-            self.note(f"{name} ({_name(origin.dtype)} to {_name(result.dtype)})")
+        for origin in _tensors(args[1:] if name in _INTO else args):
+            if movement.computes(result.dtype, origin.dtype):
+                self.note(f"{name} ({_name(origin.dtype)} to {_name(result.dtype)})")
 
     def _counts(self, name: str, args: Sequence[Any]) -> bool:
         return name == "aten::add_" and args[0].data_ptr() in self.counters and isinstance(args[1], int)
@@ -163,6 +166,15 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[position] if written and position < len(args) else None
             if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
                 self._on_write(name)
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments, those in lists included."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for item in given:
+            yield from _tensors(item)
 
 
 def _name(dtype: torch.dtype) -> str:
