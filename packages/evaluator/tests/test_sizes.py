@@ -46,6 +46,45 @@ def test_sizes_are_what_get_inputs_alone_depends_on(source, found):
     assert sizes_of(source).values == found
 
 
+SIZES = "B, D, PAGES, BLOCK, MOST"
+PAGED = f"{SIZES} = 3, 160, 160, 8, {{most}}\ndef get_inputs():\n    return [{SIZES}, {{made}}]"
+
+
+@pytest.mark.parametrize(
+    ("written", "most"),
+    [
+        ("[5, 32, 17]", 4),  # the longest fills its blocks
+        ("[5, 30, 17]", 4),  # and does not
+        ("[5, 31, 17]", 4),  # indices below 32
+        ("[5, 30, 17]", 8),  # there are more blocks than it needs
+        ("[5, 10, 17]", 4),  # the sum
+        ("[0, 5, 15, 32]", 4),  # offsets
+        ("[[5, 30], [17, 0]]", 4),
+    ],
+)
+def test_of_two_sizes_whose_product_a_written_list_rests_on_none_is_changed(written, most):
+    made = f"torch.tensor({written}, dtype=torch.int32)"
+    found = sizes_of("import torch\n" + PAGED.format(most=most, made=made)).values
+    assert found == {"D": 160, "PAGES": 160}
+    inside = PAGED.replace("\ndef get_inputs():\n    return", ";return").replace(";", "\n    ")
+    inside = "import torch\ndef get_inputs():\n    " + inside.format(most=most, made=made)
+    assert sizes_of(inside).values == {"literal 160": 160}
+
+
+@pytest.mark.parametrize("written", ["[1, 0, 1]", "[[0, 1], [1, 0]]", "torch.arange(3)", "[0.5, 32.0]"])
+def test_sizes_that_no_written_list_reaches_may_change(written):
+    source = "import torch\n" + PAGED.format(most=4, made=f"torch.tensor({written})")
+    assert {"BLOCK", "MOST"} <= sizes_of(source).values.keys()
+
+
+def test_a_product_of_a_size_and_a_small_number_is_tied_to_a_list_only_where_it_is_in_it():
+    source = "import torch\nB, S = 2, 40\ndef get_inputs(): return [B, S, torch.tensor({})]"
+    assert sizes_of(source.format("[1, 2, 77]")).values == {}
+    assert sizes_of(source.format("[1, 2, 6]")).values == {"S": 40}
+    assert sizes_of(source.format("[1, 79, 3]")).values == {}
+    assert sizes_of(source.format("[1, 2, 70]")).values == {"S": 40}
+
+
 def test_other_sizes_reach_constants_helpers_and_literals_and_nothing_else():
     source = (
         "calls = []\nN = 16\nshape = (N, 2 * N)\ndef make(): return list(shape)\n"

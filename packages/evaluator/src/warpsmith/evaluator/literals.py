@@ -32,6 +32,7 @@ class WrittenLists:
         self._groups: dict[int, list[_Written]] = {}
         self.bound: set[int] = set()
         self.largest = 0
+        self._inside: set[int] = set()
         for node in _lists(statements):
             self._add(node)
         self.counts = [count for count, lists in self._groups.items() if _may_change(lists)]
@@ -44,11 +45,20 @@ class WrittenLists:
         written = _Written(node, values)
         self._groups.setdefault(written.count, []).append(written)
         self.largest = max(self.largest, *flat)
+        self._inside |= {id(inner) for inner in ast.walk(node)}
         self.bound |= {len(values), sum(flat), written.count, *flat}
 
     def binds(self, size: int) -> bool:
         """Whether a size may be tied to a list: its length, its sum, an entry, or a bound of what it holds."""
         return size in self.bound or size // 4 < self.largest <= size
+
+    def matches(self, size: int) -> bool:
+        """Whether a size is the length, the sum or an entry of a list, or the first number that is too large for it."""
+        return size in self.bound or size == self.largest + 1
+
+    def contains(self, node: ast.AST) -> bool:
+        """Whether a node stands in one of the lists."""
+        return id(node) in self._inside
 
     def are_in(self, statement: ast.stmt) -> bool:
         """Whether one of the lists stands in a statement."""

@@ -17,6 +17,8 @@ LEAST: Final = 4
 """The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
 MOST: Final = 8
 """How many sizes of one problem are looked at."""
+COARSE: Final = 16
+"""A power of two above it becomes a quarter at the least, any other size a half."""
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
 
@@ -26,7 +28,8 @@ class InputSizes:
 
     Attributes:
         values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. One
-            that may be the length, the sum or a bound of a list that is written there is none of them.
+            that may be the length, the sum or a bound of a list that is written there is none of them, nor is one whose
+            product with another integer may be: 4 blocks of 8 hold lengths up to 32.
         lists: the lists of integers that may take another order.
         literal_calls: places of calls that make a tensor of written numbers.
     """
@@ -43,12 +46,31 @@ class InputSizes:
         self.literal_calls = literal_calls(self._module.binding(self._own))
         literals = {f"literal {value}": value for value in self._literals}
         found = (self._find_constants() | literals).items()
-        self.values = dict([(name, size) for name, size in found if not self.lists.binds(size)][:MOST])
+        factors = self._factors(integers)
+        self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
 
     def _fixed(self) -> set[str]:
         """Return the names that set the form of parameters."""
         classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
         return self._module.closure([*classes, "Model", "get_init_inputs"])
+
+    def _factors(self, integers: Mapping[str, int]) -> set[int]:
+        """Return the integers that the inputs are made with, entries of written lists left out."""
+        written = {
+            node.value
+            for node in self._constants("get_inputs")
+            if type(node.value) is int and not self.lists.contains(node)
+        }
+        return {value for value in {*written, *(integers.get(name, 0) for name in self._needed)} if value > 1}
+
+    def _is_bound(self, size: int, factors: Iterable[int]) -> bool:
+        """Whether a written list may rest on a size, or on its product with another integer."""
+        return self.lists.binds(size) or any(self._is_bound_with(size, factor) for factor in factors)
+
+    def _is_bound_with(self, size: int, factor: int) -> bool:
+        """Whether a product may be tied to a list: it is in it, or bounds what it holds and may cease to."""
+        bounds = is_size(factor) and _least(size) * _least(factor) < self.lists.largest <= size * factor
+        return bounds or self.lists.matches(size * factor)
 
     def _local_integers(self) -> dict[str, int]:
         """Return the names that `get_inputs` binds to a written integer."""
@@ -123,6 +145,11 @@ def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str
 def is_size(value: object) -> bool:
     """Whether a value may be the size of a dimension: an integer, no boolean, large enough and of 31 bits."""
     return type(value) is int and LEAST <= value < 1 << 31
+
+
+def _least(size: int) -> int:
+    """Return a bound of what a size may become."""
+    return max(size // 4, min(size // 2, COARSE))
 
 
 class _Module:
