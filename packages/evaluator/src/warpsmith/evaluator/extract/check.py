@@ -127,7 +127,7 @@ class _Check:
         """Return the error for a part of the kernel."""
         line = int(getattr(node, "lineno", self._kernel.node.lineno))
         return ExtractionError(
-            f"kernel {self._kernel.name} uses {what}, which cannot be compiled by itself.", remedy, line
+            f"kernel {self._kernel.name} cannot be compiled without its host code, since it uses {what}.", remedy, line
         )
 
     def _check_definition(self) -> None:
@@ -447,7 +447,7 @@ class _Check:
             raise self.refused(
                 node,
                 f"{full}: {why}",
-                "A kernel may use triton.language, its math and extra modules, and math.",
+                library.in_place_of(full) or "A kernel may use triton.language, its math and extra modules, and math.",
             )
         self._check_called(full, node)
         self._reached.add(full)
@@ -491,7 +491,8 @@ class _Check:
         match bound.value:
             case Library(name=full):
                 if why := library.why_closed(full):
-                    raise self.refused(node, f"{name} ({full}): {why}", "Name what you need of it: tl.load, math.pi.")
+                    remedy = library.in_place_of(full) or "Name what you need of it: tl.load, math.pi."
+                    raise self.refused(node, f"{name} ({full}): {why}", remedy)
                 self._check_called(full, node)
                 self._reached.add(full)
             case Ambiguous(lines=lines):

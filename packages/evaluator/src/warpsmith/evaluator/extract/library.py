@@ -67,6 +67,34 @@ _SAME_MODULES: Final = MappingProxyType(
     }
 )
 """Modules that torch shows under names of its own."""
+LIBDEVICE: Final = f"{LANGUAGE}.extra.libdevice"
+_DESCRIPTORS: Final = "Use tl.make_tensor_descriptor, whose load and store take offsets, or pointers with masks."
+_REPLACEMENTS: Final = MappingProxyType(
+    {
+        "advance": _DESCRIPTORS,
+        "make_block_ptr": _DESCRIPTORS,
+        **dict.fromkeys(
+            ("_experimental_make_tensor_descriptor", "experimental_descriptor_load", "experimental_descriptor_store"),
+            _DESCRIPTORS,
+        ),
+        "libdevice": "Write `from triton.language.extra import libdevice` at module level.",
+        "any": "Use tl.max((x != 0).to(tl.int32), axis) != 0.",
+        "all": "Use tl.min((x != 0).to(tl.int32), axis) != 0.",
+        "mean": "Use tl.sum(x, axis) / n, with the number n of elements.",
+        "prod": "Use tl.reduce with a @triton.jit function that multiplies.",
+        "relu": "Use tl.maximum(x, 0.0).",
+        "silu": "Use x * tl.sigmoid(x).",
+        "square": "Use x * x.",
+        "mod": "Use %.",
+        "matmul": "Use tl.dot.",
+        "bitcast": "Use x.to(dtype, bitcast=True).",
+        "empty": "Use tl.zeros(shape, dtype).",
+        "ones": "Use tl.full(shape, 1, dtype).",
+        "inf": 'Use float("inf").',
+        **dict.fromkeys(("concat", "concatenate", "stack"), "Use tl.join or tl.cat, or store the parts."),
+    }
+)
+"""What to write for names that some version of Triton, or another library, has."""
 _VERSIONS: Final = MappingProxyType({"triton.__version__": "triton", "torch.__version__": "torch"})
 ANSWERS: Final = MappingProxyType({"torch.cuda.is_available": True, "torch.xpu.is_available": False})
 """What functions without arguments answer where kernels are to run."""
@@ -214,12 +242,22 @@ def _why_no_member(module: str, rest: list[str]) -> str:
     if ".".join([module, *rest]) in INNER_FUNCTIONS:
         return ""
     if not is_member(module, rest[0]):
-        return f"it does not exist in this version of Triton ({version('triton')})"
+        return f"it does not exist in Triton {version('triton')}"
     if isinstance(vars(importlib.import_module(module)).get(rest[0]), ModuleType):
         return "the module is closed to kernels"
     if len(rest) == 1 or (len(rest) == 2 and f"{module}.{rest[0]}" in ENUMS):
         return ""
     return "a kernel may use the members of its library, not what lies below them"
+
+
+def in_place_of(name: str) -> str:
+    """Return what a kernel may write for a member that this version of Triton lacks; nothing where that is unknown."""
+    module, rest = split(name)
+    if not rest or is_member(module, rest[0]):
+        return ""
+    if is_member(LIBDEVICE, rest[0]):
+        return f"Use libdevice.{rest[0]}, with `from triton.language.extra import libdevice` at module level."
+    return _REPLACEMENTS.get(rest[0], "")
 
 
 def is_dtype(name: str) -> bool:
