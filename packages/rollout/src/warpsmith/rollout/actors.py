@@ -1,14 +1,25 @@
-"""Calls to Ray actors: each with a deadline, each failure with a type of its own."""
+"""Calls to Ray actors: each with a deadline, each failure with a type of its own and the last words of the actor."""
 
 import asyncio
+import re
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.last_words import oom_kills, told_of_memory
+from warpsmith.rollout.actor_logs import last_words
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
 
+if TYPE_CHECKING:
+    from ray.exceptions import RayActorError, RayTaskError
+
 T = TypeVar("T")
+E = TypeVar("E", bound=WarpsmithError)
+
+_GUESSES: Final = re.compile(r"\s*(?:Some common causes include|There are some potential root causes).*", re.DOTALL)
+_EXIT: Final = re.compile(r"Worker exit detail: (.*)", re.DOTALL)
+_REASON: Final = re.compile(r"^The actor (?:is dead|died) because .*", re.MULTILINE)
 
 
 async def answered(reference: Awaitable[T], seconds: float, who: str, what: str) -> T:
@@ -21,27 +32,68 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
         what: what is waited for, for example `to start`.
 
     Raises:
-        ActorLostError: the actor, its node or the cluster is gone.
+        ActorLostError: the actor, its node or the cluster is gone. The error quotes the actor's log.
         ActorFailedError: the method raised something that is no WarpsmithError; those arrive as they were raised.
         DeadlinePassedError: it took too long.
     """
     import ray
     from ray.exceptions import RayActorError, RayError, RayTaskError
 
+    kills = oom_kills()
     try:
         return await within(seconds, reference, f"{who} {what}")
     except (asyncio.CancelledError, DeadlinePassedError):
         ray.cancel(reference)
         raise
     except RayActorError as error:
-        raise ActorLostError(f"The actor of {who} died: {_first_line(error)}", "It can be restarted.") from error
+        raise await asyncio.to_thread(lost, error, who, kills) from error
     except RayTaskError as error:
         # Our own errors arrive inside Ray's; the caller is to see them as they were raised.
         if isinstance(error.cause, WarpsmithError):
             raise error.cause from None
-        raise ActorFailedError(f"{who} failed: {_first_line(error.cause)}", "See the actor's log.") from error
+        raise await asyncio.to_thread(_failed, error, who) from error
     except RayError as error:
         raise ActorLostError(f"{who} cannot be reached: {_first_line(error)}", "See Ray's log.") from error
+
+
+def lost(error: "RayActorError", who: str, kills: int) -> ActorLostError:
+    """Return what tells of a dead actor: how it ended, and the last lines of its log.
+
+    Args:
+        error: Ray's.
+        who: names the actor.
+        kills: what `oom_kills()` gave while the actor lived.
+    """
+    text = str(error)
+    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", told_of_memory(kills)))
+
+
+def _failed(error: "RayTaskError", who: str) -> ActorFailedError:
+    return _quoting(str(error), ActorFailedError(f"{who} failed: {type(error.cause).__name__}: {error.cause}."))
+
+
+def _quoting(text: str, error: E) -> E:
+    """Attach the last words of the actor that Ray's `text` names."""
+    for note in last_words(text):
+        error.add_note(note)
+    return error
+
+
+def _how(text: str) -> str:
+    """Return what Ray says of the end itself, without its guesses at causes and without the list of ids."""
+    raised = text.partition("raised in its creation task,")[2]
+    if raised:
+        return f"it could not start: {_raised(raised)}"
+    found = _EXIT.search(text) or _REASON.search(text)
+    told = found[found.re.groups] if found else _first_line(text)
+    return _first_line(_GUESSES.sub("", told))
+
+
+def _raised(traceback: str) -> str:
+    """Return the exception that a traceback ends in: what follows its last indented line."""
+    lines = traceback.strip().splitlines()
+    last = max((n for n, line in enumerate(lines) if line.startswith(" ")), default=-1)
+    return " ".join(line.strip() for line in lines[last + 1 :])
 
 
 def _first_line(error: object) -> str:

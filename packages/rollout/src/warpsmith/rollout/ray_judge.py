@@ -11,8 +11,9 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
-from warpsmith.records.errors import UsageError
-from warpsmith.rollout.actors import answered
+from warpsmith.records.errors import UsageError, WarpsmithError
+from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
+from warpsmith.rollout.actors import answered, lost
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.deadlines import Progress, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
@@ -92,7 +93,7 @@ class _Member:
     running: int = 0
     restarts: int = 0
     revival: "asyncio.Task[None] | None" = None
-    given_up: str | None = None
+    given_up: WarpsmithError | None = None
 
     @property
     def name(self) -> str:
@@ -190,7 +191,7 @@ class RayJudge:
             except (ActorLostError, JudgeUnavailableError) as error:
                 self.lost += 1
                 causes.append(error.message)
-                self._replace(member, actor, error.message)
+                self._replace(member, actor, error)
                 continue
             finally:
                 member.running -= 1
@@ -215,30 +216,35 @@ class RayJudge:
         while not (serving := [member for member in self._members if member.serves]):
             revivals = [member.revival for member in self._members if member.revival is not None]
             if not revivals:
-                raise JudgeUnavailableError(
-                    f"All {len(self._members)} evaluator actors are gone: {self._members[0].given_up}",
-                    "See Ray's logs of the actors; raise evaluation.max_restarts once the cause is mended.",
-                )
+                raise self._all_gone()
             await asyncio.wait(revivals, return_when=asyncio.FIRST_COMPLETED)
         return min(serving, key=lambda member: (member is avoided, member.running))
 
-    def _replace(self, member: _Member, dead: "ActorHandle", cause: str) -> None:
+    def _all_gone(self) -> JudgeUnavailableError:
+        causes = [member.given_up for member in self._members if member.given_up is not None]
+        error = JudgeUnavailableError(
+            f"All {len(self._members)} evaluator actors are gone: {causes[0].message}",
+            "Fix the cause, then raise evaluation.max_restarts if such deaths are to be expected.",
+        )
+        return with_notes_of(error, causes[0])
+
+    def _replace(self, member: _Member, dead: "ActorHandle", cause: WarpsmithError) -> None:
         """Start a new actor in the place of a dead one, once for all requests that saw it die."""
         if member.actor is dead and member.serves:
             member.revival = asyncio.ensure_future(self._revive(member, cause))
 
-    async def _revive(self, member: _Member, cause: str) -> None:
+    async def _revive(self, member: _Member, cause: WarpsmithError) -> None:
         try:
             while member.restarts < self.config.max_restarts:
                 member.restarts += 1
-                _LOG.warning("%s Restart %d of %d.", cause, member.restarts, self.config.max_restarts)
+                _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, told_in_full(cause))
                 _kill(member.actor)
                 member.actor, member.node = self._new_actor(), ""
                 start = member.actor.start.remote()
                 try:
                     member.node = await answered(start, self.config.start_timeout_s, member.name, "to start")
                 except (ActorLostError, ActorFailedError, DeadlinePassedError, EvaluatorError) as error:
-                    cause = error.message
+                    cause = error
                 else:
                     return
             member.given_up = cause
@@ -260,8 +266,9 @@ class RayJudge:
 
     def _await_start(self) -> None:
         import ray
-        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+        from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
+        kills = oom_kills()
         starts = [member.actor.start.remote() for member in self._members]
         try:
             nodes = ray.get(starts, timeout=self.config.start_timeout_s)
@@ -278,9 +285,11 @@ class RayJudge:
                 f"An evaluator actor failed to start: {error.cause}.",
                 "The packages must be installed alike on all nodes.",
             ) from error
+        except RayActorError as error:
+            raise retyped(JudgeUnavailableError, lost(error, "an evaluator at its start", kills)) from error
         except RayError as error:
             raise JudgeUnavailableError(
-                f"An evaluator actor died at its start: {error}", "See Ray's logs of that node."
+                f"An evaluator actor did not start: {error}", "See Ray's logs of that node."
             ) from error
         for member, node in zip(self._members, nodes, strict=True):
             member.node = node

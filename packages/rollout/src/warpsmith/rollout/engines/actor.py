@@ -1,13 +1,17 @@
 """An engine in a Ray actor, and the handle that makes it look like an engine at home."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.last_words import retyped
+from warpsmith.rollout.actor_logs import quote_own_log
 from warpsmith.rollout.actors import answered
 from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines.base import Completion, Sampling
+from warpsmith.rollout.engines.base import Completion, Engine, Sampling
 from warpsmith.rollout.engines.start import start_engine
 from warpsmith.rollout.engines.weights import WeightPayload
 from warpsmith.rollout.errors import (
@@ -33,31 +37,55 @@ _CLOSE_SECONDS = 20.0
 
 
 class EngineActor:
-    """The class that runs inside the actor. Its methods are the engine's."""
+    """The class that runs inside the actor, with the methods of the engine; one that died quotes the actor's log."""
 
     def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
-        self._engine = start_engine(path, EngineConfig(**config), weight_version=weight_version)
+        self._refusal: WarpsmithError | None = None
+        try:
+            self._engine = start_engine(path, EngineConfig(**config), weight_version=weight_version)
+        except WarpsmithError as error:
+            # Raised here, it would reach nobody: Ray turns what a constructor raises into text.
+            quote_own_log(error)
+            self._refusal = error
 
     async def weight_version(self) -> int:
         """Version of the weights; answers once the engine has started."""
-        return self._engine.weight_version
+        return self._running().weight_version
 
     async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
         """See `Engine.generate`."""
-        return await self._engine.generate(prompt_ids, sampling)
+        with _quoted():
+            return await self._running().generate(prompt_ids, sampling)
 
     async def score(self, ids: list[int]) -> list[float]:
         """See `Engine.score`."""
-        return await self._engine.score(ids)
+        with _quoted():
+            return await self._running().score(ids)
 
     async def update_weights(self, payload: WeightPayload) -> int:
         """See `Engine.update_weights`; return the version that is loaded now."""
-        await self._engine.update_weights(payload)
+        with _quoted():
+            await self._running().update_weights(payload)
         return self._engine.weight_version
 
     async def close(self) -> None:
         """See `Engine.close`."""
-        await self._engine.close()
+        if self._refusal is None:
+            await self._engine.close()
+
+    def _running(self) -> Engine:
+        if self._refusal is not None:
+            raise self._refusal
+        return self._engine
+
+
+@contextmanager
+def _quoted() -> Iterator[None]:
+    try:
+        yield
+    except EngineDiedError as error:
+        quote_own_log(error)
+        raise
 
 
 class RemoteEngine:
@@ -205,9 +233,9 @@ class RemoteEngine:
         try:
             return await answered(reference, seconds, self.name, what)
         except ActorLostError as error:
-            raise EngineDiedError(error.message, error.remedy) from error
+            raise retyped(EngineDiedError, error) from error
         except ActorFailedError as error:
-            raise EngineError(error.message, error.remedy) from error
+            raise retyped(EngineError, error) from error
 
 
 def _default_options(config: EngineConfig) -> dict[str, Any]:

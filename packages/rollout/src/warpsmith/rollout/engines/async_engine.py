@@ -14,7 +14,7 @@ from warpsmith.rollout.engines import vllm_settings as settings
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
 from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
+from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
@@ -60,7 +60,9 @@ class AsyncVllmEngine:
         try:
             return await self._generate(list(prompt_ids), sampling)
         except EngineDeadError as error:
-            raise EngineDiedError(f"vLLM's engine process is gone: {error}.", "Start a new engine.") from error
+            raise EngineDiedError(
+                "vLLM's engine process has ended.", "What it wrote last has the cause; then start a new engine."
+            ) from error
         except (EngineGenerateError, *settings.refusals()) as error:
             cause = error.__cause__ or error
             raise EngineError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
@@ -148,15 +150,10 @@ class AsyncVllmEngine:
 
     def _start(self) -> "AsyncLLM":
         settings.set_environment(self.config)
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.v1.engine.async_llm import AsyncLLM
-
         try:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+
             return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings.engine_arguments(self.path, self.config)))
         except Exception as error:
-            if isinstance(error, RolloutError):
-                raise
-            raise EngineError(
-                f"vLLM cannot start on {self.path}: {type(error).__name__}: {error}.",
-                "Check the model and the engine's settings.",
-            ) from error
+            raise settings.refused_start(self.path, error) from error

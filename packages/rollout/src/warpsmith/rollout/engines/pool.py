@@ -1,17 +1,21 @@
 """Several engines as one: the least loaded takes the next request, a dead one is replaced."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from warpsmith.records.errors import UsageError
+from warpsmith.records.last_words import told_in_full, with_notes_of
 from warpsmith.rollout.engines.actor import RemoteEngine
 from warpsmith.rollout.engines.base import Completion, Sampling
 from warpsmith.rollout.engines.weights import WeightPayload
 from warpsmith.rollout.errors import EngineDiedError, EngineError
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class EnginePool:
@@ -106,10 +110,12 @@ class EnginePool:
             if engine.restarts > seen:
                 return
             if engine.restarts >= self.max_restarts:
-                raise EngineDiedError(
+                told = EngineDiedError(
                     f"{engine.name} died {engine.restarts + 1} times, last of this: {death.message}",
-                    "See the actor's log; raise max_restarts.",
-                ) from death
+                    "Fix the cause, and go on with --resume.",
+                )
+                raise with_notes_of(told, death) from death
+            _LOG.warning("Restart %d of %d: %s", engine.restarts + 1, self.max_restarts, told_in_full(death))
             await engine.restart()
 
 

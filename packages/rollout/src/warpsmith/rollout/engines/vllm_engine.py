@@ -158,7 +158,7 @@ class VllmEngine:
         try:
             engine = self._start()
         except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
-            started.set_exception(_refused(self.path, error))
+            started.set_exception(settings.refused_start(self.path, error))
             return
         started.set_result(None)
         try:
@@ -303,14 +303,6 @@ def _died(cause: BaseException) -> EngineDiedError:
     if isinstance(cause, EngineDiedError):
         return cause
     return EngineDiedError(f"The engine stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log.")
-
-
-def _refused(path: Path, error: Exception) -> RolloutError:
-    if isinstance(error, RolloutError):
-        return error
-    return EngineError(
-        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the engine's settings."
-    )
 
 
 def _pack_output_layer(worker: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpsmith.rollout.config import EngineConfig
 from warpsmith.rollout.engines.base import Sampling
 from warpsmith.rollout.engines.weights import WeightPayload, checkpoint_shapes
-from warpsmith.rollout.errors import BadPayloadError, EngineDiedError, EngineError
+from warpsmith.rollout.errors import BadPayloadError, EngineDiedError, EngineError, RolloutError
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -214,6 +214,20 @@ def half_loaded(version: int, cause: object) -> EngineDiedError:
     return EngineDiedError(
         f"Loading weight version {version} stopped half way ({what}), so the engine samples no more.",
         "Start a new one; see vLLM's log.",
+    )
+
+
+def refused_start(path: Path, error: Exception) -> RolloutError:
+    """Return the error of an engine that does not start: its own, or what vLLM's comes to."""
+    if isinstance(error, RolloutError):
+        return error
+    if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
+        return EngineError(
+            "vLLM is not installed, and every engine is one of vLLM's.",
+            "Install the extra that brings it: `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
+        )
+    return EngineError(
+        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the engine's settings."
     )
 
 
