@@ -111,7 +111,7 @@ def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
         ray.kill(mortal)
         error = await told_of(mortal.work.remote("exit"))
         assert "ray.kill" in error.message
-        assert str(actor_logs._folder()) in "".join(notes_of(error))
+        assert str(actor_logs.folder_of_session()) in "".join(notes_of(error))
 
     asyncio.run(go())
 

@@ -1,6 +1,7 @@
 """Evaluators on a cluster of two logical nodes, and a cluster of another version."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -96,3 +97,4 @@ def test_a_part_of_the_local_instance_that_ends_is_told_of_at_once(part):
     ended = subprocess.run([sys.executable, "-c", code, part], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2, ended.stderr
     assert f"error: Ray's {part} has ended" in ended.stderr
+    assert re.search(rf"^The last lines of /\S+/logs/{part}\.out:$", ended.stderr, re.MULTILINE), ended.stderr

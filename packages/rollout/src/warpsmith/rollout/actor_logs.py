@@ -29,7 +29,7 @@ def last_words(told: str) -> Sequence[str]:
     from ray.exceptions import RayError
 
     pid, address = _PID.search(told), _ADDRESS.search(told)
-    folder = _folder()
+    folder = folder_of_session()
     if pid is None:
         return [f"Ray does not name the actor's process; the logs of its processes are in {folder}."]
     here = ray.util.get_node_ip_address()
@@ -50,7 +50,7 @@ def quote_own_log(error: WarpsmithError) -> None:
                 quote_into(error, [file], skip=_noise(file))
 
 
-def _folder() -> Path:
+def folder_of_session() -> Path:
     """Return where this session's logs lie, on every node alike."""
     from ray._private.worker import global_worker
 

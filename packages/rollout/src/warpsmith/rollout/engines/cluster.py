@@ -10,6 +10,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
+from warpsmith.rollout.actor_logs import folder_of_session
 from warpsmith.rollout.errors import EngineError, RayTokenError
 
 _OBJECT_STORE_BYTES = 512 << 20
@@ -142,7 +144,8 @@ def _watched(on_lost: Callable[[EngineError], None] | None) -> Iterator[None]:
         return
     watched = {os.pidfd_open(pid): name for name, pid in _own_processes()}
     stop, stopped = os.pipe()
-    thread = threading.Thread(target=_watch, args=(watched, stop, on_lost), name="ray watch", daemon=True)
+    watch = (watched, stop, on_lost, folder_of_session())
+    thread = threading.Thread(target=_watch, args=watch, name="ray watch", daemon=True)
     thread.start()
     try:
         yield
@@ -153,16 +156,22 @@ def _watched(on_lost: Callable[[EngineError], None] | None) -> Iterator[None]:
             os.close(fd)
 
 
-def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[EngineError], None]) -> None:
+def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[EngineError], None], logs: Path) -> None:
+    kills = oom_kills()
     ready, _, _ = select.select([stop, *watched], [], [])
     if stop not in ready:
-        names = " and ".join(watched[fd] for fd in ready)
-        on_lost(
-            EngineError(
-                f"Ray's {names} has ended, and with it the engines: it was killed, or the machine had no memory left.",
-                "Look at Ray's logs and the kernel's; go on with --resume.",
-            )
+        names = [watched[fd] for fd in ready]
+        error = EngineError(
+            f"Ray's {' and '.join(names)} has ended, and with it the engines. {told_of_memory(kills)}".strip(),
+            "Without a word in its log it was killed; go on with --resume.",
         )
+        on_lost(quote_into(error, [path for name in names for path in _said(logs, name)]))
+
+
+def _said(logs: Path, name: str) -> list[Path]:
+    """Return the logs in which one of Ray's own processes has said something; one of them where it has not."""
+    both = [logs / f"{name}.out", logs / f"{name}.err"]
+    return [log for log in both if log.is_file() and log.stat().st_size] or both[:1]
 
 
 def _own_processes() -> Iterator[tuple[str, int]]:
