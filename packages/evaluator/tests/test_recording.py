@@ -45,6 +45,7 @@ def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out
     )
 
 
+FILLS = KERNEL.replace("def kernel", "def fills").replace("tl.load(x_ptr + at, mask=at < n) * 2.0", "2.0 + 0 * at")
 TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
 TABLED = LAUNCH.replace("x, out", "x, self.table, out")
 TUNED = KERNEL.replace(
@@ -222,12 +223,11 @@ def test_an_answer_that_is_known_again_by_a_few_numbers_is_wrong(judge):
 
 def test_a_table_that_the_first_call_computes_may_be_kept(judge):
     """A kernel fills it with twos, and later calls read it."""
-    fills = KERNEL.replace("def kernel", "def fills").replace("tl.load(x_ptr + at, mask=at < n) * 2.0", "2.0 + 0 * at")
     lazily = """\
 if getattr(self, "table", None) is None:
     self.table = torch.empty(16, device=x.device)
     fills[(1,)](x, self.table, 16, BLOCK=16)"""
-    source = candidate(lazily, kernel=fills + TABLE, launch=TABLED)
+    source = candidate(lazily, kernel=FILLS + TABLE, launch=TABLED)
     assert judged(judge, source).status == "correct"
     assert judge.why == []
 
@@ -241,6 +241,88 @@ if getattr(self, "kept", None) is None:
     assert judged(judge, candidate(kept, copied, launch=launch)).status == "correct"
     small = candidate(kept.replace("x.shape[0] * x.shape[1]", "100"), launch=launch)
     assert judged(judge, small).status != "correct"
+
+
+MADE = "self.kept = torch.empty(37, 19, device='cuda')"
+LAZILY = "if getattr(self, 'kept', None) is None: self.kept = torch.empty(64 * 64, device=x.device)"
+OVERWRITTEN = {
+    "made by the first call": candidate(LAZILY, out="self.kept[: x.numel()].view_as(x)"),
+    "made by the constructor": candidate(init=MADE, out="self.kept[: x.shape[0], : x.shape[1]]"),
+    "a buffer of its own": candidate(
+        init="self.register_buffer('kept', torch.empty(64 * 64))", out="self.kept[: x.numel()].view_as(x)"
+    ),
+    "of the module": candidate(out="KEPT[: x.numel()].view_as(x)", kernel=f"KEPT = torch.empty(64 * 64)\n\n\n{KERNEL}"),
+    "by turns": candidate(
+        "self.calls = getattr(self, 'calls', -1) + 1\n"
+        "self.ring = [*getattr(self, 'ring', ()), torch.empty_like(x)][:2]",
+        out="self.ring[self.calls % 2]",
+    ),
+    "moved there": candidate(LAZILY, "kept = self.kept[: x.numel()].view_as(x)\nkept.copy_(out)\nreturn kept"),
+    "stacked there": candidate(
+        LAZILY, "kept = torch.as_strided(self.kept, x.shape, x.stride())\nreturn torch.stack([out], out=kept[None])[0]"
+    ),
+    "scratch memory later": candidate(
+        after="old, self.kept = getattr(self, 'kept', None), out\n"
+        "if old is not None and old.shape == x.shape: kernel[(1,)](x, old, 16, BLOCK=16)",
+    ),
+    "on the device": candidate(f"factor = x.flatten()[0].item()\n{LAZILY}", out="self.kept[: x.numel()].view_as(x)"),
+}
+
+
+@pytest.mark.parametrize("source", OVERWRITTEN.values(), ids=OVERWRITTEN)
+def test_an_output_that_the_next_call_overwrites_is_refused(judge, source):
+    verdict = judged(judge, source)
+    assert (verdict.status, "allocate the output in each call" in verdict.error_message) == ("rejected", True), verdict
+
+
+def test_an_output_that_is_refused_is_one_of_several(judge):
+    pair = problem("(x * 2, x * 2)")
+    source = candidate(LAZILY, after="kept = self.kept[: x.numel()].view_as(x)\nkept.copy_(out)")
+    verdict = judged(judge, source.replace("return out", "return out, kept"), of=pair)
+    assert (verdict.status, "allocate the output in each call" in verdict.error_message) == ("rejected", True), verdict
+
+
+TABLES = problem("(x * 2, torch.full((16,), 2.0))")
+
+
+@pytest.mark.parametrize(
+    ("source", "of"),
+    [
+        (candidate(init="self.table = torch.full((16,), 2.0)", after="return out, self.table"), TABLES),
+        (
+            candidate(
+                "if getattr(self, 'table', None) is None:\n"
+                "    self.table = torch.empty(16, device=x.device)\n"
+                "    fills[(1,)](x, self.table, 16, BLOCK=16)",
+                "return out, self.table[:16]",
+                kernel=FILLS + KERNEL,
+            ),
+            TABLES,
+        ),
+        (
+            candidate("shared = x.view(-1)", "return out, shared[:16]"),
+            problem("(x * 2, x.view(-1)[:16])"),
+        ),
+        (
+            candidate(init="self.scale = nn.Parameter(torch.ones(16))", after="return out, self.scale.view(4, 4)"),
+            problem("(x * 2, self.scale.view(4, 4))", init="self.scale = nn.Parameter(torch.ones(16))"),
+        ),
+        (
+            candidate(
+                init="self.register_buffer('state', torch.ones(16))",
+                after="kernel[(1,)](x, self.state, 16, BLOCK=16)\nreturn out, self.state",
+            ),
+            problem(
+                "(x * 2, self.state.copy_(x.view(-1)[:16] * 2))", init="self.register_buffer('state', torch.ones(16))"
+            ),
+        ),
+    ],
+    ids=["a table", "a table of a kernel", "a view of an input", "a parameter", "a buffer of the problem"],
+)
+def test_an_output_that_no_later_call_writes_may_be_kept(judge, source, of):
+    source = source.replace("        return out\n", "")
+    verdict = judged(judge, source, of=of)
+    assert verdict.status == "correct", verdict
 
 
 ALIKE = TUNED.replace('triton.Config({"BLOCK": 128})', 'triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 64})')

@@ -34,12 +34,24 @@ class Called:
         sizes: that they were made with, where these are not the sample's.
         events: what it did.
         outputs: its outputs, and the module's buffers after it.
+        buffers: how many of these are buffers.
     """
 
     form: Placed
     sizes: Mapping[str, int]
     events: list[Any]
     outputs: list[Any]
+    buffers: int = 0
+
+    @property
+    def returned(self) -> set[int]:
+        """The numbers of the memory that its outputs lie in, but for the inputs and the judge's parameters."""
+        return set(_used(self.outputs[: len(self.outputs) - self.buffers]))
+
+    @property
+    def overwritten(self) -> set[int]:
+        """The numbers of the memory of earlier calls that it may write: it moves there, or a launch is given it."""
+        return {*_used([_writable(event) for event in self.events])} - {*_made(self.events)}
 
     @property
     def memory(self) -> set[int]:
@@ -57,6 +69,10 @@ class History:
         """Return what is the same for calls that do the same, whatever numbers their own memory has."""
         own = {number: place for place, number in enumerate(_made(call.events))}
         return wire.encode([call.form.tree, _renumbered([call.events, call.outputs], own)])
+
+    def overwrites_outputs(self, call: Called) -> bool:
+        """Whether a call may write what an earlier one returned, or returns itself what it kept and may write."""
+        return any(call.overwritten & one.returned for one in [*self.calls, call])
 
     def rests_on(self, call: Called) -> list[Called]:
         """Return the earlier calls whose memory a call uses, and those that these rest on, in order."""
@@ -83,6 +99,17 @@ def _made(events: list[Any]) -> Iterator[int]:
         match event:
             case ["alloc" | "const" | "literal", int(number), *_]:
                 yield number
+
+
+def _writable(event: Any) -> Any:
+    """Return the part of an event that names what it may write: of a launch, all that it is given."""
+    match event:
+        case ["fill" | "copy", to, _] | ["call", _, _, to]:
+            return to
+        case ["launch", _, _, arguments, _]:
+            return arguments
+        case _:
+            return []
 
 
 def _used(part: Any) -> Iterator[int]:

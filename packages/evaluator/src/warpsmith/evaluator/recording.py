@@ -177,8 +177,10 @@ class Recorder:
         self._prepare_inputs()
         done = self._call(room)
         self._check_rules(done, answer)
-        call, pattern = self._read(done)
+        call, pattern = self._read(done, room)
         self._patterns.add(pattern)
+        if self._history.overwrites_outputs(call):
+            raise overwrites_outputs()
         events, past = self._history.with_its_past(call)
         self._history.calls.append(call)
         launches = launches_of(events)
@@ -188,10 +190,12 @@ class Recorder:
         made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
         return pattern, made, done.integer("variants")
 
-    def _read(self, done: wire.Fields) -> tuple[Called, bytes]:
+    def _read(self, done: wire.Fields, room: Placed) -> tuple[Called, bytes]:
         """Return the call that DONE tells of, and its pattern."""
         trace, session = wire.Fields(done.mapping("trace")), self.session
-        call = Called(session.inputs, session.made_with.sizes, trace.sequence("events"), trace.sequence("outputs"))
+        events, outputs = trace.sequence("events"), trace.sequence("outputs")
+        buffers = len(wire.Fields(room.tree).mapping("buffers"))
+        call = Called(session.inputs, session.made_with.sizes, events, outputs, buffers)
         check_size(call)
         check_launches(launches_of(call.events))
         return call, self._history.pattern(call)
@@ -413,7 +417,7 @@ class OnDeviceRecorder(Recorder):
             arenas.content(self.session.state_buffer)
         )
         try:
-            return self._read(self._call(room))[1] not in self._patterns
+            return self._read(self._call(room), room)[1] not in self._patterns
         except (CandidateFailedError, SuspectError, WireError, LayoutError):
             return False
 
@@ -503,6 +507,16 @@ def no_kernel(evidence: Evidence) -> CandidateFailedError:
     evidence.flags.add("no_kernel")
     return CandidateFailedError(
         "rejected", None, "forward launched no Triton kernel: compute in @triton.jit kernels that forward launches."
+    )
+
+
+def overwrites_outputs() -> CandidateFailedError:
+    """Return the failure of a forward whose answer the next call would change in its caller's hands."""
+    return CandidateFailedError(
+        "rejected",
+        None,
+        "forward returns memory that an earlier call or the constructor made, which the next call overwrites: allocate "
+        "the output in each call, as by torch.empty_like. What is kept from call to call may be scratch memory.",
     )
 
 
