@@ -57,7 +57,7 @@ def scatter(path: Path, points: Sequence[tuple[float, float, str]], *, title: st
 
 
 BAR, GAP, KEY = 34, 20, 24
-COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#7b55a3", "#8c8c8c", "#d9d9d9")
+COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#c25b9b", "#7b55a3", "#8c8c8c", "#d9d9d9")
 
 
 def bars(path: Path, rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str) -> None:

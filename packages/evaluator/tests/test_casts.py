@@ -58,3 +58,17 @@ def test_what_puts_numbers_in_order_is_seen(ranking):
     assert seen(lambda: getattr(FINITE, ranking)(*arguments)) == (False, False, True)
     assert seen(lambda: getattr(torch, ranking)(FINITE, *arguments)) == (False, False, True)
     assert seen(FINITE.sum) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda numbers: torch.searchsorted(numbers, FINITE),
+        lambda numbers: torch.searchsorted(sorted_sequence=numbers, input=FINITE),
+        lambda numbers: torch.bucketize(FINITE, numbers),
+        lambda numbers: torch.bucketize(FINITE, boundaries=numbers),
+    ],
+)
+def test_a_search_in_numbers_that_are_not_sorted_is_undefined(search):
+    assert seen(lambda: search(torch.tensor([0.0, 1.0, 1.0, 7.0]))) == (True, False, False)
+    assert seen(lambda: search(torch.tensor([0.0, 1.0, 0.9, 7.0]))) == (True, True, False)

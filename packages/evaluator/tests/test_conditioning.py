@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from warpsmith.evaluator.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
-from warpsmith.evaluator.perturbation import Changes, Perturbation, distance, is_coarse
+from warpsmith.evaluator.perturbation import MOSTLY, Changes, Perturbation, distance, is_coarse
 
 SEEDS = range(8)
 CHANGES = Changes(torch.device("cpu"))
@@ -324,7 +324,7 @@ def test_no_element_is_bound_by_the_size_of_another(seed, count, tail):
     spread = 1e-6 * torch.rand(count, generator=generator)
     before = bounds(Expected(value, None, spread), 1.0)[:half]
     after = bounds(Expected(larger, None, spread), 1.0)[:half]
-    assert bool((after <= torch.maximum(before, 1e-4 * value[:half].abs() + 2 * spread[:half] + 2e-6)).all())
+    assert bool((after <= torch.maximum(before, 1e-4 * value[:half].abs() + 2 * spread[:half] + 4e-6)).all())
 
 
 LEFT_OUT = {
@@ -457,13 +457,31 @@ def test_a_perturbation_and_its_opposite_stand_on_both_sides(numbers, whole):
     for sign in (1.0, -1.0):
         perturb.start(sign)
         found.append(perturb(tensor).double())
-    coarse = is_coarse(tensor)
+    coarse, other = is_coarse(tensor), tensor != 0
+    # Few coarse numbers among others are what some trial made of these.
+    coarse &= ((coarse & other).sum() >= MOSTLY * other.sum()) | ~other
     one, two = (side - tensor.double() for side in found)
     assert bool((one[coarse] == 0).all()) and bool((two[coarse] == 0).all())
     far = tensor.abs().double() > 1e-30
     moved = far & ~coarse
     assert bool((one[moved] * two[moved] < 0).all())
     assert bool((one[moved].abs() <= 2.0**-17 * tensor[moved].abs()).all())
+
+
+def test_few_coarse_numbers_among_others_are_perturbed_from_then_on():
+    """A row that a trial made constant is rounded on its way as any other is."""
+    inexact: set[int] = set()
+    perturb = Perturbation(CHANGES, 1, 4, tf32=False, inexact=inexact)
+    first, second = torch.rand(40, 10) + 0.1, torch.arange(30.0)
+    first[:4] = -0.5
+    perturb.start(1.0)
+    assert bool((perturb(first) != first).all())
+    assert torch.equal(perturb(second), second)
+    assert inexact == {1}
+    later = Perturbation(CHANGES, 2, 4, tf32=False, inexact=inexact)
+    later.start(-1.0)
+    assert bool((later(torch.full((8,), -0.5)) != -0.5).all())
+    assert torch.equal(later(second), second)
 
 
 def test_what_no_rounding_made_is_not_perturbed():

@@ -1,4 +1,4 @@
-"""Finds what of a problem's forward has no one answer: undefined casts, and the order of equal numbers.
+"""Finds what of a problem's forward has no one answer: undefined casts, searches in no order, ranks of equal numbers.
 
 A cast of a floating number to integers is undefined for NaN, and for what the integers do not reach: each chip and each
 compiler has a value of its own. An answer that rests on one can be held against nobody.
@@ -13,14 +13,17 @@ CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int
 COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
 """What puts numbers in order; torch promises none for equal ones."""
+SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
+"""What searches in sorted numbers, and where these are given."""
 
 
 class CastFinder(TorchFunctionMode):
-    """Notes casts of floating numbers to integers, and rankings.
+    """Notes casts of floating numbers to integers, searches, and rankings.
 
     Attributes:
-        found: whether there was a cast.
-        undefined: whether one of them was undefined.
+        found: whether there was a cast or a search.
+        undefined: whether one of them was undefined: of what the integers do not reach, or in numbers that are not
+            sorted.
         ranks: whether numbers were put in order.
     """
 
@@ -33,13 +36,17 @@ class CastFinder(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         self.ranks |= name in RANKINGS
         if name in CASTS and isinstance(result, torch.Tensor):
             self._note(args[0], result.dtype)
         elif name in COPIES and len(args) > 1 and isinstance(args[1], torch.Tensor):
             self._note(args[1], args[0].dtype)
+        elif name in SEARCHES and kwargs.get("sorter") is None:
+            place, word = SEARCHES[name]
+            self._note_search(args[place] if len(args) > place else kwargs.get(word))
         return result
 
     def _note(self, source: torch.Tensor, dtype: torch.dtype) -> None:
@@ -49,3 +56,8 @@ class CastFinder(TorchFunctionMode):
             whole, range_ = source.double().trunc(), torch.iinfo(dtype)
             # The largest int64 is no float64, and what follows it is.
             self.undefined |= not bool(((whole >= range_.min) & (whole < float(range_.max) + 1)).all())
+
+    def _note_search(self, numbers: Any) -> None:
+        self.found = True
+        if isinstance(numbers, torch.Tensor) and numbers.dim():
+            self.undefined |= not bool((numbers.diff(dim=-1) >= 0).all())

@@ -37,9 +37,11 @@ OWN_FACTOR: Final = 2.0
 """The same in units of the reference's own distance from its fp64 run."""
 ALONE_FACTOR: Final = 4.0
 """The same where there is no perturbed run."""
-ROUNDINGS_OF_ONE: Final = 16
+ROUNDINGS_OF_ONE: Final = 32
 """Roundings of a number near one that an element may be off in float32 and float64: x * tanh(log(1 + exp(x))) is off by
-x of them. What is half precision is computed in float32, and is off by four."""
+some x of them. What is half precision is computed in float32, and is off by four."""
+MOST_PEAK: Final = 256.0
+"""Up to which the largest input adds a rounding of its own: x - log(sum(exp(x))) is off by one of the largest x."""
 ABSOLUTE_FLOOR: Final = 1e-12
 SCALE_QUANTILE: Final = 0.25
 LEAST_SLICE: Final = 16
@@ -84,6 +86,7 @@ class Expected:
             there are such; real, also of complex numbers.
         tf32: whether products in TF32 made it.
         inputs_scale: mean magnitude of the inputs from which it was made, of the input where that is largest.
+        inputs_peak: magnitude of the largest input.
         usual: of each element, what is usual in its row and column on plain inputs, where that is known.
     """
 
@@ -92,6 +95,7 @@ class Expected:
     spread: torch.Tensor | None = None
     tf32: bool = False
     inputs_scale: float = 1.0
+    inputs_peak: float = 0.0
     usual: torch.Tensor | None = None
 
     def _with(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
@@ -241,6 +245,8 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
         scale = torch.maximum(scale, expected.usual)
     # What is near one on its way to a small number is off by roundings of one, and of an input by those of the input.
     absolute = near_one(name) * scale.clamp(max=max(1.0, expected.inputs_scale))
+    if name in EPSILON:
+        absolute = absolute + EPSILON[name] * min(expected.inputs_peak, MOST_PEAK) * scale.clamp(max=1.0)
     if expected.spread is None:
         absolute = torch.minimum(torch.maximum(absolute, relative * _low(truth)), relative * scale)
     factor = ALONE_FACTOR if expected.spread is None else OWN_FACTOR

@@ -1,7 +1,6 @@
 """Compiles kernels, taken from a candidate's source by syntax, for a chip that need not be there."""
 
 import builtins
-import contextlib
 import importlib
 import re
 from dataclasses import dataclass
@@ -145,9 +144,13 @@ def compile_launch(
         )
     try:
         prepared = _prepared(kernels, kernel, launch, arch)
-        beside = Beside([[name, _as_lists(kind)] for name, kind in prepared.source.signature.items()])
-        with beside.within() if binary else contextlib.nullcontext():
+        parameters = [[name, _as_lists(kind)] for name, kind in prepared.source.signature.items()]
+        name = str(launch["kernel"])
+        beside = Beside(parameters, lambda known: _check_shared(name, int(known["shared"]), arch), wanted=binary)
+        with beside.within():
             compiled = prepared.compiled()
+    except KernelCompilationError:
+        raise
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
@@ -285,13 +288,7 @@ class _Tensor(MockTensor):  # type: ignore[misc]
 
 def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
     shared = int(compiled.metadata.shared)
-    limit = SHARED_MEMORY_BYTES.get(arch)
-    if limit is not None and shared > limit:
-        raise KernelCompilationError(
-            f"Kernel {launch['kernel']} needs {shared} bytes of shared memory; sm_{arch} has {limit} for a block. "
-            "Make its blocks smaller or lower num_stages.",
-            "shared_memory_exceeded",
-        )
+    _check_shared(str(launch["kernel"]), shared, arch)
     ttir = str(compiled.asm["ttir"])
     return {
         "shared_bytes": shared,
@@ -299,6 +296,16 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
         "cubin_bytes": len(compiled.asm["cubin"]),
         "tf32": has_tf32_dot(ttir),
     }
+
+
+def _check_shared(kernel: str, shared: int, arch: int) -> None:
+    limit = SHARED_MEMORY_BYTES.get(arch)
+    if limit is not None and shared > limit:
+        raise KernelCompilationError(
+            f"Kernel {kernel} needs {shared} bytes of shared memory; sm_{arch} has {limit} for a block. "
+            "Make its blocks smaller or lower num_stages.",
+            "shared_memory_exceeded",
+        )
 
 
 def _binary(compiled: Any, parameters: list[Any]) -> dict[str, Any]:

@@ -238,7 +238,8 @@ class Catch(TorchFunctionMode):
         variation.vary_integers(made, kind, low, high, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
-        """Scale a table, unless it is a mask, or its rows sum to one: then its numbers change places.
+        """Scale a table, unless it is a mask, or its rows sum to one: then its numbers change places, or stay if they
+        are sorted.
 
         A tensor of numbers that were computed in Python is no table: others may have been computed from them too.
         """
@@ -247,6 +248,8 @@ class Catch(TorchFunctionMode):
         if not made.numel() or bool((made == 0).all()) or _is_binary(made):
             return frozenset()
         rows = made.dim() > 0 and not made.is_complex() and _sums_to_one(made)
+        if rows and _is_sorted(made):
+            return frozenset()
         return frozenset({self._varied(made, IN_RANGE, _rolled if rows else variation.vary_table)})
 
     def _varied(
@@ -440,6 +443,11 @@ def _is_binary(tensor: torch.Tensor) -> bool:
 def _sums_to_one(tensor: torch.Tensor) -> bool:
     sums = tensor.double().sum(-1)
     return tensor.shape[-1] > 1 and bool((tensor >= 0).all()) and bool(((sums - 1).abs() < 1e-5).all())
+
+
+def _is_sorted(tensor: torch.Tensor) -> bool:
+    steps = tensor.diff(dim=-1)
+    return tensor.shape[-1] > 2 and bool((steps > 0).all() or (steps < 0).all())
 
 
 def _rolled(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:

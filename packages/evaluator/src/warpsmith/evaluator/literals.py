@@ -90,6 +90,8 @@ class _Written:
         self.values = values
         plain = all(type(value) is int for value in values)
         self.is_sorted = plain and len(set(values)) > 1 and sorted(values) in (list(values), list(values)[::-1])
+        # Each entry names one before it, as the parents of a tree do.
+        self.points_back = plain and values[0] <= 0 and all(value < at for at, value in enumerate(values[1:], 1))
         self.is_offsets = self.is_sorted and values[0] == 0 and values[-1] > 0
         self.count = len(values) - 1 if self.is_offsets else len(values)
 
@@ -120,7 +122,7 @@ def _may_change(lists: "list[_Written]") -> bool:
         if one.is_offsets
     ]
     differs = any(len(set(map(str, one.values))) > 1 for one in lists if not one.is_offsets)
-    return all(one.is_offsets or not one.is_sorted for one in lists) and (
+    return all(one.is_offsets or not (one.is_sorted or one.points_back) for one in lists) and (
         differs or any(len(set(one)) > 1 for one in steps)
     )
 

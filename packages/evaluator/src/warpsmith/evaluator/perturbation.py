@@ -28,6 +28,9 @@ _FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, t
 """Bits of the fraction of which one at least is set in a number that is not coarse."""
 RARE: Final = 1 / 8
 """Share of the numbers of a tensor in half precision up to which coarse ones are chance."""
+MOSTLY: Final = 1 / 2
+"""Share of coarse numbers from which on a tensor is what has these: masks, indices, steps. In any other they are what a
+trial made of some, as a constant row, and what is computed from them is rounded."""
 _TILES: Final = (65_537, 1_048_573)
 """Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
 _MOST_SHORT: Final = 1 << 20
@@ -87,24 +90,37 @@ class Perturbation:
         tf32: whether the answer is made of products in TF32.
         breaks_ties: whether half precision changes by twice as much: equal numbers, of which no order is promised, most
             often differ then.
+        inexact: which of the tensors of a run, by their number, are no masks or indices; kept from run to run.
     """
 
-    def __init__(self, changes: Changes, seed: int, finest: int, *, tf32: bool, breaks_ties: bool = False) -> None:
+    def __init__(
+        self,
+        changes: Changes,
+        seed: int,
+        finest: int,
+        *,
+        tf32: bool,
+        breaks_ties: bool = False,
+        inexact: set[int] | None = None,
+    ) -> None:
         self._changes = changes
         self._seed = random.Random(seed).getrandbits(40)
         self._finest = finest
+        self._inexact = set() if inexact is None else inexact
         self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
         if breaks_ties:
             self._amplitude |= {half: 2 * AMPLITUDE[half] for half in _FINE_BITS}
         self._sign = 1.0
         self._at = self._seed
+        self._number = 0
 
     def start(self, sign: float) -> None:
         """Begin a run of the same changes as the one before, or of their opposite: 1 or -1."""
-        self._sign, self._at = sign, self._seed
+        self._sign, self._at, self._number = sign, self._seed, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
+        self._number += 1
         real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
@@ -113,7 +129,14 @@ class Perturbation:
         # No two tensors of a run are given the same.
         self._at += tensor.numel() + 7919
         changed = torch.addcmul(tensor, tensor, changes, value=amplitude * self._sign)
-        return torch.where(is_coarse(tensor), tensor, changed)
+        if self._number in self._inexact:
+            return changed
+        coarse = is_coarse(tensor)
+        other = tensor != 0
+        if bool((coarse & other).sum() < MOSTLY * other.sum()):
+            self._inexact.add(self._number)
+            return changed
+        return torch.where(coarse, tensor, changed)
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -431,17 +431,22 @@ class ReferenceSession:
             for slot, wide, spread in zip(slots, *told, strict=True)
         ]
         expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
-        scale = self._inputs_scale() if extra_ms else 1.0
-        expected = [replace(item, tf32=fields.flag("tf32"), inputs_scale=scale) for item in expected]
+        scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
+        tf32 = fields.flag("tf32")
+        expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
         defined, ranks = not fields.flag("undefined"), fields.flag("ranks")
         return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
 
-    def _inputs_scale(self) -> float:
-        """Return the mean magnitude of the floating input where that is largest, from a sample of its elements."""
+    def _inputs_scale(self) -> tuple[float, float]:
+        """Return the mean and the largest magnitude of the floating inputs where these are largest, from a sample."""
         tensors = [arenas.view(self.inputs_buffer, slot).flatten() for slot in self.floating_inputs().values()]
         some = [tensor[:: -(-tensor.numel() // SAMPLED)].double().abs() for tensor in tensors]
-        means = [torch.where(torch.isfinite(sizes), sizes, 0.0).mean() for sizes in some]
-        return float(torch.stack(means).max()) if means else 1.0
+        finite = [torch.where(torch.isfinite(sizes), sizes, 0.0) for sizes in some]
+        if not finite:
+            return 1.0, 0.0
+        found = torch.stack([torch.stack((sizes.mean(), sizes.max())) for sizes in finite])
+        mean, peak = found.max(0).values.tolist()
+        return mean, peak
 
     def _affordable(self, given: "list[Given]") -> "list[Given]":
         """Leave out fp64 forms, and then spreads too, where there is no room for all: the judge does with less then."""

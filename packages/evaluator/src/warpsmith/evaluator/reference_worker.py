@@ -114,6 +114,7 @@ class Reference:
         # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
         self._has_products: bool | None = None
         self._has_casts: bool | None = None
+        self._inexact: set[int] = set()
         self._undefined = self._ranks = False
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
         self.inputs_form = b""
@@ -305,7 +306,8 @@ class Reference:
         if integers and any(slot.dtype in HALVES for slot in slots):
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         for pair, (least, noted) in enumerate(runs):
-            perturb = Perturbation(self._changes, seed + pair, least, tf32=self._in_tf32, breaks_ties=pair >= plain)
+            settings: dict[str, Any] = {"tf32": self._in_tf32, "inexact": self._inexact, "breaks_ties": pair >= plain}
+            perturb = Perturbation(self._changes, seed + pair, least, **settings)
             for sign in (1.0, -1.0):
                 if not budget.allows(1.0):
                     return

@@ -25,10 +25,14 @@ class Beside:
 
     Args:
         parameters: of the launch, as in `kernels.Binary`.
+        check: raises where a kernel of that metadata is not worth assembling, which may take a minute.
+        wanted: whether the twin is.
     """
 
-    def __init__(self, parameters: list[Any]) -> None:
+    def __init__(self, parameters: list[Any], check: Callable[[dict[str, Any]], None], *, wanted: bool) -> None:
         self.parameters = parameters
+        self._check = check
+        self._wanted = wanted
         self._assembling: Future[bytes] | None = None
 
     @contextlib.contextmanager
@@ -50,9 +54,11 @@ class Beside:
                 assemble = stages["cubin"]
 
                 def both(ptx: str, metadata: Any) -> Any:
-                    self._assembling = thread.submit(
-                        _assembled, str(ptx), str(metadata["name"]), self.parameters, options, arch
-                    )
+                    self._check(metadata)
+                    if self._wanted:
+                        self._assembling = thread.submit(
+                            _assembled, str(ptx), str(metadata["name"]), self.parameters, options, arch
+                        )
                     return assemble(ptx, metadata)
 
                 stages["cubin"] = both
