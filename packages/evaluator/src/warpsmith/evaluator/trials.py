@@ -37,6 +37,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "rows": "rows of zeros and rows that are nearly constant",
     "small": "small rows and columns",
 }
+GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
@@ -239,7 +240,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it came about, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state))
-    for attempt, draws in _attempts(trial, learned):
+    chosen = replace(learned, levels=_one_far(learned.levels, rng)) if trial.kind in GOES_FAR else learned
+    for attempt, draws in _attempts(trial, chosen):
         _change_state(session, learned.state if attempt.new_parameters else {}, rng)
         if attempt.reshaped and learned.resizing is not None:
             others = learned.resizing
@@ -255,6 +257,20 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _one_far(levels: Mapping[str, int], rng: random.Random) -> Mapping[str, int]:
+    """Return levels of which one at most is far, and the others plain then, or none is.
+
+    Where two are far, their products are so large that a rounding of them is a thousandth of their exponential.
+    """
+    far = [site for site, level in levels.items() if level == FAR]
+    if len(far) < 2:
+        return levels
+    if rng.getrandbits(1):
+        return {site: min(level, ANYWHERE) for site, level in levels.items()}
+    chosen = rng.choice(far)
+    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN}
 
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
