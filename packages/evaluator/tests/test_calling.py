@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
-from warpsmith.evaluator import Evaluator, Problem
+from warpsmith.evaluator import Evaluator, Problem, arenas
 from warpsmith.evaluator.calling import called, constructed, forward_arguments, init_arguments
+from warpsmith.evaluator.errors import WireError
 
 
 def model(scale=1.0, shift=0.0, config=None):
@@ -89,3 +91,17 @@ def test_a_problem_for_a_gpu_with_names_in_place_of_places_is_judged(evaluator: 
     assert evaluator.evaluate(problem, CANDIDATE).status == "correct"
     assert evaluator.evaluate(problem, "\ufeff" + CANDIDATE).status == "correct"
     assert evaluator.evaluate(problem, CANDIDATE.replace("- y,", "+ y,")).status == "incorrect"
+
+
+@pytest.mark.parametrize(
+    ("number", "plain"),
+    [(np.float32(0.5), 0.5), (np.float64(0.25), 0.25), (np.int64(7), 7), (np.uint8(7), 7), (np.bool(True), True)],
+)
+def test_a_number_of_numpys_is_a_plain_number(number, plain):
+    found = arenas.describe([number], [])[0]
+    assert (found, type(found)) == (plain, type(plain))
+
+
+def test_a_number_that_python_has_not_is_named():
+    with pytest.raises(WireError, match="type numpy"):
+        arenas.describe([np.longdouble(1.5)], [])

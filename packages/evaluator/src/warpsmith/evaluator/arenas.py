@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
 import torch
 from torch.utils.dlpack import from_dlpack
 
@@ -154,11 +155,20 @@ def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False
             return tuple(describe(item, found, keep_strides=keep_strides) for item in tree)
         case dict():
             return {str(key): describe(item, found, keep_strides=keep_strides) for key, item in tree.items()}
+        case _:
+            return _plain(tree)
+
+
+def _plain(value: Any) -> wire.Value:
+    """Return a plain value, or a number of numpy's as Python's; WireError for anything else."""
+    match value:
+        case numpy.bool() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
+            return value.item()
         case None | bool() | int() | float() | str() | bytes():
-            return tree
+            return value
         case _:
             raise WireError(
-                f"A value of type {type(tree).__name__} cannot cross a process border.",
+                f"A value of type {type(value).__module__}.{type(value).__name__} cannot cross a process border.",
                 "Return tensors, numbers, strings, None, or lists, tuples and dicts of them.",
             )
 

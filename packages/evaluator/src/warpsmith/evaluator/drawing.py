@@ -369,9 +369,14 @@ def _python_random(catch: Catch) -> Callable[..., random.Random]:
 
 def _numpy_class(catch: Catch, base: type) -> Callable[..., Any]:
     """Return a class of generators whose draws are caught."""
-    names = [name for name in _NUMPY_NAMES if name in dir(base)]
-    methods = {name: _caught_method(catch, name, getattr(base, name)) for name in names}
+    methods = {name: _caught_method(catch, name, getattr(base, name)) for name in _numpy_names(base)}
     return type(base.__name__, (base,), methods)
+
+
+@cache
+def _numpy_names(base: type) -> list[str]:
+    """Return which random functions a class of numpy's has."""
+    return sorted(set(_NUMPY_NAMES) & set(dir(base)))
 
 
 def _caught_method(catch: Catch, name: str, original: Any) -> Any:

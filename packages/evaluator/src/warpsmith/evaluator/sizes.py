@@ -8,7 +8,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from warpsmith.evaluator.literals import WrittenLists, evaluator, literal_calls
@@ -41,6 +41,7 @@ class InputSizes:
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
         self._literals = self._find_literals()
+        self._known_code: tuple[object, CodeType] | None = None
         integers = {name: value for name, value in namespace.items() if type(value) is int}
         self.lists = WrittenLists(self._module.binding(self._own), evaluator(integers | self._local_integers()))
         self.literal_calls = literal_calls(self._module.binding(self._own))
@@ -121,18 +122,27 @@ class InputSizes:
             orders: which written lists take another order, by their number of entries, and the seed of that.
         """
         namespace = self._namespace | {name: size for name, size in sizes.items() if name in self._namespace}
+        key = frozenset(sizes.items()), frozenset(orders.items())
+        code = self._known_code[1] if self._known_code is not None and self._known_code[0] == key else None
+        if code is None:
+            code = self._code(sizes, orders)
+            self._known_code = key, code
+        exec(code, namespace)
+        made: Callable[[], Any] = namespace["get_inputs"]
+        return made
+
+    def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
+        """Return what is executed anew for other sizes and orders."""
         literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
         try:
             for node, value in literals:
                 node.value = sizes.get(f"literal {value}", value)
             with self.lists.in_order(orders):
                 body = list(self._module.affected(self._needed, set(sizes), self._is_anew))
-                exec(compile(ast.Module(body, type_ignores=[]), str(self._path), "exec"), namespace)
+                return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
             for node, value in literals:
                 node.value = value
-        made: Callable[[], Any] = namespace["get_inputs"]
-        return made
 
 
 def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
