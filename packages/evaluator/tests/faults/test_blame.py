@@ -1,14 +1,19 @@
 """What a compilation lacked is the machine's, unless its input used it up; the message names the limit to raise."""
 
 import errno
+import os
 import subprocess
 import sys
 import textwrap
+import threading
+from types import SimpleNamespace
 
 import pytest
 
-from warpsmith.evaluator import compile_worker, compiling
+from warpsmith.evaluator import Problem, _native, compile_worker, compiling
 from warpsmith.evaluator.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
+from warpsmith.evaluator.judge import Service
+from warpsmith.evaluator.worker import EXHAUSTED_CODE
 
 HALF = 512 << 10
 MEASURED = """\
@@ -86,3 +91,30 @@ def test_a_lack_is_with_advice_with_the_limit_to_raise(error, limit):
     told = with_advice(error)
     assert limit in told
     assert told.startswith(str(error) or type(error).__name__)
+
+
+FORWARD = "def forward(self, x, y):\n"
+LACKED = f"import os; os._exit({EXHAUSTED_CODE})"
+
+
+def test_a_candidate_that_says_it_lacked_something_is_blamed_after_one_more_try(evaluator, add_problem, add_candidate):
+    verdict = evaluator.evaluate(add_problem, add_candidate.replace(FORWARD, f"{FORWARD}        {LACKED}\n"), trials=2)
+    assert (verdict.status, verdict.error_category) == ("runtime_error", "out_of_memory")
+    assert "retried" in verdict.flags
+
+
+def test_a_reference_that_lacked_something_makes_nobody_wrong(evaluator, add_problem, add_candidate):
+    source = add_problem.source.replace("return x + y", f"return (x + y, exec({LACKED!r}))[0]")
+    verdict = evaluator.evaluate(Problem.from_source(source, "lacks"), add_candidate, trials=2)
+    assert verdict.status == "invalid"
+    assert "ulimit -v" in verdict.error_message
+
+
+def test_all_threads_of_a_judge_run_before_it_says_that_it_is_ready(config):
+    channel, fd = _native.Channel.pair()
+    os.close(fd)
+    service = Service(channel, SimpleNamespace(config=config))
+    try:
+        assert {"slot_0", "slot_1"} <= {thread.name for thread in threading.enumerate()}
+    finally:
+        service._slots.shutdown()

@@ -11,6 +11,7 @@ from warpsmith.evaluator import wire
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.pool import Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
+from warpsmith.evaluator.worker import EXHAUSTED_CODE
 
 MAX_TEXT: Final = 4000
 STARVED_SHARE: Final = 0.2
@@ -45,7 +46,10 @@ class CandidateFailedError(Exception):
 
 
 class SuspectError(Exception):
-    """The candidate was killed, starved or ran out of memory, for which others may be to blame."""
+    """The candidate was killed, starved or ran out of memory, for which others may be to blame.
+
+    `killed`: its process ended, which deserves another attempt also where nobody else ran.
+    """
 
     def __init__(self, failure: Failure, *, killed: bool = False) -> None:
         super().__init__(failure.message)
@@ -94,18 +98,26 @@ def death(error: WorkerDiedError, worker: Worker) -> Exception:
             f"accesses outside of tensors, by kernels or through data_ptr().{said}"
         )
         return CandidateFailedError("runtime_error", "segmentation_fault", message)
-    if signal == _SIGKILL:
-        message = (
-            "The candidate's process was killed twice, the second time while alone: it takes too much memory. "
-            "Allocate less."
-        )
-        return SuspectError(Failure("runtime_error", "process_error", message), killed=True)
+    if signal == _SIGKILL or code == EXHAUSTED_CODE:
+        return SuspectError(_out_of_something(said, killed=signal == _SIGKILL), killed=True)
     if signal == _SIGXCPU:
         message = "The candidate used more CPU time than it may. Look for a loop without an end."
         return CandidateFailedError("timeout", "timeout", message)
     how = f"signal {signal}" if signal else f"exit code {code}"
     message = f"The candidate's process left without an answer ({how}): forward must return.{said}"
     return CandidateFailedError("runtime_error", "process_error", message)
+
+
+def _out_of_something(said: str, *, killed: bool) -> Failure:
+    """Return what a candidate is told that was killed, or lacked something, while it was alone as well."""
+    if killed:
+        message = (
+            "The candidate's process was killed twice, the second time while alone: it takes too much memory. "
+            "Allocate less."
+        )
+        return Failure("runtime_error", "process_error", message)
+    message = f"The candidate's process got no memory or descriptors, the second time while alone. Use less.{said}"
+    return Failure("runtime_error", "out_of_memory", message)
 
 
 def overrun(error: WorkerTimeoutError, timeout_s: float) -> Exception:
@@ -127,7 +139,8 @@ def fault_of_a_reference(
     (`took_deadline`), or waited for something else than a processor.
     """
     if isinstance(error, WorkerDiedError):
-        own = error.out_of_memory or (error.ended is not None and not error.killed)
+        lacked = error.ended is not None and error.ended.code == EXHAUSTED_CODE
+        own = error.out_of_memory or (error.ended is not None and not error.killed and not lacked)
         return "ended" if own and not error.at_start else None
     if error.cpu_seconds is not None and error.cpu_seconds > _COMPUTED_SHARE * config.reference_timeout_s:
         return "took_deadline"

@@ -3,17 +3,14 @@
 import ast
 import os
 import re
-import resource
 from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator import _native, compiling, extract, protocol
-from warpsmith.evaluator.exhaustion import is_exhaustion, is_machines, with_advice
+from warpsmith.evaluator.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 from warpsmith.evaluator.protocol import Kind
 
 ALLOCATOR: Final = "set_allocator"
-USED_SHARE: Final = 0.5
-"""Share of the memory or of the scratch space that it may have, from which on a compilation exhausted that itself."""
 _PTXAS_LACKED: Final = re.compile(
     r"\A(PTXAS error: )?`ptxas` failed with error code (126|127|-9)\b"
     r"|^ptxas\S* fatal\s*: (Memory allocation failure|(Input|Output) file \S+ could not be)",
@@ -114,7 +111,7 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
         return True
     if not is_exhaustion(error) and not _PTXAS_LACKED.search(str(error)):
         return False
-    return not (_used_much_memory() or _used_much_room(scratch))
+    return not (used_much_memory() or _used_much_room(scratch))
 
 
 def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
@@ -123,13 +120,6 @@ def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
     except Exception:  # noqa: BLE001  (whatever keeps it from that, it is not the candidate's source)
         return False
     return True
-
-
-def _used_much_memory() -> bool:
-    """Whether this process or the assembler has held half of what a process may."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return limit != resource.RLIM_INFINITY and peak << 10 >= USED_SHARE * limit
 
 
 def _used_much_room(scratch: Path) -> bool:

@@ -1,6 +1,7 @@
 """Which errors say that a machine, or a limit around a process, had no more of something: those that may pass."""
 
 import errno
+import resource
 from typing import Final
 
 from warpsmith.evaluator import _native
@@ -23,7 +24,7 @@ OF_INPUT: Final = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})
 """No memory, or no room on a disk: the machine's, or what a large input has used up."""
 EXHAUSTED: Final = OF_MACHINE | OF_INPUT
 ADVICE: Final = {
-    errno.EAGAIN: "Allow more processes and threads: `ulimit -u`, the container's pids limit, kernel.pid_max.",
+    errno.EAGAIN: "Allow more processes and threads (`ulimit -u`, a container's pids limit), or memory (`ulimit -v`).",
     errno.EMFILE: "Allow more open files: `ulimit -n`.",
     errno.ENFILE: "Allow more open files on this machine: sysctl fs.file-max.",
     errno.ENOMEM: "Give it more memory: `ulimit -v`, `ulimit -d`, the container's memory limit, fewer slots.",
@@ -31,6 +32,8 @@ ADVICE: Final = {
     errno.EDQUOT: "Make room in the temporary folder (TMPDIR): a quota is used up.",
 }
 """Which limit to raise."""
+USED_SHARE: Final = 0.5
+"""Share of what a process may have, from which on the process has used it up itself."""
 _NO_THREAD: Final = "can't start new thread"
 
 
@@ -42,6 +45,13 @@ def is_exhaustion(error: BaseException) -> bool:
 def is_machines(error: BaseException) -> bool:
     """Whether something ran out that no input exhausts, however large it is."""
     return _exhausted(error) in OF_MACHINE
+
+
+def used_much_memory() -> bool:
+    """Whether this process, or one that it started, has held half of what a process may."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return limit != resource.RLIM_INFINITY and peak << 10 >= USED_SHARE * limit
 
 
 def with_advice(error: BaseException) -> str:

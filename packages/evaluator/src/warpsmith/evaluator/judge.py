@@ -559,7 +559,7 @@ def _serve(channel: _native.Channel) -> None:
 
 def _not_started(error: Exception) -> JudgeUnavailableError:
     return JudgeUnavailableError(
-        f"The judge cannot start: {str(error).rstrip('.') or type(error).__name__}.",
+        f"The judge cannot start: {with_advice(error).rstrip('.') or type(error).__name__}.",
         "Give the machine back what it lacks (processes, memory, descriptors, room in the temporary folder), and "
         "try again; torch and triton must import without PYTHONPATH.",
     )

@@ -21,13 +21,14 @@ from warpsmith.evaluator import _native, compare, diagnostics, folders, protocol
 from warpsmith.evaluator.bandwidth import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
-from warpsmith.evaluator.exhaustion import EXHAUSTED, is_exhaustion
+from warpsmith.evaluator.exhaustion import EXHAUSTED, is_exhaustion, with_advice
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.sandbox import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
 from warpsmith.evaluator.threads import started_executor
+from warpsmith.evaluator.worker import EXHAUSTED_CODE
 from warpsmith.evaluator.zygote import ZygoteKind, roles_of
 
 OUTPUT_TAIL_BYTES: Final = 2000
@@ -54,6 +55,8 @@ class WorkerDiedError(Exception):
 
     def __init__(self, role: str, ended: "_native.Exit | None", *, out_of_memory: bool = False) -> None:
         how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
+        if ended is not None and ended.code == EXHAUSTED_CODE:
+            how = "the machine, or a limit around it, had no more memory, processes or descriptors: ulimit -v, -u, -n"
         how = "it reached its memory limit" if out_of_memory else how
         super().__init__(f"the {role} worker ended without an answer ({how})")
         self.role = role
@@ -585,7 +588,7 @@ class _Failed:
 def _as_start_error(error: BaseException) -> BaseException:
     """Return an error of making a worker; what ran out on the way is one that may pass."""
     if isinstance(error, OSError | RuntimeError | MemoryError | _native.NativeError) and is_exhaustion(error):
-        return WorkerStartError(f"a worker could not be started: {error}")
+        return WorkerStartError(f"a worker could not be started: {with_advice(error)}")
     return error
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from warpsmith.evaluator import _native, diagnostics, precision, protocol
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.exhaustion import is_exhaustion
+from warpsmith.evaluator.exhaustion import is_exhaustion, used_much_memory
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.sandbox import OFF_DEVICE, Role
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TRACE_LINES: Final = 12
 EXHAUSTED_CODE: Final = 75
-"""Exit code of a worker that ended for want of what the machine had no more of. Believed of compile workers alone."""
+"""Exit code of a worker that ended for want of what the machine had no more of. Of a candidate's, it is a hint."""
 MAX_MESSAGE: Final = 4000
 
 
@@ -71,7 +71,13 @@ def _set_precision(role: Role, config: EvaluatorConfig) -> None:
 
 
 def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, Any]:
-    """Return the fields of a FAILED message: what was raised, and where in the foreign source."""
+    """Return the fields of a FAILED message: what was raised, and where in the foreign source.
+
+    Raises:
+        NativeError: `error` itself, at which the worker ends: a call of ours lacked what the foreign code has not used.
+    """
+    if isinstance(error, _native.NativeError) and is_exhaustion(error) and not used_much_memory():
+        raise error
     return {
         "stage": stage,
         "type": type(error).__name__,
