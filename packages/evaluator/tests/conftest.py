@@ -1,7 +1,7 @@
 """Real parts for the tests: sources of problems and candidates, one pool of workers, one evaluator."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import settings
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.pool import Machine
+from warpsmith.evaluator.reference import ReferenceSession
 from warpsmith.evaluator.server.child import ServerProcess
 
 # pytest's importlib mode leaves sys.path alone, and some tests share their kernels.
@@ -105,6 +106,20 @@ def machine(config: EvaluatorConfig) -> Iterator[Machine]:
     running = Machine(config)
     yield running
     running.close()
+
+
+@pytest.fixture
+def session_of(machine: Machine) -> Iterator[Callable[[str], ReferenceSession]]:
+    """Opens reference sessions of problems' sources, and closes them."""
+    opened: list[ReferenceSession] = []
+
+    def start(source: str) -> ReferenceSession:
+        opened.append(ReferenceSession(machine, source, init_seed=7))
+        return opened[-1]
+
+    yield start
+    for session in opened:
+        session.close()
 
 
 @pytest.fixture(scope="session")

@@ -30,19 +30,6 @@ def problem(forward: str, inputs: str, head: str = HEAD, init: str = "") -> str:
     return f"{head}{start}    def forward(self, {arguments}):\n{body}\ndef get_inputs():\n    return [{inputs}]\n"
 
 
-@pytest.fixture
-def session_of(machine):
-    opened = []
-
-    def start(source: str) -> ReferenceSession:
-        opened.append(ReferenceSession(machine, source, init_seed=7))
-        return opened[-1]
-
-    yield start
-    for session in opened:
-        session.close()
-
-
 CANCELS = "return torch.cat([x * 1e9, (x + 1e7) - 1e7 - x, (x + 1e7) - 1e7 - x])"
 
 

@@ -144,19 +144,6 @@ def test_dimensions_stay_powers_of_two_and_multiples_of_sixteen(session_of, made
     assert columns
 
 
-@pytest.fixture
-def session_of(machine):
-    opened = []
-
-    def start(source: str) -> ReferenceSession:
-        opened.append(ReferenceSession(machine, source, init_seed=7))
-        return opened[-1]
-
-    yield start
-    for session in opened:
-        session.close()
-
-
 def inputs(*made: str) -> str:
     return f"\ndef get_inputs():\n    return [{', '.join(made)}]\n"
 

@@ -1,5 +1,7 @@
 """How tensors change: draws, integers, permutations, constants, and the state of a module."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -17,6 +19,7 @@ from warpsmith.evaluator.variation import (
     vary_draw,
     vary_integers,
     vary_permutation,
+    vary_tosses,
 )
 
 CHANGES = st.sampled_from(KINDS[1:])
@@ -138,3 +141,63 @@ def test_a_mild_change_stays_near():
     scale(tensor, 0.25, seeded())
     assert bool((tensor != before).all())
     assert bool(((tensor / before).log2().abs() <= 0.2501).all())
+
+
+@given(st.lists(st.integers(2, 6), min_size=2, max_size=4).map(tuple), SEEDS)
+def test_rows_have_a_slice_of_zeros_for_each_choice_of_dimensions(shape, seed):
+    tensor = torch.rand(shape, generator=seeded(seed)) + 0.5
+    vary_draw(tensor, "rows", ANYWHERE, seeded(seed))
+    dims = range(len(shape))
+    for count in range(1, len(shape)):
+        for chosen in itertools.combinations(dims, count):
+            assert bool(_all(tensor == 0, chosen).any()), chosen
+
+
+@given(st.lists(st.integers(2, 6), min_size=2, max_size=4).map(tuple), SEEDS)
+def test_a_shifted_draw_has_a_negative_slice_wherever_one_dimension_is_left(shape, seed):
+    tensor = torch.randn(shape, generator=seeded(seed))
+    vary_draw(tensor, "shifted", ANYWHERE, seeded(seed))
+    for dim in range(len(shape)):
+        others = tuple(other for other in range(len(shape)) if other != dim)
+        assert bool(_all(tensor <= 0, others).any())
+
+
+def _all(true, dims):
+    return true.amin(dim=dims) if dims else true
+
+
+@pytest.mark.parametrize("start", [torch.eye(6), torch.ones(9), torch.tensor([0.5]), torch.rand(20)])
+def test_upwards_nothing_becomes_less(start):
+    tensor = start.clone()
+    perturb(tensor, seeded(), upwards=True)
+    assert bool((tensor > start).all())
+
+
+def test_what_grows_is_larger_as_a_whole_in_most_draws():
+    start = torch.randn(30, 30, generator=seeded())
+    factors = []
+    for seed in range(40):
+        tensor = start.clone()
+        perturb(tensor, seeded(seed), grows=True)
+        factors.append(float(tensor.std() / start.std()))
+    assert max(factors) > 3.0
+    assert min(factors) > 0.9
+
+
+@pytest.mark.parametrize("kind", ["rows", "small"])
+def test_rows_of_tosses_are_zeros_beyond_their_range(kind):
+    tosses = torch.ones(20, 30)
+    vary_tosses(tosses, kind, SAME_SIGN, seeded())
+    assert bool((tosses.sum(-1) == 0).any())
+    assert bool((tosses.sum(-1) > 0).any())
+    within = torch.bernoulli(torch.full((20, 30), 0.5), generator=seeded())
+    vary_tosses(within, kind, IN_RANGE, seeded())
+    assert bool((within.sum(-1) > 0).all())
+
+
+@given(SHAPES, SEEDS)
+def test_what_is_small_has_no_equal_numbers_that_it_had_not(shape, seed):
+    tensor = torch.randn(shape, generator=seeded(seed))
+    before = tensor.unique().numel()
+    vary_draw(tensor, "small", ANYWHERE, seeded(seed))
+    assert tensor.unique().numel() == before

@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator import variation
-from warpsmith.evaluator.draws import FAR, IN_RANGE, PLAIN, SAME_SIGN, DrawPlan, Kind
+from warpsmith.evaluator.draws import FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan, Kind
 
 DEPTH: Final = 6
 """How many of the problem's own frames tell one site from another."""
@@ -281,7 +281,7 @@ class Catch(TorchFunctionMode):
 
     def seed_of_list(self, count: int) -> int | None:
         """Return the seed of another order for written lists of `count` entries; None where they stay."""
-        site = f"list {count}"
+        site = f"{LISTS}{count}"
         return self.derive(site) if self._level(site, IN_RANGE) > PLAIN else None
 
     def _level(self, site: str, most: int) -> int:

@@ -25,6 +25,8 @@ SAME_SIGN: Final = 2
 ANYWHERE: Final = 3
 FAR: Final = 4
 """So far that `exp` of it overflows single precision: a reference that subtracts the maximum bears it."""
+LISTS: Final = "list "
+"""How the names of the sites begin that are lists of integers in the problem's source."""
 MOST_SITES: Final = 64
 
 

@@ -18,6 +18,7 @@ from warpsmith.evaluator.draws import (
     ANYWHERE,
     FAR,
     IN_RANGE,
+    LISTS,
     PLAIN,
     PLAINLY,
     SAME_SIGN,
@@ -39,6 +40,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
 }
 GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
+OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
 CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
@@ -58,6 +60,7 @@ class Trial:
         new_parameters: whether parameters and buffers are others than the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
         coarse: whether these stay multiples of a power of two.
+        reordered: whether lists of integers that the problem writes stand in another order.
         shapes: which, once they are made.
     """
 
@@ -65,6 +68,7 @@ class Trial:
     new_parameters: bool = False
     reshaped: bool = False
     coarse: bool = False
+    reordered: bool = False
     shapes: str = ""
 
     @property
@@ -74,6 +78,7 @@ class Trial:
             OTHER_SHAPES.format(self.shapes) if self.reshaped else "",
             CHANGED_STATE if self.new_parameters else "",
             NO_PROMISE.format(DRAWS[self.kind]) if self.kind in DRAWS else "",
+            OTHER_ORDER if self.reordered else "",
         ]
         return "; and ".join(filter(None, remarks))
 
@@ -249,14 +254,18 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 others = replace(others, coarse=True, keeps_narrow=True)
             answer = resizing.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
-                return replace(attempt, shapes=others.describe(session.inputs)), answer
+                return replace(attempt, shapes=others.describe(session.inputs), reordered=_reorders(draws)), answer
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
         if answer is not None and learned.inputs in (None, session.inputs):
-            return attempt, answer
+            return replace(attempt, reordered=_reorders(draws)), answer
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _reorders(draws: DrawPlan) -> bool:
+    return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
 def _one_far(levels: Mapping[str, int], rng: random.Random) -> Mapping[str, int]:

@@ -113,8 +113,8 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     if level < ANYWHERE:
         return wide * factor
     moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
-    moved = torch.where(_negative_slices(wide, dice), -wide.abs() * factor, moved)
-    return _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
+    moved = _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
+    return torch.where(_negative_slices(wide, dice), -moved.abs(), moved)
 
 
 def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:

@@ -1,0 +1,76 @@
+"""What each trial changes: how far sites go, and what of a module's state a problem bears to be changed."""
+
+import random
+
+import pytest
+
+from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
+from warpsmith.evaluator.trials import Trial, _one_far, _reorders, learn
+
+STATE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.beta = nn.Parameter(torch.ones(4))
+        self.gamma = nn.Parameter(0.1 * torch.eye(4))
+        self.bias = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias
+
+def get_inputs():
+    return [torch.randn(30, 4)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_must_stay_positive_only_grows_and_the_rest_changes_freely(session_of):
+    learned = learn(session_of(STATE), hidden_shapes=False)
+    assert learned.state["bias"] == ANYWHERE
+    assert {learned.state["beta"], learned.state["gamma"]} <= {IN_RANGE, SAME_SIGN, ANYWHERE}
+    assert SAME_SIGN in learned.state.values()
+
+
+def test_what_all_bear_is_found_at_once(session_of):
+    source = STATE.replace("x * torch.rsqrt(self.beta + (x * x) @ self.gamma)", "self.beta * (x @ self.gamma)")
+    learned = learn(session_of(source), hidden_shapes=False)
+    assert set(learned.state.values()) == {ANYWHERE}
+
+
+@pytest.mark.parametrize(
+    ("forward", "ranks"),
+    [
+        ("return torch.topk(x, 2).values", True),
+        ("return x.argmax(-1)", True),
+        ("return x.sort(-1)[0].cumsum(-1)", True),
+        ("return x.amax(-1)", False),
+        ("return x.max(-1)[1]", True),
+    ],
+)
+def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of, forward, ranks):
+    source = STATE.replace("return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias", forward)
+    assert learn(session_of(source), hidden_shapes=False).ranks is ranks
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_several_sites_one_at_most_is_far(seed):
+    levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE}
+    found = _one_far(levels, random.Random(seed))
+    far = [site for site, level in found.items() if level == FAR]
+    assert len(far) <= 1
+    assert found["c"] == IN_RANGE
+    assert not far or set(found) == {*far, "c"}
+    assert _one_far({"a": FAR, "c": IN_RANGE}, random.Random(seed)) == {"a": FAR, "c": IN_RANGE}
+
+
+def test_a_trial_says_that_written_lists_are_in_another_order():
+    plan = DrawPlan("shifted", {f"{LISTS}4": IN_RANGE})
+    assert _reorders(plan)
+    assert not _reorders(DrawPlan("plain", plan.levels))
+    assert not _reorders(DrawPlan("shifted", {f"{LISTS}4": PLAIN, "7:3 #1": FAR}))
+    assert "another order" in Trial("shifted", reordered=True).remark
