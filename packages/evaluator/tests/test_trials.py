@@ -68,6 +68,16 @@ def test_of_several_sites_one_at_most_is_far(seed):
     assert _one_far({"a": FAR, "c": IN_RANGE}, random.Random(seed)) == {"a": FAR, "c": IN_RANGE}
 
 
+def test_what_may_be_far_alone_is_found(session_of):
+    """The logarithm of what underflows is infinite, and a target of zero weighs nothing."""
+    source = STATE.replace(
+        "    def forward(self, x):\n        return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias",
+        "    def forward(self, x, y):\n        return torch.special.xlogy(y, y).sum(-1) - (y * x.log()).sum(-1)",
+    ).replace("[torch.randn(30, 4)]", "[torch.randn(30, 4).softmax(-1), torch.randn(30, 4).softmax(-1)]")
+    levels = learn(session_of(source), hidden_shapes=False).levels
+    assert sorted(levels.values()) == [ANYWHERE, FAR]
+
+
 def test_a_trial_says_that_written_lists_are_in_another_order():
     plan = DrawPlan("shifted", {f"{LISTS}4": IN_RANGE})
     assert _reorders(plan)

@@ -6,7 +6,7 @@ bears is found out once, and always the same for a problem, so that verdicts can
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -48,6 +48,8 @@ INDEX: Final = "int64"
 """The dtype of indices in torch."""
 MOST_TRIED: Final = 12
 """Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
+MOST_ALONE: Final = 4
+"""Of how many sites it is found out whether they may be far alone."""
 MILD_OCTAVES: Final = 0.25
 
 
@@ -184,7 +186,8 @@ def _bearable_levels(
     for cap in (ANYWHERE,) if known.ranks else (FAR, ANYWHERE):
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or borne(levels):
-            return levels
+            far = _far_alone(sites, borne) if cap == ANYWHERE and not known.ranks else {}
+            return levels | far
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
         highest = min(most, ANYWHERE)
@@ -192,6 +195,12 @@ def _bearable_levels(
         if level > PLAIN:
             found[site] = level
     return found
+
+
+def _far_alone(sites: Mapping[str, int], borne: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """Return the sites that may be far while the others are plain, as they are in a trial."""
+    able = [site for site, most in sites.items() if most == FAR]
+    return {site: FAR for site in able[:MOST_ALONE] if borne({site: FAR})} if len(able) > 1 else {}
 
 
 def _bears(session: ReferenceSession, known: Learned, sample: Form, draws: DrawPlan, rng: random.Random) -> bool:
@@ -274,7 +283,7 @@ def _one_far(levels: Mapping[str, int], rng: random.Random) -> Mapping[str, int]
     Where two are far, their products are so large that a rounding of them is a thousandth of their exponential.
     """
     far = [site for site, level in levels.items() if level == FAR]
-    if len(far) < 2:
+    if not far or sum(level >= SAME_SIGN for level in levels.values()) < 2:
         return levels
     if rng.getrandbits(1):
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
