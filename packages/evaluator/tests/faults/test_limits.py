@@ -6,6 +6,7 @@ Nothing is injected here. An evaluator that cannot start at all says so by an er
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -17,8 +18,8 @@ import warpsmith.evaluator
 from warpsmith.evaluator import EvaluatorConfig
 
 HERE = Path(__file__).parent
-ANSWER_S = 150.0
-CONFIG = EvaluatorConfig(slots=1, ready_workers=1, timeout_s=20, start_timeout_s=60)
+ANSWER_S = 200.0
+CONFIG = EvaluatorConfig(slots=1, ready_workers=1, timeout_s=20, start_timeout_s=120)
 USER = 54321
 """A number that no account has: the limit counts all processes of a user."""
 COVERED = """\
@@ -95,7 +96,14 @@ def some(short: set[int], values: range):
     return [pytest.param(n, marks=pytest.mark.slow if n in short else pytest.mark.long) for n in values]
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to become another user, or to mount, takes root")
+def may_mount() -> bool:
+    """Whether this process may become another user and mount: a container's root may not."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return False
+    return subprocess.run([*IN_OWN_MOUNTS, "mount -t tmpfs x /mnt"], check=False, capture_output=True).returncode == 0
+
+
+needs_root = pytest.mark.skipif(not may_mount(), reason="to become another user and to mount takes the host's root")
 
 
 @needs_root
@@ -123,14 +131,14 @@ def test_a_limit_of_address_space(add_problem, add_candidate, megabytes):
 
 
 @needs_root
-@pytest.mark.parametrize("kilobytes", some({16}, range(16, 400, 64)))
+@pytest.mark.parametrize("kilobytes", some(set(), range(16, 400, 64)))
 def test_a_small_temporary_folder(add_problem, add_candidate, kilobytes, tmp_path):
     with limited([*IN_OWN_MOUNTS, SMALL, "sh"], TMPDIR=str(tmp_path), SIZE=f"{kilobytes}k") as running:
         found = check(running, add_problem.source, add_candidate, "TMPDIR")
     assert found == ["correct"] * 2 or kilobytes < 300
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_root
 def test_a_temporary_folder_that_others_fill_later(add_problem, add_candidate, tmp_path):
     with limited([*IN_OWN_MOUNTS, SMALL, "sh"], TMPDIR=str(tmp_path), SIZE="4m") as running:
