@@ -1,5 +1,5 @@
 # problem: row_sum
-# permitted: incorrect
+# permitted: incorrect, rejected
 # Keeps the memory of its output from call to call, though the inputs have another shape.
 import torch
 import torch.nn as nn
