@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator import EvaluatorConfig
-from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, KINDS, PLAINLY, SAME_SIGN, VARIED, DrawPlan
+from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, PLAINLY, SAME_SIGN, VARIED, DrawPlan
 from warpsmith.evaluator.memory import HostMemory
 from warpsmith.evaluator.reference_worker import Reference
 
@@ -18,7 +18,9 @@ class Model(nn.Module):
     def forward(self, *inputs):
         return inputs[0]
 """
-PLANS = [DrawPlan(kind, default=level) for kind in VARIED for level in (IN_RANGE, SAME_SIGN, ANYWHERE, FAR)] + [PLAINLY]
+PLANS = [
+    DrawPlan(kind, default=level) for kind in VARIED for level in (IN_RANGE, SAME_SIGN, ANY_SIGN, ANYWHERE, FAR)
+] + [PLAINLY]
 
 
 @pytest.fixture
@@ -302,7 +304,10 @@ def test_a_draw_leaves_its_range_unless_its_level_keeps_it(maker):
     (site,) = make.sites
     assert make.sites[site] == FAR
     for kind in KINDS[1:]:
-        sets = [[make(seed, DrawPlan(kind, {site: level}))[0] for seed in range(10)] for level in (1, 2, 3)]
+        sets = [
+            [make(seed, DrawPlan(kind, {site: level}))[0] for seed in range(10)]
+            for level in (IN_RANGE, SAME_SIGN, ANY_SIGN)
+        ]
         assert all(float(x.min()) >= 0 and float(x.max()) < 1 for x in sets[0])
         assert all(float(x.min()) >= 0 for x in sets[1])
         if kind not in {"rows", "small"}:

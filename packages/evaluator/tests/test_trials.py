@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
+from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
 from warpsmith.evaluator.trials import Trial, _one_far, _reorders, learn
 
 STATE = """
@@ -84,3 +84,11 @@ def test_a_trial_says_that_written_lists_are_in_another_order():
     assert not _reorders(DrawPlan("plain", plan.levels))
     assert not _reorders(DrawPlan("shifted", {f"{LISTS}4": PLAIN, "7:3 #1": FAR}))
     assert "another order" in Trial("shifted", reordered=True).remark
+
+
+def test_what_is_divided_by_a_norm_bears_any_sign_and_no_row_of_zeros(session_of):
+    source = STATE.replace(
+        "return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias",
+        "return x / x.abs().mean(-1, keepdim=True)",
+    ).replace("torch.randn(30, 4)", "torch.rand(30, 4)")
+    assert set(learn(session_of(source), hidden_shapes=False).levels.values()) == {ANY_SIGN}

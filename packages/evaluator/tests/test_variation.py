@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import variation
-from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, KINDS, SAME_SIGN
+from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, SAME_SIGN
 from warpsmith.evaluator.variation import (
     constant_level,
     is_mask,
@@ -31,7 +31,7 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@given(SHAPES, CHANGES, st.sampled_from([IN_RANGE, SAME_SIGN, ANYWHERE, FAR]), SEEDS)
+@given(SHAPES, CHANGES, st.sampled_from([IN_RANGE, SAME_SIGN, ANY_SIGN, ANYWHERE, FAR]), SEEDS)
 def test_a_draw_stays_finite_and_as_far_as_its_level_says_in_place(shape, kind, level, seed):
     tensor = torch.rand(shape, generator=seeded(seed)) + 0.25
     low, high = float(tensor.min()), float(tensor.max())

@@ -22,8 +22,10 @@ PLAIN: Final = 0
 IN_RANGE: Final = 1
 """Another distribution within the range of a draw; other numbers where it is no draw."""
 SAME_SIGN: Final = 2
-ANYWHERE: Final = 3
-FAR: Final = 4
+ANY_SIGN: Final = 3
+"""Of either sign, and no row of zeros: what is divided by the norm of one is not finite."""
+ANYWHERE: Final = 4
+FAR: Final = 5
 """So far that `exp` of it overflows single precision: a reference that subtracts the maximum bears it."""
 LISTS: Final = "list "
 """How the names of the sites begin that are lists of integers in the problem's source."""

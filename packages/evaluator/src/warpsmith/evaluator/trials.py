@@ -15,6 +15,7 @@ import torch
 from warpsmith.evaluator import arenas, resizing, variation
 from warpsmith.evaluator.bearing import tried_answer
 from warpsmith.evaluator.draws import (
+    ANY_SIGN,
     ANYWHERE,
     FAR,
     IN_RANGE,
@@ -48,6 +49,8 @@ INDEX: Final = "int64"
 """The dtype of indices in torch."""
 MOST_TRIED: Final = 12
 """Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
+STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
+"""How far a parameter may go: noise of either sign, noise that only adds, factors around one."""
 MOST_ALONE: Final = 4
 """Of how many sites it is found out whether they may be far alone."""
 MILD_OCTAVES: Final = 0.25
@@ -183,7 +186,7 @@ def _bearable_levels(
         return all(_bears(session, known, sample, DrawPlan(kind, levels), rng) for kind in ("everything", "shifted"))
 
     # What is far underflows to zeros elsewhere, of which a rank promises no order.
-    for cap in (ANYWHERE,) if known.ranks else (FAR, ANYWHERE):
+    for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, ANYWHERE, ANY_SIGN):
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or borne(levels):
             far = _far_alone(sites, borne) if cap == ANYWHERE and not known.ranks else {}
@@ -220,7 +223,7 @@ def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Rando
         return levels
     found: dict[str, int] = {}
     for name in list(levels)[:MOST_TRIED]:
-        level = next((level for level in range(ANYWHERE, PLAIN, -1) if borne({**found, name: level})), PLAIN)
+        level = next((level for level in STATE_LEVELS if borne({**found, name: level})), PLAIN)
         if level > PLAIN:
             found[name] = level
     rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)

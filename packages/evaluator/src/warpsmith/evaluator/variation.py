@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.draws import ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
+from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
 
-FARTHEST: Final = {SAME_SIGN: 5.0, ANYWHERE: 30.0, FAR: 200.0}
+FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
 """How far an outlier may lie by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """By which powers of two a large row is multiplied."""
@@ -90,7 +90,7 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
-    if level < ANYWHERE:
+    if level < ANY_SIGN:
         changed = _as_before(wide, changed)
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
@@ -110,7 +110,7 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     A largest number that begins at zero is wrong only where all numbers are negative.
     """
     factor = dice.between(1.5, 3.0)
-    if level < ANYWHERE:
+    if level < ANY_SIGN:
         return wide * factor
     moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
     moved = _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
@@ -137,7 +137,7 @@ def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     factor = dice.between(1.5, 4.0) if dice.coin() else 2 ** -dice.between(*REDUCED_OCTAVES)
-    return -factor * wide.abs() if level >= ANYWHERE and dice.coin() else factor * wide
+    return -factor * wide.abs() if level >= ANY_SIGN and dice.coin() else factor * wide
 
 
 def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
