@@ -156,8 +156,10 @@ class _Survey:
                     self._note(name, *trial.run(Guesses(name, kernels, host), self._seconds))
         for name, error in extracted.refused.items():
             self.report.said[name] = f"{self.report.said.get(name, '')} | {error}"
-            became = self.report.launched.get(name, "triton_refuses" if ABSENT.search(str(error)) else "fault")
-            if name not in _reached(first, nodes) or became == "fault":
+            if self.report.launched.get(name) == "fault":
+                self._note(name, "fault", f"{NOT_EXTRACTED}: {error}")
+            elif name not in _reached(first, nodes):
+                became = "triton_refuses" if ABSENT.search(str(error)) else "fault"
                 self._note(name, became, f"{NOT_EXTRACTED}: {error}")
 
     def _note(self, name: str, became: str, why: str = "", said: str = "") -> None:
@@ -229,10 +231,16 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def kernels_of(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield the functions that a decorator makes kernels of."""
+    """Yield the functions that `triton.jit` makes kernels of, as a decorator or called."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_jit(node)]
+    passed = {one.id for call in calls for one in call.args if isinstance(one, ast.Name)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(item) for item in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and (node.name in passed or any(map(_is_jit, node.decorator_list))):
             yield node
+
+
+def _is_jit(node: ast.expr) -> bool:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node).endswith("jit")
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -347,7 +355,8 @@ class Trial:
         if said.progress == self._furthest.progress and said.holds_for_all(self._flows.bound):
             self._furthest = said
         self._since += 1
-        return self._since > GUESSES_BEYOND and self._furthest.holds_for_all(self._flows.bound)
+        enough = GUESSES_BEYOND // 10 if self._furthest.lowered else GUESSES_BEYOND
+        return self._since > enough and self._furthest.holds_for_all(self._flows.bound)
 
     def _most(self) -> str:
         return " || ".join(f"{count}x {said}" for said, count in self._heard.most_common(3))

@@ -96,12 +96,13 @@ def _needed(tree: ast.Module, nodes: dict[str, ast.FunctionDef]) -> Iterator[ast
             break
         chosen |= more
         wanted |= {part.id for place in more for part in ast.walk(top[place]) if isinstance(part, ast.Name)}
-    kernels = {id(node) for node in nodes.values()}
-    nested = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in nodes]
+    lines = {(node.name, node.lineno) for node in nodes.values()}
+    kernels = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     found = [
         top[place] for place in chosen if not isinstance(top[place], ast.FunctionDef) or top[place].name not in nodes
     ]
-    yield from sorted([*found, *(_bare(node) for node in nested if kernels)], key=lambda one: one.lineno)
+    bare = [_bare(node) for node in kernels if (node.name, node.lineno) in lines]
+    yield from sorted([*found, *bare], key=lambda one: one.lineno)
 
 
 def _binds(statement: ast.stmt) -> set[str]:
@@ -115,7 +116,7 @@ def _binds(statement: ast.stmt) -> set[str]:
 
 def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
     """Return a kernel without the decorators above `triton.jit`, which choose among launches; with it in any case."""
-    jits = [one for one in node.decorator_list if "jit" in ast.unparse(one)] or [_called(_JIT, node)]
+    jits = [one for one in node.decorator_list if re.search(r"jit(\(|$)", ast.unparse(one))] or [_called(_JIT, node)]
     later = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
     made = ast.FunctionDef(node.name, node.args, node.body, jits[-1:], node.returns, None, **later)
     return ast.copy_location(made, node)

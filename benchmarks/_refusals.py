@@ -18,6 +18,7 @@ _SAME_FOR_ALL: Final = re.compile(
     r"|got an unexpected keyword argument|missing \d+ required|takes \d+ positional|got multiple values for"
 )
 """What does not depend on a launch's arguments."""
+_OTHER_CHIP: Final = re.compile(r"not supported on \.target|requires \.target")
 _UNDEFINED: Final = re.compile(r"NameError\(.(\w+) is not defined")
 
 
@@ -57,8 +58,10 @@ class Refusal:
 
     @property
     def cause(self) -> str:
-        """The last line: what is wrong at the place."""
-        return re.sub(r" \(/\S+\)", "", self.text.strip().rpartition("\n")[2])[:200]
+        """The last line without paths: what is wrong at the place."""
+        lines = [line for line in self.text.splitlines() if line.strip()]
+        said = [*filter(_OTHER_CHIP.search, lines), *lines[-1:]]
+        return re.sub(r" ?\(?/\S+", "", said[0] if said else "")[:200]
 
     def holds_for_all(self, bound: dict[str, set[str]]) -> bool:
         """Whether a launch with other arguments would be refused at this place too.
@@ -67,7 +70,7 @@ class Refusal:
             bound: the names that each kernel binds; one that is bound nowhere is missing in every launch.
         """
         if not self.frames:
-            return False
+            return self.lowered and _OTHER_CHIP.search(self.text) is not None
         if (undefined := _UNDEFINED.search(self.text)) is not None:
             return undefined[1] not in bound.get(self.frames[-1].kernel, {undefined[1]})
         return _SAME_FOR_ALL.search(self.text) is not None

@@ -3,9 +3,9 @@
     python benchmarks/survey_kernels.py --out survey.json liger=PATH@REVISION fla=PATH@REVISION ...
 
 Each argument is a project's name, a folder of its sources, and their revision. Host code is read and never run. A file
-counts if it defines kernels that use no module of their project and that Triton alone does not refuse. For each kernel
-that no other calls, launches are guessed until Triton alone, on the file's own text, takes one; the evaluator must then
-compile that launch from what it extracted. One of four things becomes of a kernel:
+counts if it defines kernels to launch that use no module of their project, and Triton alone does not refuse them all.
+For each kernel that no other calls, launches are guessed until Triton alone, on the file's own text, takes one; the
+evaluator must then compile that launch from what it extracted. One of four things becomes of a kernel:
 
 - `compiled`: both compile a launch;
 - `fault`: Triton alone compiles a launch that the evaluator refuses, or whose kernel it does not extract;
@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("survey_kernels.json"), help="projects in it are kept")
     parser.add_argument("--details", type=Path, help="what was said of each kernel, with sources' own words")
     parser.add_argument("--only", default="", help="files whose path holds this")
+    parser.add_argument("--other-backends", default="$^", help="files for other chips: whose path matches this")
     parser.add_argument("--seconds", type=int, default=20, help="what the guesses for one kernel may take")
     arguments = parser.parse_args()
     if not arguments.projects:
@@ -49,16 +50,20 @@ def main() -> int:
 
 def survey(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the counts of the project whose sources lie in a folder."""
-    from _kernel_survey import apart
+    from _kernel_survey import FileReport, apart
 
-    known = _details(arguments.details)
+    known, found = _details(arguments.details), []
     for path in kernel_files(folder):
         below = str(path.relative_to(folder))
+        if re.search(arguments.other_backends, below):
+            found.append(asdict(FileReport(below, "other_backend")))
+            continue
         if arguments.only in below and below not in known:
             known[below] = asdict(apart(path, folder, arguments.seconds))
             if arguments.details is not None:
                 write_result(arguments.details, {"files": list(known.values())})
-    return summary(list(known.values()))
+        found += [known[below]] if below in known else []
+    return summary(found)
 
 
 def _details(path: Path | None) -> dict[str, dict[str, Any]]:
@@ -98,7 +103,6 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
         "share": round(counts["whole"] / len(counted), 4) if counted else None,
         "at_fault": counts["at_fault"],
         "without_launch": counts["without_launch"],
-        "nothing_to_launch": sum(not report["launched"] for report in counted),
         "not_counted": {
             name: count for name, count in counts.items() if name not in ("whole", "at_fault", "without_launch")
         },
@@ -108,14 +112,19 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _became(report: dict[str, Any]) -> str:
-    """Return what became of a file: why it is not counted, `at_fault`, `without_launch`, or `whole`."""
+    """Return what became of a file: why it is not counted, `at_fault`, `without_launch`, or `whole`.
+
+    A file is whole if every kernel in it that Triton alone takes is compiled.
+    """
     found = set(report["launched"].values())
     if report["outcome"] not in COUNTED:
         return str(report["outcome"])
     for what, name in (("fault", "at_fault"), ("no_launch", "without_launch")):
         if what in found:
             return name
-    return "triton_refuses" if found == {"triton_refuses"} else "whole"
+    if "compiled" in found:
+        return "whole"
+    return "triton_refuses" if found else "nothing_to_launch"
 
 
 def _is_lost(report: dict[str, Any], name: str) -> bool:
