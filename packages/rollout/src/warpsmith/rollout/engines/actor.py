@@ -45,8 +45,8 @@ class EngineActor:
             self._engine = start_engine(path, EngineConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
             # Raised here, it would reach nobody: Ray turns what a constructor raises into text.
-            quote_own_log(error)
-            self._refusal = error
+            self._refusal = error if isinstance(error, EngineError) else retyped(EngineError, error)
+            quote_own_log(self._refusal)
 
     async def weight_version(self) -> int:
         """Version of the weights; answers once the engine has started."""
