@@ -42,7 +42,9 @@ def tried_answer(
     try:
         session.make_inputs(rng.getrandbits(48), sizes, draws)
         answer = session.answer(rng.getrandbits(48), exact=exact)
-    except BadProblemError:
+    except BadProblemError as error:
+        if _device_is_lost(error):
+            session.restart()
         return None
     except ReferenceFailedError as error:
         if _device_is_lost(error):
@@ -54,6 +56,6 @@ def tried_answer(
     return answer if answer.finite or not finite else None
 
 
-def _device_is_lost(error: ReferenceFailedError) -> bool:
+def _device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:
     """Whether what failed makes every later step fail: a fault in a kernel ends the context."""
     return "CUDA error" in str(error) and not memory_ran_out(error)

@@ -25,6 +25,8 @@ RELATIVE: Final[dict[str, float]] = {
     "complex128": 1e-9,
 }
 """The largest relative tolerance by dtype. Float32 is KernelBench's; float16 takes half of its 1e-2."""
+FAR_RELATIVE: Final = 1e-3
+"""In single precision on inputs that are far: of the exponential of a product of two such, no more is left."""
 TF32_RELATIVE: Final = 2e-3
 """Of products in TF32: chips cut thirteen bits off each operand, always towards zero."""
 
@@ -87,6 +89,7 @@ class Expected:
         tf32: whether products in TF32 made it.
         inputs_scale: mean magnitude of the inputs from which it was made, of the input where that is largest.
         inputs_peak: magnitude of the largest input.
+        far: whether some inputs are so far that precision is no matter here: other trials tell of that.
         usual: of each element, what is usual in its row and column on plain inputs, where that is known.
     """
 
@@ -96,6 +99,7 @@ class Expected:
     tf32: bool = False
     inputs_scale: float = 1.0
     inputs_peak: float = 0.0
+    far: bool = False
     usual: torch.Tensor | None = None
 
     def _with(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
@@ -247,6 +251,8 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     absolute = near_one(name) * scale.clamp(max=max(1.0, expected.inputs_scale))
     if name in EPSILON:
         absolute = absolute + EPSILON[name] * min(expected.inputs_peak, MOST_PEAK) * scale.clamp(max=1.0)
+    if expected.far and name in EPSILON:
+        relative, absolute = max(relative, FAR_RELATIVE), torch.maximum(absolute, FAR_RELATIVE * scale)
     if expected.spread is None:
         absolute = torch.minimum(torch.maximum(absolute, relative * _low(truth)), relative * scale)
     factor = ALONE_FACTOR if expected.spread is None else OWN_FACTOR

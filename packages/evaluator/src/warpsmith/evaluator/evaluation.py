@@ -550,10 +550,15 @@ class Evaluation:
         ]
 
     def _with_usual(self, all_expected: list[Expected]) -> list[Expected]:
-        """Return what is expected with what was usual there in the first trial, whose inputs are plain."""
+        """Return what is expected with what was usual there in the first trial, whose inputs are plain.
+
+        Of other shapes it is the least that was usual anywhere.
+        """
         known = self._usual if len(self._usual) == len(all_expected) else [None] * len(all_expected)
         return [
-            replace(expected, usual=scale) if scale is not None and _is_over(scale, expected.value) else expected
+            expected
+            if scale is None
+            else replace(expected, usual=scale if _is_over(scale, expected.value) else scale.amin())
             for expected, scale in zip(all_expected, known, strict=True)
         ]
 

@@ -266,14 +266,23 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 others = replace(others, coarse=True, keeps_narrow=True)
             answer = resizing.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
-                return replace(attempt, shapes=others.describe(session.inputs), reordered=_reorders(draws)), answer
+                reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=_reorders(draws))
+                return reshaped, _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
         if answer is not None and learned.inputs in (None, session.inputs):
-            return replace(attempt, reordered=_reorders(draws)), answer
+            return replace(attempt, reordered=_reorders(draws)), _as_far(answer, draws)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
+    """Return an answer that says whether its inputs are far, or products of large ones may be."""
+    levels = list(draws.levels.values())
+    large = draws.kind == "outliers" and sum(level >= ANY_SIGN for level in levels) > 1
+    far = large or (draws.kind in GOES_FAR and FAR in levels)
+    return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
 def _reorders(draws: DrawPlan) -> bool:
