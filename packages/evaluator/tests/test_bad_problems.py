@@ -39,7 +39,7 @@ RUN = {
     "no_list": (given("3"), "must return a list"),
     "bare_tensor": (given("torch.randn(3, 4)"), "must return a list"),
     "no_tensor": (given("[3]"), "returns no tensor"),
-    "odd_value": (given("[torch.randn(3), object()]"), "type object cannot cross"),
+    "odd_value": (given("[torch.randn(3), object()]"), "type builtins.object cannot cross"),
     "sparse": (given("[torch.randn(3, 4).to_sparse()]"), "sparse_coo cannot cross"),
     "no_data": (given("[torch.randn(3, device='meta')]"), "meta tensor"),
     "bf16": (given("[torch.randn(3).bfloat16()]"), "bfloat16"),

@@ -10,7 +10,7 @@ import typer
 
 from warpsmith.policy.packages import check_beside_torch, explained
 from warpsmith.records import commands
-from warpsmith.records.errors import UsageError
+from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.ownership import owned
 from warpsmith.trainer._version import __version__
 from warpsmith.trainer.doctor.command import doctor_command
@@ -272,6 +272,8 @@ def _as_ranks(
     ranks = ranks_of(train, processes)
     code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=environment)
     if code:
+        if code == WarpsmithError.exit_code:
+            rank_log.discard_if_alone(run_dir)
         raise typer.Exit(code)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Final, Self
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 _LOOK_EVERY_MS: Final = 200
+_LOOK_FOR_RANKS_EVERY_MS: Final = 20
+"""Until all ranks are known: one that ends while it is young is not to be missed."""
 _EXIT_CODE: Final = 49
 """Where /proc/PID/stat has the exit code, counted from behind the process's name."""
 
@@ -71,8 +74,9 @@ class Deaths:
                     for pid, rank, fd in self._new(seen):
                         ranks[fd] = (rank, pid)
                         poll.register(fd, select.POLLIN)
-                for fd, _ in poll.poll(_LOOK_EVERY_MS):
-                    self._ended(*ranks.pop(fd))
+                all_seen = len(seen) == self._ranks
+                for fd, _ in poll.poll(_LOOK_EVERY_MS if all_seen else _LOOK_FOR_RANKS_EVERY_MS):
+                    self._ended(*ranks.pop(fd), all_seen=all_seen)
                     poll.unregister(fd)
                     os.close(fd)
                 if last:
@@ -94,11 +98,13 @@ class Deaths:
                 try:
                     yield child.pid, rank, os.pidfd_open(child.pid)
                 except ProcessLookupError:
-                    self._ended(rank, child.pid)
+                    self._ended(rank, child.pid, all_seen=True)
 
-    def _ended(self, rank: int, pid: int) -> None:
+    def _ended(self, rank: int, pid: int, *, all_seen: bool) -> None:
         death = Death(rank, pid, _code_of(pid))
-        if death.code != 0 and self._first is None:
+        # The launcher ends the others when one has died, which may be one that was never seen.
+        by_launcher = death.code in {None, -signal.SIGTERM} and not all_seen
+        if death.code != 0 and self._first is None and not by_launcher:
             self._first = death
 
 

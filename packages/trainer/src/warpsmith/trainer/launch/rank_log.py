@@ -1,6 +1,7 @@
 """A log of each rank: what it and its children write to stderr, on the terminal and in a file of the run."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import quote_into
+from warpsmith.records.ownership.generations import LOCK
 
 E = TypeVar("E", bound=WarpsmithError)
 
@@ -44,6 +46,13 @@ def keep(run_dir: Path) -> None:
         file.write(f"{STARTED}{rank}, pid {os.getpid()} on {_host()}, {datetime.now(UTC):%F %T} UTC\n")
     os.environ[_FOLDER] = str(folder)
     os.environ[_SCREEN] = f"{os.getpid()}:{_copy_stderr(log)}"
+
+
+def discard_if_alone(run_dir: Path) -> None:
+    """Remove the ranks' logs where nothing else of a run is there: its ranks refused to begin, and have said why."""
+    logs = logs_of(run_dir)
+    if logs.is_dir() and {path.name for path in run_dir.iterdir()} <= {logs.name, LOCK}:
+        shutil.rmtree(logs)
 
 
 def screen() -> TextIO:
