@@ -95,7 +95,7 @@ def test_a_problem_for_a_gpu_with_names_in_place_of_places_is_judged(evaluator: 
 
 @pytest.mark.parametrize(
     ("number", "plain"),
-    [(np.float32(0.5), 0.5), (np.float64(0.25), 0.25), (np.int64(7), 7), (np.uint8(7), 7), (np.bool(True), True)],
+    [(np.float32(0.5), 0.5), (np.float64(0.25), 0.25), (np.int64(7), 7), (np.uint8(7), 7), (np.bool_(True), True)],
 )
 def test_a_number_of_numpys_is_a_plain_number(number, plain):
     found = arenas.describe([number], [])[0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from warpsmith.evaluator.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
-from warpsmith.evaluator.perturbation import MOSTLY, Changes, Perturbation, distance, is_coarse
+from warpsmith.evaluator.perturbation import FEW, Changes, Perturbation, distance, is_coarse
 
 SEEDS = range(8)
 CHANGES = Changes(torch.device("cpu"))
@@ -458,8 +458,7 @@ def test_a_perturbation_and_its_opposite_stand_on_both_sides(numbers, whole):
         perturb.start(sign)
         found.append(perturb(tensor).double())
     coarse, other = is_coarse(tensor), tensor != 0
-    # Few coarse numbers among others are what some trial made of these.
-    coarse &= ((coarse & other).sum() >= MOSTLY * other.sum()) | ~other
+    coarse &= ((coarse & other).sum() >= FEW * other.sum()) | ~other
     one, two = (side - tensor.double() for side in found)
     assert bool((one[coarse] == 0).all()) and bool((two[coarse] == 0).all())
     far = tensor.abs().double() > 1e-30
@@ -468,20 +467,24 @@ def test_a_perturbation_and_its_opposite_stand_on_both_sides(numbers, whole):
     assert bool((one[moved].abs() <= 2.0**-17 * tensor[moved].abs()).all())
 
 
-def test_few_coarse_numbers_among_others_are_perturbed_from_then_on():
-    """A row that a trial made constant is rounded on its way as any other is."""
+def test_where_nothing_was_coarse_all_is_perturbed_from_then_on():
+    """A row that a trial made constant is rounded on its way as any other is; labels among numbers stay."""
     inexact: set[int] = set()
     perturb = Perturbation(CHANGES, 1, 4, tf32=False, inexact=inexact)
-    first, second = torch.rand(40, 10) + 0.1, torch.arange(30.0)
-    first[:4] = -0.5
-    perturb.start(1.0)
-    assert bool((perturb(first) != first).all())
-    assert torch.equal(perturb(second), second)
+    numbers, labelled, indices = torch.rand(40, 10) + 0.1, torch.rand(40, 10) + 0.1, torch.arange(30.0)
+    labelled[:, 0] = torch.arange(40.0) % 7
+    for sign in (1.0, -1.0):
+        perturb.start(sign)
+        assert bool((perturb(numbers) != numbers).all())
+        assert torch.equal(perturb(labelled)[:, 0], labelled[:, 0])
+        assert torch.equal(perturb(indices), indices)
     assert inexact == {1}
     later = Perturbation(CHANGES, 2, 4, tf32=False, inexact=inexact)
+    numbers[:4] = -0.5
     later.start(-1.0)
-    assert bool((later(torch.full((8,), -0.5)) != -0.5).all())
-    assert torch.equal(later(second), second)
+    assert bool((later(numbers) != numbers).all())
+    assert torch.equal(later(labelled)[:, 0], labelled[:, 0])
+    assert torch.equal(later(indices), indices)
 
 
 def test_what_no_rounding_made_is_not_perturbed():

@@ -162,7 +162,7 @@ def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False
 def _plain(value: Any) -> wire.Value:
     """Return a plain value, or a number of numpy's as Python's; WireError for anything else."""
     match value:
-        case numpy.bool() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
+        case numpy.bool_() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
             return value.item()
         case None | bool() | int() | float() | str() | bytes():
             return value

@@ -28,9 +28,9 @@ _FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, t
 """Bits of the fraction of which one at least is set in a number that is not coarse."""
 RARE: Final = 1 / 8
 """Share of the numbers of a tensor in half precision up to which coarse ones are chance."""
-MOSTLY: Final = 1 / 2
-"""Share of coarse numbers from which on a tensor is what has these: masks, indices, steps. In any other they are what a
-trial made of some, as a constant row, and what is computed from them is rounded."""
+FEW: Final = 1 / 64
+"""Share of coarse numbers below which a tensor has no masks, indices or steps, seen on any input set. What is coarse in
+it later a trial made, as a constant row, and what is computed from that is rounded."""
 _TILES: Final = (65_537, 1_048_573)
 """Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
 _MOST_SHORT: Final = 1 << 20
@@ -133,7 +133,7 @@ class Perturbation:
             return changed
         coarse = is_coarse(tensor)
         other = tensor != 0
-        if bool((coarse & other).sum() < MOSTLY * other.sum()):
+        if bool((coarse & other).sum() < FEW * other.sum()):
             self._inexact.add(self._number)
             return changed
         return torch.where(coarse, tensor, changed)

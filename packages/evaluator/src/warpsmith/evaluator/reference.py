@@ -130,7 +130,7 @@ class Answer:
     """What the reference returns for one input set: the tree's form, and the tensors as private copies.
 
     Attributes:
-        defined: whether it rests on no cast of a number that the integers do not reach.
+        defined: whether it rests on no undefined cast and on no search in numbers out of order (`ambiguity.py`).
         ranks: whether the problem puts numbers in order, of which equal ones have none.
     """
 

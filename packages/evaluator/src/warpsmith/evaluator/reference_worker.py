@@ -28,7 +28,7 @@ from warpsmith.evaluator import (
     protocol,
     wire,
 )
-from warpsmith.evaluator.casts import CastFinder
+from warpsmith.evaluator.ambiguity import AmbiguityFinder
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.drawing import Catch
 from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
@@ -113,7 +113,8 @@ class Reference:
         self._changes = Changes(kind.device)
         # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
         self._has_products: bool | None = None
-        self._has_casts: bool | None = None
+        # Whether its forward has casts or searches that may be undefined; asked once.
+        self._may_be_undefined: bool | None = None
         self._inexact: set[int] = set()
         self._undefined = self._ranks = False
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
@@ -245,14 +246,14 @@ class Reference:
         return self.config.precision == "tf32" and bool(self._has_products)
 
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
-        """Compute the answer, and see whether it rests on an undefined cast where the first one had any cast."""
-        if self._has_casts is False:
+        """Compute the answer, and see whether it is defined, where the first one had what may be undefined."""
+        if self._may_be_undefined is False:
             return self._plain_answer(arena, seed)
-        with CastFinder() as casts:
-            found = self._plain_answer(arena, seed)
-        self._has_casts, self._undefined = casts.found or bool(self._has_casts), casts.undefined
-        self._ranks |= casts.ranks
-        return found
+        with AmbiguityFinder() as finder:
+            answer = self._plain_answer(arena, seed)
+        self._may_be_undefined = finder.found or bool(self._may_be_undefined)
+        self._undefined, self._ranks = finder.undefined, self._ranks or finder.ranks
+        return answer
 
     def _plain_answer(self, arena: "Shared", seed: int) -> tuple[wire.Value, list[torch.Tensor]]:
         if self.config.precision == "ieee" or self._has_products is not None:

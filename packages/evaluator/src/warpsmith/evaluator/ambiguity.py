@@ -17,7 +17,7 @@ SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "bou
 """What searches in sorted numbers, and where these are given."""
 
 
-class CastFinder(TorchFunctionMode):
+class AmbiguityFinder(TorchFunctionMode):
     """Notes casts of floating numbers to integers, searches, and rankings.
 
     Attributes:

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from warpsmith.evaluator.casts import CastFinder
+from warpsmith.evaluator.ambiguity import AmbiguityFinder
 
 FINITE = torch.tensor([0.0, 200.9, 255.9])
 
 
 def seen(forward):
-    with CastFinder() as finder:
+    with AmbiguityFinder() as finder:
         forward()
     return finder.found, finder.undefined, finder.ranks
 
