@@ -147,7 +147,7 @@ def turns_table() -> Callable[[list[Row]], pa.Table]:
 def alone() -> Iterator[Any]:
     """A process group of one, as a run without a launcher has it; DeepSpeed takes one a process only."""
     from warpsmith.trainer.config.sections import RunSection, ZeroSection
-    from warpsmith.trainer.engine.ranks import join, leave
+    from warpsmith.trainer.distributed.ranks import join, leave
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DS_ACCELERATOR", "cpu")

@@ -8,6 +8,17 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationInfo, field_val
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
+from warpsmith.trainer.advantage.normalization import Baseline, Deviation, Normalisation, Scale
+from warpsmith.trainer.algorithms import PRESETS
+from warpsmith.trainer.algorithms.preset import (
+    Aggregation,
+    Clip,
+    Correction,
+    Divergence,
+    Estimator,
+    Level,
+    Ratio,
+)
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
 from warpsmith.trainer.config.sections import (
@@ -20,18 +31,7 @@ from warpsmith.trainer.config.sections import (
 )
 from warpsmith.trainer.config.tables import trainable
 from warpsmith.trainer.config.unread import refuse_unread, refuse_unread_keys
-from warpsmith.trainer.credit.normalise import Baseline, Deviation, Normalisation, Scale
-from warpsmith.trainer.objective.presets import PRESETS
-from warpsmith.trainer.objective.presets.preset import (
-    Aggregation,
-    Clip,
-    Correction,
-    Divergence,
-    Estimator,
-    Level,
-    Ratio,
-)
-from warpsmith.trainer.objective.spec import ObjectiveSpec
+from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
 
 
 class GrpoRunSection(RunSection):

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationInfo
 
+from warpsmith.trainer.algorithms import PRESETS
 from warpsmith.trainer.config.describe import as_toml
-from warpsmith.trainer.objective.presets import PRESETS
 
 S = TypeVar("S", bound=BaseModel)
 

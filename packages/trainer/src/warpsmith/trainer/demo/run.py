@@ -13,8 +13,8 @@ from warpsmith.records.ownership import owned
 from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
-from warpsmith.trainer.heldout import is_concluded
 from warpsmith.trainer.launch.launcher import launch
+from warpsmith.trainer.telemetry.held_out import is_concluded
 
 OWN_SFT: Final = Path(__file__).with_name("demo-sft.toml")
 OWN_GRPO: Final = Path(__file__).with_name("demo.toml")

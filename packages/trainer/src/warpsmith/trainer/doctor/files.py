@@ -10,15 +10,15 @@ from warpsmith.policy.loading import check_directory, check_weights, count_param
 from warpsmith.rollout.engines.model_length import check_model_length
 from warpsmith.rollout.rewardfunction import scorer_for
 from warpsmith.rollout.tasks.registry import task_for
-from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.data.sources import check_sources
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError
-from warpsmith.trainer.examples.sources import check_sources
 from warpsmith.trainer.planning.disk import DiskNeed, disk_need
 from warpsmith.trainer.planning.sizes import gib
-from warpsmith.trainer.rundir import refuse_used
+from warpsmith.trainer.runs.run_directory import refuse_used
+from warpsmith.trainer.weights import checkpoint
 
 Config = SftConfig | TrainerConfig
 

@@ -1,0 +1,1 @@
+"""What a turn is judged by; one estimator in each module."""

@@ -1,0 +1,16 @@
+"""Dr.GRPO, arXiv 2503.20783: no division by the group's deviation, none by the response's own length.
+
+J = 1/(G L) sum_i sum_t min(r_it A_i, clip(r_it, 1 - eps, 1 + eps) A_i), A_i = R_i - mean R, L a constant length.
+"""
+
+from warpsmith.trainer.algorithms.preset import Preset
+
+DR_GRPO = Preset(
+    baseline="mean",
+    scale="none",
+    ratio="token",
+    clip="ppo",
+    clip_low=0.2,
+    clip_high=0.2,
+    aggregation="constant",
+)

@@ -1,0 +1,228 @@
+"""Configuration files: what is read, what is refused and how, and what importing them costs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.trainer.algorithms import PRESETS
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
+from warpsmith.trainer.config.describe import describe
+from warpsmith.trainer.errors import ConfigError
+
+SMALL = """
+[run]
+dir = "runs/x"
+[policy]
+path = "models/x"
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_small_file_gets_defaults(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL))
+    assert config.run.title == "x"
+    assert config.algorithm.preset == "grpo"
+    assert config.zero.stage == 2
+    assert config.wandb.mode == "offline"
+
+
+def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
+    config = load_grpo(
+        write(tmp_path, SMALL),
+        ["run.steps=7", "policy.dtype=float32", "run.name=two words", "problems.levels=[1]", "run.dir='a.b'"],
+    )
+    assert (config.run.steps, config.policy.dtype, config.run.name) == (7, "float32", "two words")
+    assert config.problems.levels == (1,)
+    assert config.run.dir == Path("a.b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
+        (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
+        (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip_high"]),
+        (SMALL + "[rollout.evaluation]\nserver = ['http://a']", ["[rollout.evaluation]", "did you mean `servers`"]),
+        (SMALL + "[rollout.evaluation]\nwhere = 'server'", ["`rollout.evaluation`", "needs servers"]),
+        (
+            SMALL + "[rollout.evaluation]\nwhere = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
+            ["evaluator.slots", "only minimum_isolation"],
+        ),
+        (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
+        ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),
+        ("[policy]\npath = 'x'", ["key `run` is missing"]),
+        (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
+        (SMALL + "[optimizer]\nbetas = [1.5, 0.9]", ["`optimizer.betas.0`", "less than 1"]),
+        (SMALL + "[optimizer]\nbetas = [0.9, 1.0]", ["`optimizer.betas.1`", "less than 1"]),
+        (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
+        (SMALL + "[algorithm]\nkl_coefficient = nan", ["`algorithm.kl_coefficient`", "finite number"]),
+        (SMALL + "[policy.lora]\nalpha = inf", ["`policy.lora.alpha`", "finite number"]),
+        (SMALL + "[rollout]\ngenerate_timeout_s = inf", ["`rollout.generate_timeout_s`", "finite number"]),
+        (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
+        (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
+        (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
+        (SMALL + "[algorithm]\nsamples_per_prompt = 1", ["samples_per_prompt = 1", "2 or more", 'preset = "ppo"']),
+        (SMALL + "[algorithm]\npreset = 'ppo'\nestimator = 'turn'", ['estimator = "turn" has none', '"gae"']),
+        (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
+        (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
+        (SMALL + "dtype = 'float16'", ["loss scaling"]),
+        (SMALL + "[policy.lora]\nrank = 0", ["`policy.lora.rank`"]),
+        (SMALL + "kernels = 'triton'", ["`policy.kernels`", "'torch' or 'liger'"]),
+        (SMALL + "[policy.lora]\nbits = 8", ["`policy.lora.bits`"]),
+        (SMALL + "dtype = 'float32'\n[policy.lora]\nbits = 4", ["policy.lora.bits", 'policy.dtype = "bfloat16"']),
+        (SMALL + "[policy.lora]\nbits = 4\n[zero]\nstage = 3", ["policy.lora.bits", "zero.stage = 2"]),
+        (SMALL + "[optimizer]\nimplementation = 'fused'", ["`optimizer.implementation`", "'torch' or 'cpu'"]),
+        (SMALL + "[optimizer]\nimplementation = 'cpu'", ["zero.offload_optimizer = true", "or neither"]),
+        (SMALL + "[zero]\noffload_optimizer = true", ['optimizer.implementation = "cpu"', "or neither"]),
+        (SMALL + "[zero]\noffload_parameters = true", ["zero.offload_parameters", "zero.stage = 3"]),
+        (
+            SMALL + "dtype = 'float32'\n[zero]\nstage = 0\noffload_optimizer = true",
+            ["zero.offload_optimizer", "zero.stage = 1, 2 or 3"],
+        ),
+        (SMALL + "[policy.lora]\nbits = 4\n[sync]\nlora = 'adapter'", ["sync.lora", 'set "merged"']),
+        (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
+        (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
+        (SMALL + "[policy.lora]\ndropout = 0.1", ["policy.lora.dropout (0.1)", "noise in the ratio", "set it to 0"]),
+        (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
+        (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\nmin_p = 0.1", ["rollout.sampling.min_p", "over the kept tokens", "remove it"]),
+        ("[run", ["not valid TOML"]),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(write(tmp_path, text))
+    for part in expected:
+        assert part in str(caught.value)
+
+
+def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:
+    bounds = "old_logprobs = 'recompute'\ncorrection_high = 0.4\ncorrection ="
+    assert load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'truncated'")).algorithm.correction_high == 0.4
+    with pytest.raises(ConfigError, match="correction_low"):
+        load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'masked'"))
+
+
+def test_a_body_is_transformers_own_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    for load in (load_grpo, load_sft):
+        assert load(write(tmp_path, SMALL)).policy.kernels == "torch"
+        assert load(write(tmp_path, SMALL), ["policy.kernels=liger"]).policy.kernels == "liger"
+
+
+def test_sft_takes_dropout(tmp_path: Path) -> None:
+    lora = load_sft(write(tmp_path, SMALL), ["policy.lora.dropout=0.1"]).policy.lora
+    assert lora is not None
+    assert lora.dropout == 0.1
+
+
+def test_sampling_that_keeps_every_token_is_taken(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL), ["rollout.sampling.top_p=1.0", "rollout.sampling.min_p=0.0"])
+    assert (config.rollout.sampling.top_p, config.rollout.sampling.min_p) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [
+        ([], False),
+        (["policy.lora.rank=4"], True),
+        (["policy.lora.rank=4", "sync.lora=merged"], False),
+        (["policy.lora.bits=4"], False),
+        (["policy.lora.rank=600", "sync.lora=merged"], False),
+    ],
+)
+def test_samplers_get_the_adapter_alone_where_it_makes_the_same_policy(
+    tmp_path: Path, changes: list[str], alone: bool
+) -> None:
+    assert load_grpo(write(tmp_path, SMALL), changes).sends_adapter is alone
+
+
+@pytest.mark.parametrize("override", ["run.steps", "=3", "run..steps=3", "run.dir.x=3"])
+def test_malformed_overrides_are_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        load_grpo(write(tmp_path, SMALL), [override])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no configuration file"):
+        load_sft(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_preset_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
+    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.preset={name}", "algorithm.scale=batch"])
+    preset = PRESETS[name]
+    assert config.algorithm.objective.clip == preset.clip
+    assert config.algorithm.objective.clip_high == preset.clip_high
+    assert config.algorithm.objective.clip_low == preset.clip_low
+    assert config.algorithm.normalisation.scale == "batch"
+    assert config.algorithm.normalisation.baseline == preset.baseline
+    assert config.algorithm.aggregation == preset.aggregation
+
+
+@pytest.mark.parametrize("kind", [TrainerConfig, SftConfig])
+def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
+    own = [field for field in kind.model_fields.values() if "trainer" in getattr(field.annotation, "__module__", "")]
+    assert own
+    for section in own:
+        for name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            assert field.description, name
+    assert any(line.startswith("[zero]") for line in describe(kind))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[data]\nsource = 'chats'", 'source = "chats" needs a `path`'),
+        ("[data]\nsource = 'records'", "a run's directory, or a list of them"),
+        ("[data]\nsource = 'chats'\npath = 'x.jsonl'\nbest = 3", '`best` is a key of source = "records"'),
+        ("[data]\nproblems = 3\n[[data.sources]]\nsource = 'generated'", "`problems` stands beside [[data.sources]]"),
+        ("[[data.sources]]\nsorce = 'chats'", "unknown key `sorce` in [data.sources.0]; did you mean `source`?"),
+        ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
+        ("[run]\nepochs = 0", "`run.epochs`"),
+        ("[run]\nepochs = inf", "`run.epochs`: Input should be a finite number"),
+        ("[[data.sources]]\nweight = inf", "`data.sources.0.weight`: Input should be a finite number"),
+    ],
+)
+def test_sources_of_sft_are_checked(tmp_path: Path, text: str, expected: str) -> None:
+    whole = SMALL.replace("[run]", text) if text.startswith("[run]") else SMALL + text
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        load_sft(write(tmp_path, whole))
+
+
+def test_sources_of_sft_have_names_and_one_path_or_several(tmp_path: Path) -> None:
+    text = (
+        SMALL
+        + """
+[[data.sources]]
+source = "records"
+path = "runs/a"
+[[data.sources]]
+source = "records"
+path = ["runs/b", "runs/c"]
+[[data.sources]]
+source = "generated"
+name = "made"
+"""
+    )
+    data = load_sft(write(tmp_path, text)).data
+    assert data.labels == ("records-1", "records-2", "made")
+    assert [len(part.path) for part in data.parts] == [1, 2, 0]
+    alone = load_sft(write(tmp_path, SMALL), ["data.source=kernelbook", "data.path=book.parquet"]).data
+    assert (alone.labels, alone.parts[0].path) == (("kernelbook",), (Path("book.parquet"),))
+
+
+def test_configurations_import_without_torch() -> None:
+    code = (
+        "import sys, warpsmith.trainer.config, warpsmith.trainer.cli;"
+        "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers', 'wandb'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
