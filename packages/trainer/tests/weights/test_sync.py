@@ -15,6 +15,7 @@ from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.rollouts.session import load_problems, make_probe
 from warpsmith.trainer.weights import sync
+from warpsmith.trainer.weights.probe import Probe, compare, rounding_for, tolerance_for
 
 IDS, EXPECTED = [5, 6, 7, 8], [0.0, -1.0, -2.0, -3.0]
 PAYLOAD = WeightPayload(3, (), np.zeros(0, np.uint8))
@@ -50,8 +51,8 @@ class ScriptedEngine:
         return
 
 
-def probe(tolerance: float = 0.5, rounding: float = 0.01, deadline_s: float = 5.0) -> sync.Probe:
-    return sync.Probe(IDS, tolerance, rounding, deadline_s)
+def probe(tolerance: float = 0.5, rounding: float = 0.01, deadline_s: float = 5.0) -> Probe:
+    return Probe(IDS, tolerance, rounding, deadline_s)
 
 
 def shifted(by: float) -> list[float]:
@@ -104,12 +105,12 @@ def test_a_token_sampled_from_an_old_cache_is_noticed() -> None:
 @pytest.mark.parametrize("wrong", [-2.6, float("nan"), float("-inf")])
 def test_the_worst_token_is_named(wrong: float) -> None:
     with pytest.raises(ProbeError, match=r"engine 0 gives token 2 \(id 7\)"):
-        sync.compare(IDS, EXPECTED, [0.0, -1.1, wrong, -3.0], 0.5)
+        compare(IDS, EXPECTED, [0.0, -1.1, wrong, -3.0], 0.5)
 
 
 def test_a_score_of_another_length_is_refused() -> None:
     with pytest.raises(ProbeError, match="3 of 4"):
-        sync.compare(IDS, EXPECTED, EXPECTED[:3], 0.5)
+        compare(IDS, EXPECTED, EXPECTED[:3], 0.5)
 
 
 def test_a_publish_is_believed_when_the_version_is_there() -> None:
@@ -148,9 +149,9 @@ def test_deadlines_name_what_was_awaited() -> None:
 
 
 def test_the_coarser_side_sets_the_tolerance() -> None:
-    assert sync.tolerance_for("float32", "float32") < 0.01
-    assert sync.tolerance_for("float32", "bfloat16") == sync.tolerance_for("bfloat16", "float32") == 0.5
-    assert sync.rounding_for("float32", "float32") < sync.rounding_for("float32", "bfloat16") < 0.5
+    assert tolerance_for("float32", "float32") < 0.01
+    assert tolerance_for("float32", "bfloat16") == tolerance_for("bfloat16", "float32") == 0.5
+    assert rounding_for("float32", "float32") < rounding_for("float32", "bfloat16") < 0.5
 
 
 @pytest.mark.parametrize(("asked", "room", "size"), [(160, 2048, 160), (8, 2048, 8), (160, 64, 62)])

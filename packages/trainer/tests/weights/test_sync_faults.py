@@ -21,13 +21,14 @@ from warpsmith.rollout.engines.pool import EnginePool
 from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, EngineDiedError, WeightsUnknownError
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.weights import sync
+from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 State = dict[str, torch.Tensor]
 
 CONFIG = EngineConfig(dtype="float32", max_model_len=512, max_sequences=8)
-TOLERANCE, ROUNDING = (limit("float32", "float32") for limit in (sync.tolerance_for, sync.rounding_for))
+TOLERANCE, ROUNDING = (limit("float32", "float32") for limit in (tolerance_for, rounding_for))
 # Longer than a block of vLLM's prefix cache, which is of 128 tokens on a CPU.
 PROMPT = [(7 * i * i + 3) % 500 for i in range(160)]
 LAYER = "model.layers.1."
@@ -138,7 +139,7 @@ class Lab:
     def publish(self, payload: WeightPayload, engine: Any = None, deadline_s: float = 60.0) -> None:
         self.loop.run(sync.publish(payload, engine or self.engine, deadline_s, "float32"))
 
-    def probe(self, probe: sync.Probe, weights: str, *engines: FaultyEngine) -> float:
+    def probe(self, probe: Probe, weights: str, *engines: FaultyEngine) -> float:
         return self.loop.run(probe.compare(engines or [self.engine], self.expected[weights]))
 
     def tokens(self, engine: Any = None) -> list[list[int]]:
@@ -149,7 +150,7 @@ class Lab:
 
         return self.loop.run(sampled())
 
-    def recovers(self, probe: sync.Probe | None = None) -> None:
+    def recovers(self, probe: Probe | None = None) -> None:
         """Send whole weights; the engine is then as one that was started on them."""
         self.loop.run(self.engine.misbehave(""))
         self.publish(self.payload(self.states["new"]))
@@ -194,11 +195,11 @@ def lab(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def probe(lab: Lab) -> sync.Probe:
+def probe(lab: Lab) -> Probe:
     """A probe that has seen the engine right with the old weights."""
     lab.loop.run(lab.engine.misbehave(""))
     lab.publish(lab.payload(lab.states["old"]))
-    probe = sync.Probe(PROMPT, TOLERANCE, ROUNDING, 60.0)
+    probe = Probe(PROMPT, TOLERANCE, ROUNDING, 60.0)
     assert lab.probe(probe, "old") < ROUNDING
     return probe
 
@@ -232,7 +233,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_weights_of_the_right_version_are_noticed(lab: Lab, probe: sync.Probe, case: str) -> None:
+def test_wrong_weights_of_the_right_version_are_noticed(lab: Lab, probe: Probe, case: str) -> None:
     lab.publish(lab.payload(WRONG[case](lab.states)))
     with pytest.raises(ProbeError, match=r"engine 0"):
         lab.probe(probe, "new")
@@ -247,7 +248,7 @@ SMALL = {
 
 @pytest.mark.parametrize("case", SMALL)
 def test_kept_weights_are_noticed_though_the_update_is_smaller_than_the_tolerance(
-    lab: Lab, probe: sync.Probe, case: str
+    lab: Lab, probe: Probe, case: str
 ) -> None:
     assert change(lab, "old", "near") < TOLERANCE
     lab.publish(lab.payload(SMALL[case](lab.states)))
@@ -258,7 +259,7 @@ def test_kept_weights_are_noticed_though_the_update_is_smaller_than_the_toleranc
     lab.recovers(probe)
 
 
-def test_weights_of_another_type_are_not_sent(lab: Lab, probe: sync.Probe) -> None:
+def test_weights_of_another_type_are_not_sent(lab: Lab, probe: Probe) -> None:
     before = lab.tokens()
     narrow = {name: t.bfloat16() for name, t in lab.states["new"].items()}
     with pytest.raises(SyncError, match=r"model\.embed_tokens\.weight \(bfloat16\); the policy trains in float32"):
@@ -267,7 +268,7 @@ def test_weights_of_another_type_are_not_sent(lab: Lab, probe: sync.Probe) -> No
     lab.recovers(probe)
 
 
-def test_a_tensor_that_changes_after_the_payload_was_made_is_refused(lab: Lab, probe: sync.Probe) -> None:
+def test_a_tensor_that_changes_after_the_payload_was_made_is_refused(lab: Lab, probe: Probe) -> None:
     before = lab.tokens()
     payload = lab.payload(lab.states["new"])
     entry = next(entry for entry in payload.manifest if "layers.1.mlp.up_proj" in entry.name)
@@ -281,7 +282,7 @@ def test_a_tensor_that_changes_after_the_payload_was_made_is_refused(lab: Lab, p
 # Partial ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_payload_without_a_tensor_is_refused(lab: Lab, probe: sync.Probe) -> None:
+def test_a_payload_without_a_tensor_is_refused(lab: Lab, probe: Probe) -> None:
     before = lab.tokens()
     payload = lab.payload(lab.states["new"])
     part = replace(payload, manifest=tuple(e for e in payload.manifest if "layers.1.mlp.up_proj" not in e.name))
@@ -292,7 +293,7 @@ def test_a_payload_without_a_tensor_is_refused(lab: Lab, probe: sync.Probe) -> N
 
 
 @pytest.mark.parametrize("weights", ["new", "near"])
-def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: sync.Probe, weights: str) -> None:
+def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: Probe, weights: str) -> None:
     lab.loop.run(lab.engine.misbehave("output layer not packed"))
     lab.publish(lab.payload(lab.states[weights]))
     with pytest.raises(ProbeError, match="engine 0 gives token"):
@@ -300,7 +301,7 @@ def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: sync.Pr
     lab.recovers(probe)
 
 
-def test_a_prefix_cache_that_was_kept_is_noticed(lab: Lab, probe: sync.Probe) -> None:
+def test_a_prefix_cache_that_was_kept_is_noticed(lab: Lab, probe: Probe) -> None:
     lab.loop.run(lab.engine.misbehave("cache kept"))
     lab.publish(lab.payload(lab.states["new"]))
     with pytest.raises(ProbeError, match=r"engine 0 samples token \d+ .* Its prefix cache"):
@@ -313,7 +314,7 @@ def test_a_prefix_cache_that_was_kept_is_noticed(lab: Lab, probe: sync.Probe) ->
     ("fault", "cause"),
     [pytest.param("cache refused", "cached prefixes", marks=pytest.mark.long), ("", "the bytes end here")],
 )
-def test_an_update_that_stops_half_way_ends_the_engine(lab: Lab, probe: sync.Probe, fault: str, cause: str) -> None:
+def test_an_update_that_stops_half_way_ends_the_engine(lab: Lab, probe: Probe, fault: str, cause: str) -> None:
     lab.recovers(probe)
     lab.loop.run(lab.engine.misbehave(fault))
     payload = lab.payload(lab.states["old"])
@@ -330,9 +331,7 @@ def test_an_update_that_stops_half_way_ends_the_engine(lab: Lab, probe: sync.Pro
 # Late ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_misses_the_deadline_samples_nothing_until_it_has_whole_weights(
-    lab: Lab, probe: sync.Probe
-) -> None:
+def test_an_engine_that_misses_the_deadline_samples_nothing_until_it_has_whole_weights(lab: Lab, probe: Probe) -> None:
     lab.loop.run(lab.engine.misbehave("late"))
     with pytest.raises(SyncTimeoutError, match=rf"weight version {lab.version + 1} took longer than 0\.2 s"):
         lab.publish(lab.payload(lab.states["new"]), deadline_s=0.2)
@@ -343,7 +342,7 @@ def test_an_engine_that_misses_the_deadline_samples_nothing_until_it_has_whole_w
     lab.recovers(probe)
 
 
-def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe: sync.Probe) -> None:
+def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe: Probe) -> None:
     lab.loop.run(lab.engine.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]))
     assert lab.engine.weight_version == lab.version
@@ -358,10 +357,10 @@ def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe:
     assert lab.tokens() == lab.fresh
 
 
-def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: sync.Probe) -> None:
+def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: Probe) -> None:
     pool = EnginePool([lab.engine, lab.other])
     lab.publish(lab.payload(lab.states["old"]), pool)
-    both = sync.Probe(PROMPT, TOLERANCE, ROUNDING, 60.0)
+    both = Probe(PROMPT, TOLERANCE, ROUNDING, 60.0)
     lab.probe(both, "old", lab.engine, lab.other)
     lab.loop.run(lab.other.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]), pool)
@@ -386,7 +385,7 @@ def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: sync.Pro
     assert lab.tokens(lab.engine) == lab.tokens(lab.other) == lab.fresh
 
 
-def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab: Lab, probe: sync.Probe) -> None:
+def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab: Lab, probe: Probe) -> None:
     import ray
 
     pool = EnginePool([lab.engine])

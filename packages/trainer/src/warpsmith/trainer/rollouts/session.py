@@ -35,6 +35,7 @@ from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -178,7 +179,7 @@ class RolloutSession:
         self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
 
     def probe(self, expected: Sequence[float]) -> float:
-        """Compare every engine with the trainer; see `sync.Probe`."""
+        """Compare every engine with the trainer; see `Probe`."""
         return self._loop.run(self._probe.compare(self._pool.members, expected))
 
     def cache_figures(self) -> dict[str, float]:
@@ -213,7 +214,7 @@ def refuse_lost(turns: "pa.Table", label: str) -> None:
     )
 
 
-def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> sync.Probe:
+def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
     """Return the probe of a run: the prompts of its problems, one after the other, cut to size."""
     dtypes = (config.policy.dtype, config.rollout.engine.dtype)
     # One token is sampled after them, and scored with them.
@@ -223,8 +224,8 @@ def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: Chat
         if len(ids) >= size:
             break
         ids += chat.prompt_ids(build_prompt(problem, style=config.rollout.prompt_style))
-    tolerance = config.sync.tolerance or sync.tolerance_for(*dtypes)
-    return sync.Probe(ids[:size], tolerance, sync.rounding_for(*dtypes), config.sync.deadline_s)
+    tolerance = config.sync.tolerance or tolerance_for(*dtypes)
+    return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s)
 
 
 def load_problems(config: TrainerConfig) -> list[ProblemRow]:

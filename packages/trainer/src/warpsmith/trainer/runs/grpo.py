@@ -31,7 +31,9 @@ from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.errors import CollectionError
 from warpsmith.trainer.weights.export import export
 from warpsmith.trainer.telemetry.warnings import Watch
+from warpsmith.trainer.runs.held_out_evaluation import HeldOutEvaluation
 from warpsmith.trainer.runs.interrupt import Interrupt
+from warpsmith.trainer.runs.models import policy_engine, reference_policy
 from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.doctor.preflight import preflight
 from warpsmith.trainer.telemetry.progress_bar import Bar
@@ -48,7 +50,8 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     trained_tokens,
 )
 from warpsmith.trainer.telemetry.step_log import StepLog
-from warpsmith.trainer.weights.sync import payload_of, trainer_logprobs
+from warpsmith.trainer.weights.probe import trainer_logprobs
+from warpsmith.trainer.weights.sync import payload_of
 from warpsmith.trainer.rollouts.batch import training_turns
 from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
 
@@ -93,14 +96,15 @@ class _Grpo:
             bar.say(f"dropout in {places} places of the model is switched off: what samples from it has none")
         for doubt in sampling_doubts(self.policy.chat):
             bar.say(f"warning: {doubt.message}")
-        self.engine = self._engine()
-        reference = self._reference()
+        self.engine = policy_engine(config, self.policy.model, ranks)
+        reference = reference_policy(config, self.engine, ranks)
         self.crediting = Crediting(config, self.engine, reference, ranks)
         self.update = PolicyUpdate(self.engine, reference, ranks, config)
         self.control = RunControl(config, ranks, self.engine, config.run.steps)
         self.log: StepLog | None = None
         self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)
+        self.held_out = HeldOutEvaluation(config, ranks, session, bar.say)
 
     def run(self, resume: bool) -> None:
         with ExitStack() as stack:
@@ -113,8 +117,7 @@ class _Grpo:
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
             self._look_back(progress, resume, stack)
-            if self._needs_first_evaluation(progress):
-                self._held_out("before", progress)
+            self.held_out.before(progress)
             while self.control.goes_on(progress, stop):
                 progress = self._step(progress)
                 self.control.save_if_due(progress)
@@ -232,52 +235,6 @@ class _Grpo:
 
     # Before and after ------------------------------------------------------------------------------------------------
 
-    def _needs_first_evaluation(self, progress: Progress) -> bool:
-        """Whether the policy that the run began with is still to be evaluated."""
-        if progress.step or not self.config.held_out.before:
-            return False
-        return not self.ranks.shared(lambda: held_out.is_kept(self.config.run.dir, "before"))
-
-    def _held_out(self, when: held_out.When, progress: Progress) -> None:
-        """Evaluate on the held-out problems, and keep the figures in summary.json; rank 0 works, the others wait."""
-        if not self.config.held_out.problems:
-            return
-        figures = self.ranks.shared(lambda: self._held_out_figures(when, progress))
-        if isinstance(figures, str):
-            if self.ranks.drives:
-                held_out.keep_absence(self.config.run.dir, when, figures)
-            self.bar.say(f"Held out, {when} training: nothing to compare. {figures}")
-            return
-        if self.ranks.drives:
-            held_out.keep_figures(self.config.run.dir, when, progress.step, figures)
-        shown = ", ".join(f"{name} {figures[name]:.3f}" for name in _HELD_OUT_SHOWN if name in figures)
-        self.bar.say(f"Held out, {when} training: {shown}")
-
-    def _held_out_figures(self, when: held_out.When, progress: Progress) -> dict[str, float] | str:
-        """Return the figures, or why there are none: a comparison is not worth the run."""
-        session, section, began = self._driving(), self.config.held_out, time.monotonic()
-        try:
-            table = session.collect(
-                session.held_out, section.samples,
-                label=held_out.label(when), seed=section.seed, role="held_out",
-                after_step=progress.step, weight_version=progress.weight_version,
-            )  # fmt: skip
-        except CollectionError as error:
-            return error.message
-        return {**batch_figures(table), "seconds": time.monotonic() - began}
-
-    def _say_gain(self) -> None:
-        if not self.ranks.drives:
-            return
-        gain = held_out.keep_gain(self.config.run.dir)
-        if gain is None and (reason := held_out.absence(self.config.run.dir)) is not None:
-            self.bar.say(f"Held out: before and after are not compared, since {reason}")
-        if gain is not None:
-            self.bar.say(
-                f"Held out, gain: solved {gain.first:.1%} -> {gain.second:.1%}, {gain.difference:+.1%}, 95 % interval "
-                f"{gain.low:+.1%} to {gain.high:+.1%} over {gain.problems} problems"
-            )
-
     def _end(self, progress: Progress) -> None:
         self.control.save(progress)
         run, final = self.config.run, self.config.run.dir / "final_model"
@@ -287,34 +244,10 @@ class _Grpo:
         # Before anything else that can fail: what was trained is not to be lost to an evaluation.
         if self.config.checkpoint.export_final:
             export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
-        if self.config.held_out.after:
-            self._held_out("after", progress)
-            self._say_gain()
+        self.held_out.after(progress)
         self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
 
     # Small parts -----------------------------------------------------------------------------------------------------
-
-    def _engine(self) -> ZeroEngine:
-        config, model = self.config, self.policy.model
-        head = None
-        if config.algorithm.has_value_head:
-            width = model.config.get_text_config().hidden_size
-            head = attach(model, width, detached=config.algorithm.value_trains == "head")
-        return ZeroEngine(
-            model, zero=config.zero, optimizer=config.optimizer, ranks=self.ranks, dtype=config.policy.dtype,
-            value_head=head, value_lr=config.algorithm.value_lr, lora=config.policy.lora,
-        )  # fmt: skip
-
-    def _reference(self) -> Reference | None:
-        algorithm = self.config.algorithm
-        if not algorithm.kl_coefficient:
-            return None
-        if self.config.policy.lora is not None and algorithm.reference is None:
-            return PolicyWithoutAdapters(self.engine)
-        path = algorithm.reference or self.config.policy.path
-        settings = self.config.policy
-        frozen = Policy.load(path, settings.dtype, attention=settings.attention, kernels=settings.kernels)
-        return FrozenModel(frozen.model, zero=self.config.zero, ranks=self.ranks, dtype=self.config.policy.dtype)
 
     def _probe_ids(self) -> list[int]:
         return self._driving().probe_ids
@@ -346,6 +279,3 @@ class _Grpo:
 def _collect_speed(sampled: Sampled, tokens: float) -> dict[str, float]:
     """Return how fast a batch was sampled; nothing of one that an earlier start recorded."""
     return {} if sampled.recorded else {"collect_tokens_per_s": tokens / sampled.seconds}
-
-
-_HELD_OUT_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")
