@@ -16,9 +16,9 @@ from warpsmith.trainer.engine.zero import ZeroEngine
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 
 if TYPE_CHECKING:
-    from warpsmith.rollout.engines.base import Engine
-    from warpsmith.rollout.engines.pool import Member
-    from warpsmith.rollout.engines.weights import WeightPayload
+    from warpsmith.rollout.samplers.base import Sampler
+    from warpsmith.rollout.samplers.pool import Member
+    from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def payload_of(
         bucket_elements: how much is gathered at a time under ZeRO stage 3.
         adapter: return the adapter's factors alone, and not the weights with it added.
     """
-    from warpsmith.rollout.engines.weights import Adapter, WeightPayload
+    from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
 
     lora = engine.lora if adapter else None
     weights = dict(engine.weights(bucket_elements) if lora is None else engine.adapter_weights(bucket_elements))
@@ -64,7 +64,7 @@ def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> li
     return [float(value) for value in logprobs_BT[0].cpu()]
 
 
-async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float, dtype: str) -> None:
+async def publish(payload: "WeightPayload", engine: "Sampler", deadline_s: float, dtype: str) -> None:
     """Load the payload into every engine and check its version.
 
     Args:
@@ -87,7 +87,7 @@ async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float,
     check_version(engine, payload.version)
 
 
-def check_version(engine: "Engine", version: int) -> None:
+def check_version(engine: "Sampler", version: int) -> None:
     """Refuse an engine that samples with another version than `version`.
 
     Raises:
@@ -148,7 +148,7 @@ class Probe:
     deadline_s: float
     _before: "_Seen | None" = field(default=None, init=False)
 
-    async def compare(self, engines: Sequence["Engine | Member"], expected: Sequence[float]) -> float:
+    async def compare(self, engines: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between an engine's and the trainer's log-probability of a token.
 
         After the first probe a gap may not be of the size of the update's own change either: so an engine that kept
@@ -199,8 +199,8 @@ class _Score:
     scored: float
 
 
-async def _scored(engine: "Engine | Member", ids: Sequence[int]) -> _Score:
-    from warpsmith.rollout.engines.base import Sampling
+async def _scored(engine: "Sampler | Member", ids: Sequence[int]) -> _Score:
+    from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
     completion = await engine.generate(ids, Sampling(max_tokens=1, seed=0))
