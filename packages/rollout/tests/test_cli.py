@@ -108,7 +108,8 @@ def test_turns_are_not_added_to_a_run_that_is_there(tmp_path):
 
 
 def test_nothing_heavy_is_imported_for_help_config_or_problems():
-    modules = "cli config generator datasets sft prompts episodes collector engines engines.pool engines.vllm_engine"
+    modules = "cli config generator datasets sft prompts episodes collector "
+    modules += "samplers samplers.pool samplers.registry samplers.vllm samplers.vllm.in_process"
     program = "import sys\n" + "".join(f"import warpsmith.rollout.{m}\n" for m in modules.split())
     program += "print([m for m in ('torch', 'vllm', 'ray', 'transformers', 'triton') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)

@@ -6,8 +6,8 @@ import pytest
 
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.engines.base import Completion
 from warpsmith.rollout.gate import TurnGate
+from warpsmith.rollout.samplers.base import Completion
 
 
 def test_closing_waits_for_those_inside_and_holds_the_others() -> None:
@@ -83,8 +83,8 @@ def test_the_gate_may_close_again_before_those_that_wait_have_woken() -> None:
     asyncio.run(go())
 
 
-class CountingEngine:
-    """Takes a token's time for each token, with the version that the engine has at that token."""
+class CountingSampler:
+    """Takes a token's time for each token, with the version that the sampler has at that token."""
 
     def __init__(self) -> None:
         self.weight_version, self.running = 0, 0
@@ -102,18 +102,18 @@ class CountingEngine:
 
 def test_every_turn_is_of_one_version_and_an_episode_may_be_of_several(chat, problem, scripted_judge, verdicts) -> None:
     async def go():
-        gate, engine = TurnGate(), CountingEngine()
+        gate, sampler = TurnGate(), CountingSampler()
         config = RolloutConfig(
             prompt_style="compact", prompt_tokens=2000, engine={"max_model_len": 4096}, max_turns=4,
             max_consecutive_failures=4,
         )  # fmt: skip
         judge = scripted_judge(lambda kernel: verdicts["wrong"])
-        collector = Collector(engine, judge, chat, config, run="r", gate=gate)
+        collector = Collector(sampler, judge, chat, config, run="r", gate=gate)
         collecting = asyncio.create_task(collector.collect([problem], 8, label="step-1", seed=0))
         while not collecting.done():
             await gate.close()
-            assert not engine.running
-            engine.weight_version += 1
+            assert not sampler.running
+            sampler.weight_version += 1
             gate.open()
             for _ in range(3):
                 await asyncio.sleep(0)

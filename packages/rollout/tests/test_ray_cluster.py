@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import EvaluationConfig
-from warpsmith.rollout.engines.cluster import ray_session
-from warpsmith.rollout.errors import EngineError
+from warpsmith.rollout.errors import SamplerError
 from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.judging import as_problem
 
@@ -80,7 +80,7 @@ def test_a_cluster_of_another_version_is_named_with_what_to_do():
         entry = (b"CLUSTER_METADATA", b"cluster")
         told = gcs.internal_kv_get(*entry)
         gcs.internal_kv_put(entry[0], told.replace(ray.__version__.encode(), b"1.99.0"), True, entry[1])
-        with pytest.raises(EngineError, match="same Ray and the same Python"), ray_session(cluster.address):
+        with pytest.raises(SamplerError, match="same Ray and the same Python"), ray_session(cluster.address):
             pass
 
 
@@ -89,7 +89,7 @@ def test_a_part_of_the_local_instance_that_ends_is_told_of_at_once(part):
     """In a process of its own: without its gcs_server Ray ends the process that started it."""
     code = (
         "import sys, threading\nimport psutil\nfrom warpsmith.records import commands\n"
-        "from warpsmith.rollout.engines.cluster import ray_session\n"
+        "from warpsmith.rollout.cluster.session import ray_session\n"
         "with ray_session(num_cpus=1, object_store_bytes=96 << 20, on_lost=commands.end_at_once):\n"
         "    next(p for p in psutil.Process().children() if p.name() == sys.argv[1]).kill()\n"
         "    threading.Event().wait(30)\n"

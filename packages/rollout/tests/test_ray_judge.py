@@ -7,8 +7,8 @@ import pytest
 from warpsmith.evaluator import BadProblemError, EvaluatorConfig, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
+from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import EvaluationConfig
-from warpsmith.rollout.engines.cluster import ray_session
 from warpsmith.rollout.errors import DeadlinePassedError
 from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.judging import as_problem

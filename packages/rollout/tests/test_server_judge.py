@@ -169,7 +169,7 @@ def test_a_server_that_contains_less_than_the_run_asks_for_is_refused_and_its_to
 
 
 @pytest.mark.slow
-def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, scripted_engine):
+def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, scripted_sampler):
     problems = [from_generated(p, "train") for p in generate(seed=3, count=6, levels=(1,))]
     servers = [ServerProcess("--slots", "1")]
     port = servers[0].port
@@ -188,7 +188,7 @@ def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, 
     try:
         with open_judge(config.evaluation, EvaluatorConfig()) as judge:
             answers = [problem.solution for problem in problems]
-            collector = Collector(scripted_engine(*answers), judge, chat, config, run="r")
+            collector = Collector(scripted_sampler(*answers), judge, chat, config, run="r")
             rows = asyncio.run(collector.collect_rows(problems, 1, label="step-0"))
     finally:
         outage.join()

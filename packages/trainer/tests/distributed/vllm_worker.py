@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import vllm_settings as settings
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.samplers.vllm import settings
 
 
 def score(ids: list[int], model: str, *adapter: str) -> list[float]:
-    config = EngineConfig(dtype="float32", max_model_len=256, max_sequences=8, lora_rank=8 if adapter else 0)
+    config = SamplerConfig(dtype="float32", max_model_len=256, max_sequences=8, lora_rank=8 if adapter else 0)
     settings.set_environment(config)
     from vllm.engine.arg_utils import EngineArgs
     from vllm.lora.request import LoRARequest

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from warpsmith.policy.loading import load_policy
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import Completion, Sampling, WeightPayload
-from warpsmith.rollout.engines.vllm_engine import VllmEngine
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.samplers import Completion, Sampling, WeightPayload
+from warpsmith.rollout.samplers.vllm.in_process import VllmSampler
 from warpsmith.trainer.advantage import assign
 from warpsmith.trainer.advantage.normalization import Normalisation
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
@@ -35,8 +35,8 @@ GAP = 1e-4
 
 
 @pytest.fixture(scope="module")
-def sampler(tiny: Path) -> Iterator[VllmEngine]:
-    engine = VllmEngine(tiny, EngineConfig(dtype="float32", max_model_len=512, max_sequences=16))
+def sampler(tiny: Path) -> Iterator[VllmSampler]:
+    engine = VllmSampler(tiny, SamplerConfig(dtype="float32", max_model_len=512, max_sequences=16))
     yield engine
     with pytest.MonkeyPatch.context() as patch:
         # vLLM ends this process's group with itself; the tests that follow train in that group.
@@ -51,7 +51,7 @@ def peaked(model: nn.Module, factor: float) -> nn.Module:
     return model
 
 
-def sampled(sampler: VllmEngine, model: nn.Module, temperature: float) -> list[tuple[list[int], Completion]]:
+def sampled(sampler: VllmSampler, model: nn.Module, temperature: float) -> list[tuple[list[int], Completion]]:
     """Return (prompt, completion) of turns of every pair of lengths, sampled side by side with the model's weights."""
     rng = np.random.default_rng(0)
     pairs = [(rng.integers(3, 590, p).tolist(), c) for p in PROMPTS for c in COMPLETIONS]
@@ -94,7 +94,7 @@ def as_turns(
 def test_every_token_of_many_turns_has_one_log_probability(
     alone: Any,
     tiny: Path,
-    sampler: VllmEngine,
+    sampler: VllmSampler,
     turns_table: Callable[[list[dict[str, Any]]], pa.Table],
     packing: bool,
     temperature: float,

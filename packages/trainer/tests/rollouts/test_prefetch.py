@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.records.writer import RunWriter
-from warpsmith.rollout.errors import EngineDiedError
+from warpsmith.rollout.errors import SamplerDiedError
 from warpsmith.trainer.config.grpo import AlgorithmSection
 from warpsmith.trainer.errors import StalenessError, SyncError
 from warpsmith.trainer.rollouts.batch_source import Sampled, as_stream
@@ -156,7 +156,7 @@ class Sampler:
     def collect(self, step: int, progress: Progress) -> Sampled:
         self.asked.append((step, progress))
         if step == self._fails_at:
-            raise EngineDiedError("engine 0 died 4 times.", "See its log.")
+            raise SamplerDiedError("engine 0 died 4 times.", "See its log.")
         table = versions(self._table, [self.version, self.version])
         return Sampled(as_stream(table), 3, 1, 0.0)
 
@@ -189,10 +189,10 @@ def test_sampling_runs_ahead_as_far_as_the_bound_and_no_further(turns_table: Tab
 
 def test_an_error_of_a_later_batch_is_raised_at_the_next_step(turns_table: Table) -> None:
     running = ahead(Sampler(turns_table, fails_at=2), 1)
-    with pytest.raises(EngineDiedError, match="died 4 times"):
+    with pytest.raises(SamplerDiedError, match="died 4 times"):
         for _ in range(2):
             running.collect(1, Progress())
-    with pytest.raises(EngineDiedError):
+    with pytest.raises(SamplerDiedError):
         running.collect(2, Progress())
     running.stop()
 
@@ -248,7 +248,7 @@ def test_threads_wait_each_for_their_own_work() -> None:
         return number
 
     async def fails() -> None:
-        raise EngineDiedError("gone.", "Start it.")
+        raise SamplerDiedError("gone.", "Start it.")
 
     async def sets(event: asyncio.Event) -> None:
         event.set()
@@ -264,7 +264,7 @@ def test_threads_wait_each_for_their_own_work() -> None:
         thread = threading.Thread(target=lambda: found.append(loop.run(waits())))
         thread.start()
         assert loop.run(value(3)) == 3
-        with pytest.raises(EngineDiedError):
+        with pytest.raises(SamplerDiedError):
             loop.run(fails())
         loop.run(sets(event))
         thread.join(10)

@@ -226,7 +226,7 @@ def engines_of(pid: int) -> set[int]:
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if child.cmdline()[:1] and child.cmdline()[0].startswith("ray::EngineActor"):
+                if child.cmdline()[:1] and child.cmdline()[0].startswith("ray::SamplerActor"):
                     found.add(child.pid)
     return found
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from warpsmith.rollout.engines.base import Completion, Sampling
-from warpsmith.rollout.engines.weights import TensorEntry, WeightPayload
+from warpsmith.rollout.samplers.base import Completion, Sampling
+from warpsmith.rollout.samplers.weights.payload import TensorEntry, WeightPayload
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.rollouts.session import load_problems, make_probe

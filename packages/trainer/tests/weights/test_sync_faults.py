@@ -13,12 +13,12 @@ import torch
 
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import token_logprobs
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import Completion, Sampling, WeightPayload
-from warpsmith.rollout.engines.actor import EngineActor, RemoteEngine
-from warpsmith.rollout.engines.cluster import ray_session
-from warpsmith.rollout.engines.pool import EnginePool
-from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, EngineDiedError, WeightsUnknownError
+from warpsmith.rollout.cluster.session import ray_session
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, SamplerDiedError, WeightsUnknownError
+from warpsmith.rollout.samplers import Completion, Sampling, WeightPayload
+from warpsmith.rollout.samplers.actor import RemoteSampler, SamplerActor
+from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 State = dict[str, torch.Tensor]
 
-CONFIG = EngineConfig(dtype="float32", max_model_len=512, max_sequences=8)
+CONFIG = SamplerConfig(dtype="float32", max_model_len=512, max_sequences=8)
 TOLERANCE, ROUNDING = (limit("float32", "float32") for limit in (tolerance_for, rounding_for))
 # Longer than a block of vLLM's prefix cache, which is of 128 tokens on a CPU.
 PROMPT = [(7 * i * i + 3) % 500 for i in range(160)]
@@ -37,20 +37,20 @@ LAYER = "model.layers.1."
 def faulty_actor() -> type:
     """Return the class of the actor; made in here, it goes to the actor's process by value."""
 
-    class Faulty(EngineActor):
+    class Faulty(SamplerActor):
         """An engine's actor that does an update wrongly when told to."""
 
         def __init__(self, path: str, config: dict[str, Any], version: int, fault: str) -> None:
             super().__init__(path, config, version)
             from vllm.v1.engine.llm_engine import LLMEngine
 
-            from warpsmith.rollout.engines import vllm_engine
+            from warpsmith.rollout.samplers.vllm import in_process
 
             self.fault, self.owed = fault, None
             self.running: set[asyncio.Future[Completion]] = set()
             self.released = asyncio.Event()
-            self.module, self.vllm = vllm_engine, LLMEngine
-            self.whole = vllm_engine._pack_output_layer, LLMEngine.reset_prefix_cache
+            self.module, self.vllm = in_process, LLMEngine
+            self.whole = in_process._pack_output_layer, LLMEngine.reset_prefix_cache
 
         async def misbehave(self, fault: str) -> None:
             self.fault = fault
@@ -88,7 +88,7 @@ def faulty_actor() -> type:
     return Faulty
 
 
-class FaultyEngine(RemoteEngine):
+class FaultyEngine(RemoteSampler):
     """The handle of such an actor; `newest` gets each new one, which begins with `fault`."""
 
     fault = ""
@@ -318,10 +318,10 @@ def test_an_update_that_stops_half_way_ends_the_engine(lab: Lab, probe: Probe, f
     lab.recovers(probe)
     lab.loop.run(lab.engine.misbehave(fault))
     payload = lab.payload(lab.states["old"])
-    with pytest.raises(EngineDiedError, match=rf"weight version {payload.version} stopped half way .*{cause}"):
+    with pytest.raises(SamplerDiedError, match=rf"weight version {payload.version} stopped half way .*{cause}"):
         lab.publish(payload if fault else torn(payload, after=9))
     for ask in (lab.tokens, lambda: lab.publish(lab.payload(lab.states["new"]))):
-        with pytest.raises(EngineDiedError, match="stopped half way"):
+        with pytest.raises(SamplerDiedError, match="stopped half way"):
             ask()
     lab.loop.run(lab.engine.restart())
     assert lab.engine.weight_version == payload.version - 1
@@ -358,7 +358,7 @@ def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe:
 
 
 def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: Probe) -> None:
-    pool = EnginePool([lab.engine, lab.other])
+    pool = SamplerPool([lab.engine, lab.other])
     lab.publish(lab.payload(lab.states["old"]), pool)
     both = Probe(PROMPT, TOLERANCE, ROUNDING, 60.0)
     lab.probe(both, "old", lab.engine, lab.other)
@@ -388,7 +388,7 @@ def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: Probe) -
 def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab: Lab, probe: Probe) -> None:
     import ray
 
-    pool = EnginePool([lab.engine])
+    pool = SamplerPool([lab.engine])
     lab.recovers(probe)
 
     async def go() -> list[int]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.engines.base import Engine
 from warpsmith.rollout.episodes import Chat, Row, Surroundings, run_episode
 from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.judging import CachedJudge, Judge
 from warpsmith.rollout.rewardfunction import scorer_for
+from warpsmith.rollout.samplers.base import Sampler
 from warpsmith.rollout.tasks import task_for
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Collector:
     """Runs episodes for groups of samples.
 
     Args:
-        engine: who samples.
+        sampler: who samples.
         judge: who judges; verdicts are kept by content.
         chat: the policy's chat format.
         config: the rules.
@@ -41,7 +41,7 @@ class Collector:
 
     def __init__(
         self,
-        engine: Engine,
+        sampler: Sampler,
         judge: Judge,
         chat: Chat,
         config: RolloutConfig,
@@ -53,7 +53,7 @@ class Collector:
     ) -> None:
         self.judge = CachedJudge(judge)
         task, scorer = task_for(config), scorer_for(config.reward)
-        self._around = Surroundings(engine, self.judge, chat, task, config, scorer, run, on_turn=on_turn)
+        self._around = Surroundings(sampler, self.judge, chat, task, config, scorer, run, on_turn=on_turn)
         if gate is not None:
             self._around = replace(self._around, gate=gate.passage)
         self._on_trajectory = on_trajectory
@@ -83,7 +83,7 @@ class Collector:
 
         Raises:
             UsageError: no problem or no sample.
-            EngineDiedError: the sampler is gone.
+            SamplerDiedError: the sampler is gone.
             EvaluatorError: the evaluator is gone or unfit.
             RewardFailedError: the reward function gave no score for a turn.
         """

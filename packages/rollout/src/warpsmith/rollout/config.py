@@ -13,6 +13,9 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+_OWN_TRANSPORTS = (None, "in_process", "shared_file")
+
+
 class SamplingConfig(_Section):
     """How completions are sampled. A training run refuses top-p, top-k and min-p, which bias its ratio; None: off."""
 
@@ -23,20 +26,29 @@ class SamplingConfig(_Section):
     max_tokens: int = Field(default=1024, ge=1, description="Most tokens of one completion.")
 
 
-class EngineConfig(_Section):
-    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU."""
+class SamplerConfig(_Section):
+    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU, or one that another package provides."""
 
+    type: str = Field(default="vllm", description="The sampler: `vllm`, or one that an installed package provides.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
     max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
     max_sequences: int = Field(default=32, ge=1, description="Sequences sampled at once.")
-    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one engine step.")
+    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one step.")
     enforce_eager: bool = Field(default=False, description="GPU: do not capture graphs. A CPU is always eager.")
     gpu_memory_utilization: float = Field(default=0.85, gt=0, le=1, description="GPU: share of memory to take.")
     tensor_parallel_size: int = Field(default=1, ge=1, description="GPU: devices that share the model.")
     kv_cache_gib: int = Field(default=1, ge=1, description="CPU: memory of the KV cache, GiB.")
     cpu_bind: str | None = Field(
         default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
+    )
+    transport: str | None = Field(
+        default=None,
+        description="How weights reach the sampler's worker processes: `in_process` (default on a CPU), `shared_file` "
+        "(default on a GPU), or one that an installed package provides.",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of a sampler or transport that another package provides."
     )
     lora_rank: int = Field(
         default=0,
@@ -46,8 +58,14 @@ class EngineConfig(_Section):
         "A training run sets it.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
-    start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the engine.")
+    start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the sampler.")
     update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")
+
+    @model_validator(mode="after")
+    def _options_have_a_reader(self) -> Self:
+        if self.options and self.type == "vllm" and self.transport in _OWN_TRANSPORTS:
+            raise ValueError(f"options ({', '.join(self.options)}) are for a sampler or transport of another package")
+        return self
 
 
 class EvaluationConfig(_Section):
@@ -134,7 +152,7 @@ class RolloutConfig(_Section):
         default_factory=RewardConfig, description="How a verdict is scored: by a preset, or a function of your own."
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
-    engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
+    engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
     evaluation: EvaluationConfig = Field(
         default_factory=EvaluationConfig, description="Where candidates are judged; `[evaluator]` says how."
@@ -142,7 +160,7 @@ class RolloutConfig(_Section):
 
     @property
     def prompt_budget(self) -> int:
-        """Most tokens of a prompt: `prompt_tokens`, or what the engine's length leaves beside a completion."""
+        """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
         return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
 
     @model_validator(mode="after")

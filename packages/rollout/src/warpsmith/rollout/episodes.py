@@ -16,13 +16,13 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.deadlines import Progress, within, within_phases
-from warpsmith.rollout.engines.base import Completion, Engine, Sampling
-from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, PromptTooLongError
+from warpsmith.rollout.errors import DeadlinePassedError, PromptTooLongError, SamplerDiedError, SamplerError
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.judging import Judge, as_problem
 from warpsmith.rollout.prompts import Attempt, Message, build_prompt
 from warpsmith.rollout.reward import RewardTurn, Score
 from warpsmith.rollout.rewardfunction import Scorer
+from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
 from warpsmith.rollout.tasks import Task
 
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ class Surroundings:
     """What all episodes of a collection share.
 
     Args:
-        engine: who samples.
+        sampler: who samples.
         judge: who judges.
         chat: the policy's chat format.
         task: the rules.
@@ -71,7 +71,7 @@ class Surroundings:
         gate: entered before a completion and left after it, see `warpsmith.rollout.gate`; by default it holds nobody.
     """
 
-    engine: Engine
+    sampler: Sampler
     judge: Judge
     chat: Chat
     task: Task
@@ -124,7 +124,7 @@ async def run_episode(around: Surroundings, problem: ProblemRow, group: str, sam
     turns before it are then invalid, since their returns would lack what never came.
 
     Raises:
-        EngineDiedError: the sampler is gone.
+        SamplerDiedError: the sampler is gone.
         EvaluatorError: the evaluator is gone or unfit.
         RewardFailedError: the reward function gave no score.
     """
@@ -164,11 +164,11 @@ async def _is_completed(episode: _Episode, turn: _Turn) -> bool:
         turn.messages = _messages(episode)
         turn.prompt_ids = around.chat.prompt_ids(turn.messages)
         await _complete(around, turn, f"turn {number + 1} of {problem.name}")
-    except EngineDiedError:
+    except SamplerDiedError:
         raise
     except PromptTooLongError as error:
         turn.score = Score(None, f"problem: {error}")
-    except (EngineError, DeadlinePassedError) as error:
+    except (SamplerError, DeadlinePassedError) as error:
         turn.score = Score(None, f"generation: {error}")
     else:
         return True
@@ -211,12 +211,12 @@ async def _complete(around: Surroundings, turn: _Turn, what: str) -> None:
     begin = time.monotonic()
     for tries_left in reversed(range(around.config.retries + 1)):
         try:
-            request = around.engine.generate(turn.prompt_ids, turn.sampling)
+            request = around.sampler.generate(turn.prompt_ids, turn.sampling)
             turn.completion = await within(around.config.generate_timeout_s, request, f"the completion of {what}")
             break
-        except EngineDiedError:
+        except SamplerDiedError:
             raise
-        except (EngineError, DeadlinePassedError):
+        except (SamplerError, DeadlinePassedError):
             if not tries_left:
                 raise
     turn.generate_s = time.monotonic() - begin

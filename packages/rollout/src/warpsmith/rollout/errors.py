@@ -37,15 +37,15 @@ class PromptTooLongError(RolloutError):
     """A problem whose prompt does not fit the token budget even without any history."""
 
 
-class EngineError(RolloutError):
+class SamplerError(RolloutError):
     """A sampler refused a request or failed."""
 
 
-class EngineDiedError(EngineError):
+class SamplerDiedError(SamplerError):
     """The sampler's process or thread is gone."""
 
 
-class WeightsUnknownError(EngineError):
+class WeightsUnknownError(SamplerError):
     """A sampler whose last update was not answered: nobody knows which weights it holds."""
 
 

@@ -13,7 +13,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
-from warpsmith.rollout.actors import answered, lost
+from warpsmith.rollout.cluster.calls import answered, lost
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.deadlines import Progress, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError

@@ -7,8 +7,8 @@ from pathlib import Path
 from warpsmith.policy import adapters
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, read_config, token_ids
-from warpsmith.rollout.engines.model_length import check_model_length
 from warpsmith.rollout.rewardfunction import scorer_for
+from warpsmith.rollout.samplers.vllm.model_length import check_model_length
 from warpsmith.rollout.tasks.registry import task_for
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, IsolationTier
-from warpsmith.rollout.engines.cluster import check_token
+from warpsmith.rollout.cluster.session import check_token
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.doctor.finding import Finding

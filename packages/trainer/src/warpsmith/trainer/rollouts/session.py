@@ -17,17 +17,17 @@ from warpsmith.policy.chat import ChatFormat
 from warpsmith.records import commands
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout import console
+from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.collector import Collector
-from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
-from warpsmith.rollout.engines.actor import RemoteEngine
-from warpsmith.rollout.engines.cluster import ray_session
-from warpsmith.rollout.engines.pool import EnginePool
-from warpsmith.rollout.engines.weights import checkpoint_shapes
 from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.judges import open_judge
 from warpsmith.rollout.prompts import build_prompt
+from warpsmith.rollout.samplers.actor import RemoteSampler
+from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import CollectionError, ConfigError
 from warpsmith.trainer.rollouts.batch_source import Sampled
@@ -40,7 +40,7 @@ from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsmith.rollout.engines.weights import WeightPayload
+    from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 _MIB = 1 << 20
 _GATE_S = 60.0
@@ -82,9 +82,9 @@ class RolloutSession:
             # One event loop for the whole run: the engines' handles belong to it.
             self._loop: asyncio.Runner | BackgroundLoop = self._background or asyncio.Runner()
             stack.enter_context(self._loop)
-            self._pool = EnginePool(
+            self._pool = SamplerPool(
                 [
-                    RemoteEngine(self.config.policy.path, _engine_config(self.config), name=f"engine {number}")
+                    RemoteSampler(self.config.policy.path, _engine_config(self.config), name=f"engine {number}")
                     for number in range(rollout.engines)
                 ]
             )
@@ -104,7 +104,7 @@ class RolloutSession:
         """Wait for the engines, open the records and make the collector; a run that cannot start leaves no records.
 
         Raises:
-            EngineError: an engine cannot start.
+            SamplerError: an engine cannot start.
         """
         self._loop.run(self._pool.ready())
         self._probe = make_probe(self.config, self.problems, chat)
@@ -257,7 +257,7 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
     return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
 
 
-def _engine_config(config: TrainerConfig) -> EngineConfig:
+def _engine_config(config: TrainerConfig) -> SamplerConfig:
     """Return the samplers' settings; where adapters are sent they are started for them."""
     lora = config.policy.lora if config.sends_adapter else None
     return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})

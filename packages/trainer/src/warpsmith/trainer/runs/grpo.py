@@ -65,7 +65,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
 
     Raises:
         RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
-        EngineError, EvaluatorError: the sampler or the judge is gone.
+        SamplerError, EvaluatorError: the sampler or the judge is gone.
         SyncError: new weights did not arrive.
         DivergenceError: the loss or the gradient is no finite number.
         CollectionError: every turn of a batch was lost.

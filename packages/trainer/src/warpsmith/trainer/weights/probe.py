@@ -15,8 +15,8 @@ from warpsmith.trainer.errors import ProbeError
 from warpsmith.trainer.weights.deadline import within
 
 if TYPE_CHECKING:
-    from warpsmith.rollout.engines.base import Engine
-    from warpsmith.rollout.engines.pool import Member
+    from warpsmith.rollout.samplers.base import Sampler
+    from warpsmith.rollout.samplers.pool import Member
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 """Largest gap of one token's log-probability that rounding explains, by the coarser dtype of the two sides."""
@@ -60,7 +60,7 @@ class Probe:
     deadline_s: float
     _before: "_Seen | None" = field(default=None, init=False)
 
-    async def compare(self, engines: Sequence["Engine | Member"], expected: Sequence[float]) -> float:
+    async def compare(self, engines: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between an engine's and the trainer's log-probability of a token.
 
         After the first probe a gap may not be of the size of the update's own change either: so an engine that kept
@@ -111,8 +111,8 @@ class _Score:
     scored: float
 
 
-async def _scored(engine: "Engine | Member", ids: Sequence[int]) -> _Score:
-    from warpsmith.rollout.engines.base import Sampling
+async def _scored(engine: "Sampler | Member", ids: Sequence[int]) -> _Score:
+    from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
     completion = await engine.generate(ids, Sampling(max_tokens=1, seed=0))

@@ -11,8 +11,8 @@ from warpsmith.trainer.errors import SyncError
 from warpsmith.trainer.weights.deadline import within
 
 if TYPE_CHECKING:
-    from warpsmith.rollout.engines.base import Engine
-    from warpsmith.rollout.engines.weights import WeightPayload
+    from warpsmith.rollout.samplers.base import Sampler
+    from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 
 def payload_of(
@@ -27,7 +27,7 @@ def payload_of(
         bucket_elements: how much is gathered at a time under ZeRO stage 3.
         adapter: return the adapter's factors alone, and not the weights with it added.
     """
-    from warpsmith.rollout.engines.weights import Adapter, WeightPayload
+    from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
 
     lora = engine.lora if adapter else None
     weights = dict(engine.weights(bucket_elements) if lora is None else engine.adapter_weights(bucket_elements))
@@ -35,7 +35,7 @@ def payload_of(
     return WeightPayload.from_state_dict(version, weights, kind) if ranks.drives else None
 
 
-async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float, dtype: str) -> None:
+async def publish(payload: "WeightPayload", engine: "Sampler", deadline_s: float, dtype: str) -> None:
     """Load the payload into every engine and check its version.
 
     Args:
@@ -58,7 +58,7 @@ async def publish(payload: "WeightPayload", engine: "Engine", deadline_s: float,
     check_version(engine, payload.version)
 
 
-def check_version(engine: "Engine", version: int) -> None:
+def check_version(engine: "Sampler", version: int) -> None:
     """Refuse an engine that samples with another version than `version`.
 
     Raises:

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import queue
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -12,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import vllm_settings as settings
-from warpsmith.rollout.engines.base import Completion, Sampling
-from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
-from warpsmith.rollout.engines.weights import Adapter, WeightPayload
-from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError, RolloutError
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import DeadlinePassedError, RolloutError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers.base import Completion, Sampling
+from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
+from warpsmith.rollout.samplers.weights.files import adapter_directory
+from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
+from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
@@ -31,7 +32,7 @@ class _Request:
     prompt_ids: list[int]
     sampling: Sampling
     future: "Future[Completion]"
-    progress: Progress = field(default_factory=Progress)
+    partial: PartialCompletion = field(default_factory=PartialCompletion)
 
 
 @dataclass
@@ -58,29 +59,30 @@ class _Stop:
 _Item = _Request | _Scoring | _Update | _Stop
 
 
-class VllmEngine:
-    """The Engine of a CPU: `LLMEngine` in process, no second interpreter.
+class VllmSampler:
+    """The sampler for a CPU: vLLM's `LLMEngine` in this process, no second interpreter.
 
     Every call into vLLM happens on one thread; the async methods hand work to it and wait. A cancelled wait aborts
-    its request. vLLM reads its settings from the environment of the process and binds its OpenMP threads, so an engine
-    wants a process of its own where the trainer has one (`EngineActor`).
+    its request. vLLM reads its settings from the environment of the process and binds its OpenMP threads, so a sampler
+    beside a trainer needs a process of its own (`SamplerActor`).
 
     Args:
         path: a Hugging Face directory.
-        config: the engine's settings; `device` must be `cpu`.
+        config: the sampler's settings; `device` must be `cpu`.
         weight_version: version of the weights at `path`.
 
     Raises:
-        EngineError: vLLM refuses the model or the settings.
+        SamplerError: vLLM refuses the model or the settings.
         DeadlinePassedError: it did not start in time.
     """
 
-    def __init__(self, path: str | Path, config: EngineConfig | None = None, *, weight_version: int = 0) -> None:
+    def __init__(self, path: str | Path, config: SamplerConfig | None = None, *, weight_version: int = 0) -> None:
         self.path = Path(path)
-        self.config = config or EngineConfig()
+        self.config = config or SamplerConfig()
         self._version = weight_version
         self._adapter: LoRARequest | None = None
         self._expected, self._optional = settings.expected_shapes(self.path)
+        self._transport = make_transport(self.config)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
         self._updating: _Update | None = None
@@ -89,11 +91,11 @@ class VllmEngine:
         # Guards the moment between a last look at `_death` and a new entry in the inbox.
         self._gate = threading.Lock()
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="vllm-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(started,), name="vllm", daemon=True)
         self._thread.start()
         self._await_start(started)
 
-    # Engine --------------------------------------------------------------------------------------------------------
+    # Sampler -------------------------------------------------------------------------------------------------------
 
     @property
     def weight_version(self) -> int:
@@ -101,21 +103,21 @@ class VllmEngine:
         return self._version
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        """Sample one completion; see `Engine.generate`."""
+        """Sample one completion; see `Sampler.generate`."""
         settings.check_request(prompt_ids, self.config)
         future: Future[Completion] = Future()
         self._post(_Request(list(prompt_ids), sampling, future))
         return await asyncio.wrap_future(future)
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
         settings.check_request(ids, self.config)
         future: Future[list[float]] = Future()
         self._post(_Scoring(list(ids), future))
         return await asyncio.wrap_future(future)
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights, or the adapter, between two steps; see `Engine.update_weights`."""
+        """Replace all weights, or the adapter, between two steps; see `Sampler.update_weights`."""
         settings.check_kind(payload, self.config)
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
         future: Future[None] = Future()
@@ -125,11 +127,11 @@ class VllmEngine:
         except TimeoutError:
             raise DeadlinePassedError(
                 f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
-                "Raise engine.update_timeout_s, or look at what holds the engine's step up.",
+                "Raise engine.update_timeout_s, or find what blocks vLLM's step.",
             ) from None
 
     async def close(self) -> None:
-        """Stop the thread and free the model; requests in flight fail with EngineDiedError."""
+        """Stop the thread and free the model; requests in flight fail with SamplerDiedError."""
         self._inbox.put(_Stop())
         await asyncio.to_thread(self._thread.join)
 
@@ -150,11 +152,11 @@ class VllmEngine:
                 "Raise engine.start_timeout_s.",
             ) from None
 
-    # The engine's thread -------------------------------------------------------------------------------------------
+    # vLLM's thread -------------------------------------------------------------------------------------------------
 
     def _run(self, started: "Future[None]") -> None:
         """Start vLLM and serve until told to stop; whatever ends the thread reaches everyone who waits."""
-        cause: BaseException = EngineDiedError("The engine was closed.", "Start a new one.")
+        cause: BaseException = SamplerDiedError("The sampler was closed.", "Start a new one.")
         try:
             engine = self._start()
         except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
@@ -174,7 +176,8 @@ class VllmEngine:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        return LLMEngine.from_engine_args(EngineArgs(**settings.engine_arguments(self.path, self.config)))
+        arguments = settings.engine_arguments(self.path, self.config, self._transport)
+        return LLMEngine.from_engine_args(EngineArgs(**arguments))
 
     def _serve(self, engine: "LLMEngine") -> None:
         while True:
@@ -216,18 +219,19 @@ class VllmEngine:
             engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
         except settings.refusals() as error:
             del self._waiting[name]
-            _fail(item.future, EngineError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
+            _fail(item.future, SamplerError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
 
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
-        """Load all weights. A load that stops half way ends the engine: vLLM keeps the parts and would mix them later.
+        """Load all weights. A load that stops half way ends the sampler: vLLM would keep a mixture of versions.
 
         Raises:
-            EngineDiedError: vLLM or the payload failed on the way, whatever the cause.
+            SamplerDiedError: vLLM or the payload failed on the way, whatever the cause.
         """
         try:
             if payload.adapter is None:
                 # Everything at once: fused layers are corrupted by a part of what they are made of.
-                engine.collective_rpc("reload_weights", kwargs={"weights_iterator": payload.tensors()})
+                with self._transport.ship(payload) as call:
+                    engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
                 engine.collective_rpc(_pack_output_layer)
             else:
                 self._load_adapter(engine, payload, payload.adapter)
@@ -238,13 +242,9 @@ class VllmEngine:
         self._version = payload.version
 
     def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
-        folder = settings.scratch_directory()
-        try:
-            payload.save_adapter(folder, adapter)
+        with adapter_directory(payload, adapter) as folder:
             settings.check_adapter_loaded(engine.add_lora(settings.adapter_request(folder, load=True)))
             self._adapter = settings.adapter_request(folder)
-        finally:
-            shutil.rmtree(folder)
 
     def _abort_cancelled(self, engine: "LLMEngine") -> None:
         cancelled = [name for name, item in self._waiting.items() if item.future.cancelled()]
@@ -258,7 +258,7 @@ class VllmEngine:
         if item is None:
             return
         if isinstance(item, _Request):
-            item.progress.extend(output.outputs[0], self._version)
+            item.partial.extend(output.outputs[0], self._version)
         if output.finished:
             del self._waiting[output.request_id]
             _settle(item.future, lambda: _result(item, output))
@@ -276,7 +276,7 @@ class VllmEngine:
 def _result(item: _Request | _Scoring, output: Any) -> Any:
     if isinstance(item, _Scoring):
         return prompt_logprobs(item.prompt_ids, output.prompt_logprobs)
-    return item.progress.completion(finish_reason(output.outputs[0].finish_reason))
+    return item.partial.completion(finish_reason(output.outputs[0].finish_reason))
 
 
 def _settle(future: "Future[Any]", work: Callable[[], Any]) -> None:
@@ -299,10 +299,12 @@ def _fail(future: "Future[Any]", error: RolloutError) -> None:
         return
 
 
-def _died(cause: BaseException) -> EngineDiedError:
-    if isinstance(cause, EngineDiedError):
+def _died(cause: BaseException) -> SamplerDiedError:
+    if isinstance(cause, SamplerDiedError):
         return cause
-    return EngineDiedError(f"The engine stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log.")
+    return SamplerDiedError(
+        f"The sampler stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log."
+    )
 
 
 def _pack_output_layer(worker: Any) -> None:

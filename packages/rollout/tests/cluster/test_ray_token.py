@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from warpsmith.rollout.engines.cluster import check_token
+from warpsmith.rollout.cluster.session import check_token
 from warpsmith.rollout.errors import RayTokenError
 
 CLUSTER = "127.0.0.1:6399"
@@ -68,7 +68,7 @@ def test_a_home_that_takes_no_token_is_refused(home, monkeypatch):
 
 ASK = """
 import sys
-from warpsmith.rollout.engines import cluster
+from warpsmith.rollout.samplers import cluster
 cluster.check_token = lambda address: None
 with cluster.ray_session(sys.argv[1] or None):
     pass
@@ -86,5 +86,5 @@ def test_what_ray_itself_refuses_is_told_in_a_sentence(home, address, names, mon
     asked = subprocess.run(
         [sys.executable, "-c", ASK, address], capture_output=True, text=True, timeout=120, check=False
     )
-    assert "warpsmith.rollout.errors.EngineError" in asked.stderr
+    assert "warpsmith.rollout.errors.SamplerError" in asked.stderr
     assert "Give this machine the cluster's token" in asked.stderr

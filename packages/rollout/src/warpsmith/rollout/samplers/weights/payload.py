@@ -55,7 +55,7 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A low-rank adapter on the weights that an engine was started with: W + (alpha / rank) B A.
+    """A low-rank adapter on the weights that a sampler was started with: W + (alpha / rank) B A.
 
     Args:
         rank: of its factors.
@@ -86,8 +86,8 @@ class Adapter:
         for layer in self.layers:
             if len(base.get(f"{layer}.weight", ())) != 2:
                 raise BadPayloadError(
-                    f"The adapter has factors for {layer}, and the engine's model has no such linear layer.",
-                    "Send the adapter of the model that the engine was started with.",
+                    f"The adapter has factors for {layer}, and the sampler's model has no such linear layer.",
+                    "Send the adapter of the model that the sampler was started with.",
                 )
             rows, columns = base[f"{layer}.weight"]
             found[f"{IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
@@ -103,7 +103,7 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True)
 class WeightPayload:
-    """All weights of one version, or the whole adapter that makes that version of the engine's first weights.
+    """All weights of one version, or the whole adapter that makes that version of the sampler's first weights.
 
     Args:
         version: the weight version that these weights are.
@@ -155,7 +155,7 @@ class WeightPayload:
             if entry.shape != shape:
                 raise BadPayloadError(
                     f"Weight version {self.version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
-                    "Send the weights of the model that the engine was started with.",
+                    "Send the weights of the model that the sampler was started with.",
                 )
             self._check_bytes(entry)
 

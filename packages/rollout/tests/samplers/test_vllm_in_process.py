@@ -1,4 +1,4 @@
-"""A real vLLM engine with a tiny model: its tokens, log-probs, versions, refusals, and updates while it samples."""
+"""A real vLLM sampler with a tiny model: its tokens, log-probs, versions, refusals, and updates while it samples."""
 
 import asyncio
 import copy
@@ -8,14 +8,14 @@ import torch
 
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import token_logprobs
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import Engine, Sampling, WeightPayload
-from warpsmith.rollout.engines.vllm_engine import VllmEngine
-from warpsmith.rollout.errors import BadPayloadError, EngineDiedError, EngineError
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import BadPayloadError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers import Sampler, Sampling, WeightPayload
+from warpsmith.rollout.samplers.vllm.in_process import VllmSampler
 
 pytestmark = pytest.mark.slow
 
-CONFIG = EngineConfig(dtype="float32", max_model_len=256, max_sequences=8)
+CONFIG = SamplerConfig(dtype="float32", max_model_len=256, max_sequences=8)
 PROMPT = list(range(5, 25))
 
 
@@ -25,18 +25,18 @@ def policy(tiny_checkpoint):
 
 
 @pytest.fixture(scope="module")
-def engine(tiny_checkpoint):
-    engine = VllmEngine(tiny_checkpoint, CONFIG)
-    yield engine
-    asyncio.run(engine.close())
+def sampler(tiny_checkpoint):
+    sampler = VllmSampler(tiny_checkpoint, CONFIG)
+    yield sampler
+    asyncio.run(sampler.close())
 
 
 @pytest.fixture
-def restored(engine, policy):
-    """The engine; afterwards it has the policy's weights again."""
-    yield engine
+def restored(sampler, policy):
+    """The sampler; afterwards it has the policy's weights again."""
+    yield sampler
     asyncio.run(
-        engine.update_weights(WeightPayload.from_state_dict(engine.weight_version + 1, policy.model.state_dict()))
+        sampler.update_weights(WeightPayload.from_state_dict(sampler.weight_version + 1, policy.model.state_dict()))
     )
 
 
@@ -46,52 +46,52 @@ def reference_logprobs(model, ids):
     return logprobs[0].tolist()
 
 
-def generate_all(engine, samplings, prompt=PROMPT):
+def generate_all(sampler, samplings, prompt=PROMPT):
     async def go():
-        return await asyncio.gather(*(engine.generate(prompt, s) for s in samplings))
+        return await asyncio.gather(*(sampler.generate(prompt, s) for s in samplings))
 
     return asyncio.run(go())
 
 
-def test_it_is_an_engine(engine):
-    assert isinstance(engine, Engine)
+def test_it_is_a_sampler(sampler):
+    assert isinstance(sampler, Sampler)
 
 
-def test_logprobs_are_those_of_the_model(engine, policy):
-    for completion in generate_all(engine, [Sampling(max_tokens=30, seed=s) for s in range(4)]):
+def test_logprobs_are_those_of_the_model(sampler, policy):
+    for completion in generate_all(sampler, [Sampling(max_tokens=30, seed=s) for s in range(4)]):
         expected = reference_logprobs(policy.model, PROMPT + completion.ids)[len(PROMPT) :]
         assert completion.logprobs == pytest.approx(expected, abs=1e-4)
         assert len(completion.ids) == len(completion.weight_versions)
 
 
-def test_logprobs_are_after_temperature(engine, policy):
-    (completion,) = generate_all(engine, [Sampling(max_tokens=20, seed=1, temperature=0.5)])
+def test_logprobs_are_after_temperature(sampler, policy):
+    (completion,) = generate_all(sampler, [Sampling(max_tokens=20, seed=1, temperature=0.5)])
     ids = torch.tensor([PROMPT + completion.ids])
     with torch.no_grad():
         logprobs, _ = token_logprobs(policy.model, ids, torch.ones_like(ids), temperature=0.5)
     assert completion.logprobs == pytest.approx(logprobs[0, len(PROMPT) :].tolist(), abs=1e-4)
 
 
-def test_seeds_repeat_whatever_is_sampled_beside(engine):
-    together = generate_all(engine, [Sampling(max_tokens=24, seed=s) for s in range(8)])
-    (alone,) = generate_all(engine, [Sampling(max_tokens=24, seed=3)])
+def test_seeds_repeat_whatever_is_sampled_beside(sampler):
+    together = generate_all(sampler, [Sampling(max_tokens=24, seed=s) for s in range(8)])
+    (alone,) = generate_all(sampler, [Sampling(max_tokens=24, seed=3)])
     assert alone.ids == together[3].ids
     assert len({tuple(c.ids) for c in together}) == 8
 
 
-def test_a_stop_token_ends_a_completion_and_is_its_last_id(engine):
-    (free,) = generate_all(engine, [Sampling(max_tokens=20, seed=0)])
+def test_a_stop_token_ends_a_completion_and_is_its_last_id(sampler):
+    (free,) = generate_all(sampler, [Sampling(max_tokens=20, seed=0)])
     stop = free.ids[7]
-    (stopped,) = generate_all(engine, [Sampling(max_tokens=20, seed=0, stop_token_ids=(stop,))])
+    (stopped,) = generate_all(sampler, [Sampling(max_tokens=20, seed=0, stop_token_ids=(stop,))])
     assert stopped.finish_reason == "stop"
     assert stopped.ids == free.ids[: free.ids.index(stop) + 1]
     assert len(stopped.logprobs) == len(stopped.ids)
     assert free.finish_reason == "length"
 
 
-def test_scores_are_the_models_logprobs(engine, policy):
+def test_scores_are_the_models_logprobs(sampler, policy):
     ids = list(range(3, 60))
-    assert asyncio.run(engine.score(ids)) == pytest.approx(reference_logprobs(policy.model, ids), abs=1e-4)
+    assert asyncio.run(sampler.score(ids)) == pytest.approx(reference_logprobs(policy.model, ids), abs=1e-4)
 
 
 def changed(policy, factor):
@@ -143,61 +143,61 @@ def test_completions_run_on_across_an_update_and_each_token_knows_its_version(re
         assert completion.logprobs[:first_new] != pytest.approx(scores[:first_new], abs=1e-4)
 
 
-def test_partial_and_foreign_payloads_change_nothing(engine, policy):
-    ids, version = list(range(3, 40)), engine.weight_version
-    before = asyncio.run(engine.score(ids))
+def test_partial_and_foreign_payloads_change_nothing(sampler, policy):
+    ids, version = list(range(3, 40)), sampler.weight_version
+    before = asyncio.run(sampler.score(ids))
     weights = changed(policy, 2.0)
     missing = {name: tensor for name, tensor in weights.items() if "layers.1.self_attn.q_proj" not in name}
     reshaped = {**weights, "model.norm.weight": torch.zeros(3)}
     for broken, part in ((missing, "lacks"), (reshaped, "shape"), ({**weights, "extra": torch.zeros(1)}, "unknown")):
         with pytest.raises(BadPayloadError, match=part):
-            asyncio.run(engine.update_weights(WeightPayload.from_state_dict(99, broken)))
-    assert engine.weight_version == version
-    assert asyncio.run(engine.score(ids)) == pytest.approx(before)
+            asyncio.run(sampler.update_weights(WeightPayload.from_state_dict(99, broken)))
+    assert sampler.weight_version == version
+    assert asyncio.run(sampler.score(ids)) == pytest.approx(before)
 
 
 @pytest.mark.parametrize(
     ("prompt", "part"), [([], "no tokens"), (list(range(256)), "256 tokens"), ([10**6], "refuses")]
 )
-def test_requests_that_cannot_be_served_are_refused_and_others_go_on(engine, prompt, part):
-    with pytest.raises(EngineError, match=part):
-        generate_all(engine, [Sampling(max_tokens=4)], prompt)
-    assert len(generate_all(engine, [Sampling(max_tokens=4)])[0].ids) == 4
+def test_requests_that_cannot_be_served_are_refused_and_others_go_on(sampler, prompt, part):
+    with pytest.raises(SamplerError, match=part):
+        generate_all(sampler, [Sampling(max_tokens=4)], prompt)
+    assert len(generate_all(sampler, [Sampling(max_tokens=4)])[0].ids) == 4
 
 
-def test_a_cancelled_request_frees_its_place(engine):
+def test_a_cancelled_request_frees_its_place(sampler):
     async def go():
-        task = asyncio.ensure_future(engine.generate(PROMPT, Sampling(max_tokens=230)))
-        await engine.generate(PROMPT, Sampling(max_tokens=3))
+        task = asyncio.ensure_future(sampler.generate(PROMPT, Sampling(max_tokens=230)))
+        await sampler.generate(PROMPT, Sampling(max_tokens=3))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        # Answered by the engine's thread after it has looked at cancellations.
-        await engine.generate(PROMPT, Sampling(max_tokens=3))
+        # Answered by the sampler's thread after it has looked at cancellations.
+        await sampler.generate(PROMPT, Sampling(max_tokens=3))
 
     asyncio.run(go())
-    assert engine._waiting == {}
+    assert sampler._waiting == {}
 
 
 def test_closing_fails_what_is_in_flight_and_what_comes_after(tiny_checkpoint):
     async def go():
-        engine = VllmEngine(tiny_checkpoint, CONFIG)
-        task = asyncio.ensure_future(engine.generate(PROMPT, Sampling(max_tokens=230)))
-        await engine.generate(PROMPT, Sampling(max_tokens=2))
-        await engine.close()
-        with pytest.raises(EngineDiedError, match="closed"):
+        sampler = VllmSampler(tiny_checkpoint, CONFIG)
+        task = asyncio.ensure_future(sampler.generate(PROMPT, Sampling(max_tokens=230)))
+        await sampler.generate(PROMPT, Sampling(max_tokens=2))
+        await sampler.close()
+        with pytest.raises(SamplerDiedError, match="closed"):
             await task
-        with pytest.raises(EngineDiedError, match="closed"):
-            await engine.generate(PROMPT, Sampling())
+        with pytest.raises(SamplerDiedError, match="closed"):
+            await sampler.generate(PROMPT, Sampling())
 
     asyncio.run(go())
 
 
 def test_a_model_that_vllm_cannot_load_is_a_typed_error(tiny_checkpoint, tmp_path):
     with pytest.raises(BadPayloadError, match="safetensors"):
-        VllmEngine(tmp_path, CONFIG)
+        VllmSampler(tmp_path, CONFIG)
     for file in tiny_checkpoint.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(EngineError, match="cannot start"):
-        VllmEngine(tmp_path, CONFIG)
+    with pytest.raises(SamplerError, match="cannot start"):
+        VllmSampler(tmp_path, CONFIG)

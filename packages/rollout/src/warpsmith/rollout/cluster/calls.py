@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import oom_kills, told_of_memory
-from warpsmith.rollout.actor_logs import last_words
+from warpsmith.rollout.cluster.logs import last_words
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
 

@@ -1,4 +1,4 @@
-"""An engine in a Ray actor, and the handle that makes it look like an engine at home."""
+"""A sampler in a Ray actor, and the handle that makes it look like a sampler at home."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import retyped
-from warpsmith.rollout.actor_logs import quote_own_log
-from warpsmith.rollout.actors import answered
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines.base import Completion, Engine, Sampling
-from warpsmith.rollout.engines.start import start_engine
-from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.cluster.calls import answered
+from warpsmith.rollout.cluster.logs import quote_own_log
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import (
     ActorFailedError,
     ActorLostError,
     BadPayloadError,
     DeadlinePassedError,
-    EngineDiedError,
-    EngineError,
+    SamplerDiedError,
+    SamplerError,
     WeightsUnknownError,
 )
+from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
+from warpsmith.rollout.samplers.registry import start_sampler
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -33,83 +33,83 @@ _CALL_SECONDS = 3600.0
 """Deadline of a completion or a score; episodes set their own, shorter ones."""
 
 _CLOSE_SECONDS = 20.0
-"""How long an engine may take to end by itself; an error that ends a run is not to wait for one that hangs."""
+"""How long a sampler may take to end by itself; an error that ends a run is not to wait for one that hangs."""
 
 
-class EngineActor:
-    """The class that runs inside the actor, with the methods of the engine; one that died quotes the actor's log."""
+class SamplerActor:
+    """The class that runs inside the actor, with the methods of the sampler; one that died quotes the actor's log."""
 
     def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
         self._refusal: WarpsmithError | None = None
         try:
-            self._engine = start_engine(path, EngineConfig(**config), weight_version=weight_version)
+            self._sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
             # Raised here, it would reach nobody: Ray turns what a constructor raises into text.
-            self._refusal = error if isinstance(error, EngineError) else retyped(EngineError, error)
+            self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
             quote_own_log(self._refusal)
 
     async def weight_version(self) -> int:
-        """Version of the weights; answers once the engine has started."""
+        """Version of the weights; answers once the sampler has started."""
         return self._running().weight_version
 
     async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
-        """See `Engine.generate`."""
+        """See `Sampler.generate`."""
         with _quoted():
             return await self._running().generate(prompt_ids, sampling)
 
     async def score(self, ids: list[int]) -> list[float]:
-        """See `Engine.score`."""
+        """See `Sampler.score`."""
         with _quoted():
             return await self._running().score(ids)
 
     async def update_weights(self, payload: WeightPayload) -> int:
-        """See `Engine.update_weights`; return the version that is loaded now."""
+        """See `Sampler.update_weights`; return the version that is loaded now."""
         with _quoted():
             await self._running().update_weights(payload)
-        return self._engine.weight_version
+        return self._sampler.weight_version
 
     async def close(self) -> None:
-        """See `Engine.close`."""
+        """See `Sampler.close`."""
         if self._refusal is None:
-            await self._engine.close()
+            await self._sampler.close()
 
-    def _running(self) -> Engine:
+    def _running(self) -> Sampler:
         if self._refusal is not None:
             raise self._refusal
-        return self._engine
+        return self._sampler
 
 
 @contextmanager
 def _quoted() -> Iterator[None]:
     try:
         yield
-    except EngineDiedError as error:
+    except SamplerDiedError as error:
         quote_own_log(error)
         raise
 
 
-class RemoteEngine:
-    """The Engine interface over an actor. Use it within one event loop.
+class RemoteSampler:
+    """The Sampler interface over an actor. Use it within one event loop.
 
-    A dead actor raises EngineDiedError from whatever was called; `restart` makes a new one with the weights that were
+    A dead actor raises SamplerDiedError from whatever was called; `restart` makes a new one with the weights that were
     loaded last. Every call has a deadline. After an update that was not answered in time, nothing is sampled until
     another update or a restart has gone well: which weights the actor holds is not known.
 
     Args:
         path: a Hugging Face directory, visible on the actor's node.
-        config: the engine's settings.
+        config: the sampler's settings.
         weight_version: version of the weights at `path`.
-        name: what error messages call this engine.
+        name: what error messages call this sampler.
         actor_options: options of the Ray actor, for example `{"num_cpus": 1}`.
     """
 
     def __init__(
         self,
         path: str | Path,
-        config: EngineConfig,
+        config: SamplerConfig,
         *,
         weight_version: int = 0,
-        name: str = "engine 0",
+        name: str = "sampler 0",
         actor_options: dict[str, Any] | None = None,
     ) -> None:
         self.path = Path(path)
@@ -128,16 +128,16 @@ class RemoteEngine:
         return self._version
 
     async def ready(self) -> None:
-        """Wait until the engine has started; the constructor does not.
+        """Wait until the sampler has started; the constructor does not.
 
         Raises:
-            EngineError: it cannot start.
+            SamplerError: it cannot start.
             DeadlinePassedError: it did not start in time.
         """
         await self._started(self._actor)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        """Sample one completion; see `Engine.generate`. A cancelled wait cancels the request in the actor.
+        """Sample one completion; see `Sampler.generate`. A cancelled wait cancels the request in the actor.
 
         Raises:
             WeightsUnknownError: the last update was not answered.
@@ -147,7 +147,7 @@ class RemoteEngine:
         return await self._call(call, _CALL_SECONDS, "to complete a prompt")
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Return the log-probs of given ids at temperature 1; see `Engine.score`.
+        """Return the log-probs of given ids at temperature 1; see `Sampler.score`.
 
         Raises:
             WeightsUnknownError: the last update was not answered.
@@ -156,16 +156,16 @@ class RemoteEngine:
         return await self._call(self._actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights; see `Engine.update_weights`."""
+        """Replace all weights; see `Sampler.update_weights`."""
         import ray
 
         await self.load(ray.put(payload))
 
     async def load(self, reference: Any) -> None:
-        """Replace all weights by a payload that lies in Ray's object store, so that many engines share one copy."""
+        """Replace all weights by a payload that lies in Ray's object store, so that many samplers share one copy."""
         try:
             self._version = await self._loaded(self._actor, reference)
-        except (BadPayloadError, EngineDiedError):
+        except (BadPayloadError, SamplerDiedError):
             # Nothing was loaded, or nobody is left to sample from what was.
             raise
         except BaseException:
@@ -195,7 +195,7 @@ class RemoteEngine:
         """End the actor; one that is gone, or does not answer any more, is killed as it is."""
         try:
             await self._call(self._actor.close.remote(), _CLOSE_SECONDS, "to close")
-        except (EngineError, DeadlinePassedError):
+        except (SamplerError, DeadlinePassedError):
             return
         finally:
             self._kill(self._actor)
@@ -205,7 +205,7 @@ class RemoteEngine:
 
         # Many requests are in flight at once, and one more call must always get through.
         options = {"max_concurrency": 2 * self.config.max_sequences + 1024, **self._options}
-        remote = ray.remote(EngineActor).options(**options)
+        remote = ray.remote(SamplerActor).options(**options)
         return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
 
     async def _started(self, actor: "ActorHandle") -> int:
@@ -233,15 +233,15 @@ class RemoteEngine:
         try:
             return await answered(reference, seconds, self.name, what)
         except ActorLostError as error:
-            raise retyped(EngineDiedError, error) from error
+            raise retyped(SamplerDiedError, error) from error
         except ActorFailedError as error:
-            raise retyped(EngineError, error) from error
+            raise retyped(SamplerError, error) from error
 
 
-def _default_options(config: EngineConfig) -> dict[str, Any]:
+def _default_options(config: SamplerConfig) -> dict[str, Any]:
     return {"num_cpus": 1, "num_gpus": config.tensor_parallel_size if config.device == "cuda" else 0}
 
 
-async def started(engines: Sequence[RemoteEngine]) -> None:
-    """Wait until all engines have started, all at once."""
-    await asyncio.gather(*(engine.ready() for engine in engines))
+async def started(samplers: Sequence[RemoteSampler]) -> None:
+    """Wait until all samplers have started, all at once."""
+    await asyncio.gather(*(sampler.ready() for sampler in samplers))

@@ -1,15 +1,15 @@
-"""What both vLLM engines share: environment, engine arguments, sampling parameters, reading of outputs."""
+"""What both vLLM samplers share: environment, engine arguments, sampling parameters, checks."""
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines.base import Sampling
-from warpsmith.rollout.engines.weights import WeightPayload, checkpoint_shapes
-from warpsmith.rollout.errors import BadPayloadError, EngineDiedError, EngineError, RolloutError
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers.base import Sampling
+from warpsmith.rollout.samplers.weights.payload import WeightPayload, checkpoint_shapes
+from warpsmith.rollout.samplers.weights.transports.base import WeightTransport
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -23,7 +23,7 @@ _QUIET = {
 """Set only where the user has set nothing."""
 
 
-def set_environment(config: EngineConfig) -> None:
+def set_environment(config: SamplerConfig) -> None:
     """Set what vLLM reads from the environment; call before vllm is imported.
 
     On a CPU torch compiles nothing in this process from then on, unless TORCH_COMPILE_DISABLE says otherwise.
@@ -33,7 +33,7 @@ def set_environment(config: EngineConfig) -> None:
     os.environ.update(_cpu_environment(config) if config.device == "cpu" else _cuda_environment())
 
 
-def _cpu_environment(config: EngineConfig) -> dict[str, str]:
+def _cpu_environment(config: SamplerConfig) -> dict[str, str]:
     variables = {
         # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -49,7 +49,7 @@ def _cuda_environment() -> dict[str, str]:
     return {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
-def engine_arguments(path: Path, config: EngineConfig) -> dict[str, Any]:
+def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTransport) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's engine arguments."""
     shared: dict[str, Any] = {
         "model": str(path),
@@ -64,7 +64,8 @@ def engine_arguments(path: Path, config: EngineConfig) -> dict[str, Any]:
         "seed": config.seed,
     }
     device = _CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config)
-    return {**shared, **device, **_lora_arguments(config)}
+    extension = {} if transport.worker_extension is None else {"worker_extension_cls": transport.worker_extension}
+    return {**shared, **device, **_lora_arguments(config), **extension}
 
 
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -73,7 +74,7 @@ _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 _ADAPTER_NUMBER = 1
 
 
-def _lora_arguments(config: EngineConfig) -> dict[str, Any]:
+def _lora_arguments(config: SamplerConfig) -> dict[str, Any]:
     if not config.lora_rank:
         return {}
     largest = next(rank for rank in _LORA_RANKS if rank >= config.lora_rank)
@@ -81,7 +82,7 @@ def _lora_arguments(config: EngineConfig) -> dict[str, Any]:
 
 
 def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
-    """Return what names the one adapter of an engine to vLLM.
+    """Return what names the one adapter of a sampler to vLLM.
 
     Every version has the same number, so that requests on their way go on with the new one.
 
@@ -98,13 +99,13 @@ def check_adapter_loaded(loaded: bool) -> None:
     """Refuse to go on where vLLM did not take an adapter.
 
     Raises:
-        EngineError: it did not.
+        SamplerError: it did not.
     """
     if not loaded:
-        raise EngineError("vLLM did not take the adapter.")
+        raise SamplerError("vLLM did not take the adapter.")
 
 
-def check_kind(payload: WeightPayload, config: EngineConfig) -> None:
+def check_kind(payload: WeightPayload, config: SamplerConfig) -> None:
     """Refuse an adapter where whole weights are taken, and whole weights where an adapter is.
 
     Raises:
@@ -112,21 +113,15 @@ def check_kind(payload: WeightPayload, config: EngineConfig) -> None:
     """
     if payload.adapter is None and config.lora_rank:
         raise BadPayloadError(
-            f"Weight version {payload.version} is whole weights; the engine was started for adapters.",
-            "Send the adapter, or start the engine with lora_rank = 0.",
+            f"Weight version {payload.version} is whole weights; the sampler was started for adapters.",
+            "Send the adapter, or start the sampler with lora_rank = 0.",
         )
     if payload.adapter is not None and payload.adapter.rank > config.lora_rank:
         raise BadPayloadError(
-            f"Weight version {payload.version} is an adapter of rank {payload.adapter.rank}; the engine takes "
+            f"Weight version {payload.version} is an adapter of rank {payload.adapter.rank}; the sampler takes "
             f"{f'ranks up to {config.lora_rank}' if config.lora_rank else 'whole weights'}.",
-            f"Start the engine with lora_rank = {payload.adapter.rank}, or send whole weights.",
+            f"Start the sampler with lora_rank = {payload.adapter.rank}, or send whole weights.",
         )
-
-
-def scratch_directory() -> Path:
-    """Make a directory for weights on their way, backed by memory where the machine has such."""
-    shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=str(shared) if shared.is_dir() else None))
 
 
 _CPU_ARGUMENTS: Mapping[str, Any] = {
@@ -139,12 +134,12 @@ _CPU_ARGUMENTS: Mapping[str, Any] = {
 }
 
 
-def _cuda_arguments(config: EngineConfig) -> dict[str, Any]:
+def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
     return {
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,
-        # Ray gave our actor all of the engine's GPUs. Left to itself, vLLM would ask Ray for them once more where it
+        # Ray gave our actor all of the sampler's GPUs. Left to itself, vLLM would ask Ray for them once more where it
         # counts fewer than it needs, and wait for ever.
         "distributed_executor_backend": "mp" if config.tensor_parallel_size > 1 else "uni",
     }
@@ -183,17 +178,17 @@ def refusals() -> tuple[type[Exception], ...]:
     return (VLLMValidationError, ValueError, TypeError)
 
 
-def check_request(prompt_ids: Sequence[int], config: EngineConfig) -> None:
+def check_request(prompt_ids: Sequence[int], config: SamplerConfig) -> None:
     """Refuse a prompt that leaves no room for an answer.
 
     Raises:
-        EngineError: it is empty or too long.
+        SamplerError: it is empty or too long.
     """
     if not prompt_ids:
-        raise EngineError("The prompt has no tokens.", "Give one token at least.")
+        raise SamplerError("The prompt has no tokens.", "Give one token at least.")
     if len(prompt_ids) >= config.max_model_len:
-        raise EngineError(
-            f"The prompt has {len(prompt_ids)} tokens; the engine takes {config.max_model_len} with the completion.",
+        raise SamplerError(
+            f"The prompt has {len(prompt_ids)} tokens; the sampler takes {config.max_model_len} with the completion.",
             "Lower prompt_tokens or raise engine.max_model_len.",
         )
 
@@ -202,32 +197,32 @@ def check_cache_dropped(dropped: bool) -> None:
     """Refuse a prefix cache that outlived its weights: later prompts would read keys and values of the old ones.
 
     Raises:
-        EngineError: vLLM kept it.
+        SamplerError: vLLM kept it.
     """
     if not dropped:
-        raise EngineError("vLLM kept the cached prefixes of the weights before.")
+        raise SamplerError("vLLM kept the cached prefixes of the weights before.")
 
 
-def half_loaded(version: int, cause: object) -> EngineDiedError:
-    """Return the error of an engine that may hold a mixture of weights."""
+def half_loaded(version: int, cause: object) -> SamplerDiedError:
+    """Return the error of a sampler that may hold a mixture of weights."""
     what = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
-    return EngineDiedError(
-        f"Loading weight version {version} stopped half way ({what}), so the engine samples no more.",
+    return SamplerDiedError(
+        f"Loading weight version {version} stopped half way ({what}), so the sampler samples no more.",
         "Start a new one; see vLLM's log.",
     )
 
 
 def refused_start(path: Path, error: Exception) -> RolloutError:
-    """Return the error of an engine that does not start: its own, or what vLLM's comes to."""
+    """Return the error of a sampler that does not start: its own, or one that quotes vLLM's."""
     if isinstance(error, RolloutError):
         return error
     if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
-        return EngineError(
-            "vLLM is not installed, and every engine is one of vLLM's.",
+        return SamplerError(
+            "vLLM is not installed, and the sampler `vllm` needs it.",
             "Install the extra that brings it: `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
         )
-    return EngineError(
-        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the engine's settings."
+    return SamplerError(
+        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."
     )
 
 

@@ -1,41 +1,41 @@
-"""vLLM's own asynchronous engine, in processes of its own: for a GPU."""
+"""vLLM's asynchronous engine, in processes of its own: for a GPU."""
 
 import asyncio
 import itertools
-import shutil
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.deadlines import within
-from warpsmith.rollout.engines import vllm_settings as settings
-from warpsmith.rollout.engines.base import Completion, Sampling
-from warpsmith.rollout.engines.outputs import Progress, finish_reason, prompt_logprobs
-from warpsmith.rollout.engines.weights import WeightPayload
-from warpsmith.rollout.errors import DeadlinePassedError, EngineDiedError, EngineError
+from warpsmith.rollout.errors import DeadlinePassedError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers.base import Completion, Sampling
+from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
+from warpsmith.rollout.samplers.weights.files import adapter_directory
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.transports.base import WorkerCall, entered_in_thread
+from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
     from vllm.v1.engine.async_llm import AsyncLLM
 
 
-class AsyncVllmEngine:
-    """The Engine of a GPU: `AsyncLLM`. Use it within one event loop.
-
-    Weights reach vLLM's processes as a safetensors file in memory-backed scratch space.
+class AsyncVllmSampler:
+    """The sampler for a GPU: vLLM's `AsyncLLM`. Use it within one event loop.
 
     Args:
         path: a Hugging Face directory.
-        config: the engine's settings; `device` must be `cuda`.
+        config: the sampler's settings; `device` must be `cuda`.
         weight_version: version of the weights at `path`.
 
     Raises:
-        EngineError: vLLM refuses the model or the settings.
+        SamplerError: vLLM refuses the model or the settings.
     """
 
-    def __init__(self, path: str | Path, config: EngineConfig, *, weight_version: int = 0) -> None:
+    def __init__(self, path: str | Path, config: SamplerConfig, *, weight_version: int = 0) -> None:
         self.path = Path(path)
         self.config = config
         self._version = weight_version
@@ -43,7 +43,8 @@ class AsyncVllmEngine:
         self._expected, self._optional = settings.expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
-        self._death: EngineDiedError | None = None
+        self._death: SamplerDiedError | None = None
+        self._transport = make_transport(config)
         self._engine = self._start()
 
     @property
@@ -52,7 +53,7 @@ class AsyncVllmEngine:
         return self._version
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        """Sample one completion; see `Engine.generate`."""
+        """Sample one completion; see `Sampler.generate`."""
         self._check_alive()
         settings.check_request(prompt_ids, self.config)
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
@@ -60,15 +61,15 @@ class AsyncVllmEngine:
         try:
             return await self._generate(list(prompt_ids), sampling)
         except EngineDeadError as error:
-            raise EngineDiedError(
-                "vLLM's engine process has ended.", "What it wrote last has the cause; then start a new engine."
+            raise SamplerDiedError(
+                "vLLM's engine process has ended.", "Its last output has the cause; fix that and start a new sampler."
             ) from error
         except (EngineGenerateError, *settings.refusals()) as error:
             cause = error.__cause__ or error
-            raise EngineError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
+            raise SamplerError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
 
     async def _generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
-        progress = Progress()
+        partial = PartialCompletion()
         reason = None
         outputs = self._engine.generate(
             {"prompt_token_ids": prompt_ids},
@@ -78,12 +79,12 @@ class AsyncVllmEngine:
         )
         async with aclosing(outputs):
             async for output in outputs:
-                progress.extend(output.outputs[0], self._version)
+                partial.extend(output.outputs[0], self._version)
                 reason = output.outputs[0].finish_reason
-        return progress.completion(finish_reason(reason))
+        return partial.completion(finish_reason(reason))
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Return the log-probs of given ids at temperature 1; see `Engine.score`."""
+        """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
         self._check_alive()
         settings.check_request(ids, self.config)
         outputs = self._engine.generate(
@@ -98,7 +99,7 @@ class AsyncVllmEngine:
         return prompt_logprobs(ids, found[-1] if found else None)
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights, or the adapter, while sampling is paused; see `Engine.update_weights`."""
+        """Replace all weights, or the adapter, while sampling is paused; see `Sampler.update_weights`."""
         self._check_alive()
         settings.check_kind(payload, self.config)
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
@@ -112,27 +113,26 @@ class AsyncVllmEngine:
                 raise
 
     async def _load(self, payload: WeightPayload) -> None:
-        folder = settings.scratch_directory()
-        try:
-            if payload.adapter is None:
-                await asyncio.to_thread(payload.save, folder / "model.safetensors")
-            else:
-                await asyncio.to_thread(payload.save_adapter, folder, payload.adapter)
-            # Returns once the steps in flight have delivered, so every token read so far is of the old version.
-            await self._engine.pause_generation(mode="keep", clear_cache=False)
-            await self._replace(folder, payload.version, adapter=payload.adapter is not None)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder)
+        if payload.adapter is None:
+            async with entered_in_thread(self._transport.ship(payload)) as call:
+                await self._replace(payload.version, lambda: self._load_weights(call))
+        else:
+            async with entered_in_thread(adapter_directory(payload, payload.adapter)) as folder:
+                await self._replace(payload.version, lambda: self._load_adapter(folder))
 
-    async def _replace(self, folder: Path, version: int, *, adapter: bool) -> None:
-        """Load while vLLM is paused. Whatever ends this early leaves a mixture of weights, and so ends the engine."""
+    async def _load_weights(self, call: WorkerCall) -> None:
+        await self._engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
+
+    async def _load_adapter(self, folder: Path) -> None:
+        settings.check_adapter_loaded(await self._engine.add_lora(settings.adapter_request(folder, load=True)))
+        self._adapter = settings.adapter_request(folder)
+
+    async def _replace(self, version: int, load: Callable[[], Awaitable[None]]) -> None:
+        """Pause vLLM and load. An error after the pause leaves a mixture of weights, so it ends the sampler."""
+        # Returns once the steps in flight have delivered, so every token read so far is of the old version.
+        await self._engine.pause_generation(mode="keep", clear_cache=False)
         try:
-            if adapter:
-                loaded = await self._engine.add_lora(settings.adapter_request(folder, load=True))
-                settings.check_adapter_loaded(loaded)
-                self._adapter = settings.adapter_request(folder)
-            else:
-                await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            await load()
             settings.check_cache_dropped(await self._engine.reset_prefix_cache(reset_running_requests=True))
             self._version = version
             await self._engine.resume_generation()
@@ -154,6 +154,7 @@ class AsyncVllmEngine:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
-            return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings.engine_arguments(self.path, self.config)))
+            arguments = settings.engine_arguments(self.path, self.config, self._transport)
+            return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         except Exception as error:
             raise settings.refused_start(self.path, error) from error

@@ -7,9 +7,9 @@ import pytest
 from packaging.version import Version
 
 from warpsmith.policy.loading import read_config
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines.model_length import check_model_length, model_length
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import ModelTooShortError
+from warpsmith.rollout.samplers.vllm.model_length import check_model_length, model_length
 
 LONG = {"max_position_embeddings": 4096}
 ORIGINAL = {"original_max_position_embeddings": 2048}
@@ -84,13 +84,13 @@ def test_older_versions_scale_yarn_by_its_factor():
     assert model_length(config, Version("0.32.0")).tokens == 4096
 
 
-def test_an_engine_that_is_longer_than_its_model_is_refused(tiny_checkpoint, tmp_path, monkeypatch):
+def test_a_sampler_that_is_longer_than_its_model_is_refused(tiny_checkpoint, tmp_path, monkeypatch):
     folder = changed(tiny_checkpoint, tmp_path / "model", {})
-    assert check_model_length(folder, EngineConfig(max_model_len=4096)).tokens == 4096
+    assert check_model_length(folder, SamplerConfig(max_model_len=4096)).tokens == 4096
     with pytest.raises(
         ModelTooShortError, match=r"is 4097, and .* 4096 tokens at most \(max_position_embeddings"
     ) as error:
-        check_model_length(folder, EngineConfig(max_model_len=4097))
+        check_model_length(folder, SamplerConfig(max_model_len=4097))
     assert "engine.max_model_len to 4096 or less" in error.value.remedy
     monkeypatch.setenv("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1")
-    check_model_length(folder, EngineConfig(max_model_len=4097))
+    check_model_length(folder, SamplerConfig(max_model_len=4097))

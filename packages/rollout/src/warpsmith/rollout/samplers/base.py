@@ -1,17 +1,21 @@
-"""The one interface to a sampler."""
+"""The interface of a sampler: whatever samples completions of one model and takes new weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from warpsmith.rollout.engines.weights import WeightPayload
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
+
+if TYPE_CHECKING:
+    from warpsmith.rollout.config import SamplerConfig
 
 FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How one completion is sampled; None leaves a setting off.
+    """How one completion is sampled; None turns a setting off.
 
     Args:
         temperature: 0 takes the likeliest token.
@@ -31,7 +35,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was sampled. The lists have one entry a token and end with the stop token where there was one.
+    """What was sampled. The lists have one entry per token and end with the stop token, if there was one.
 
     Args:
         ids: token ids as sampled.
@@ -47,7 +51,7 @@ class Completion:
 
 
 @runtime_checkable
-class Engine(Protocol):
+class Sampler(Protocol):
     """A sampler of one model."""
 
     @property
@@ -55,24 +59,41 @@ class Engine(Protocol):
         """Version of the weights that the next token is sampled with."""
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        """Sample one completion.
+        """Sample one completion. Cancelling the call cancels the request.
 
         Raises:
-            EngineError: the request is refused (too long, no tokens).
-            EngineDiedError: the sampler is gone.
+            SamplerError: the request is refused (too long, no tokens).
+            SamplerDiedError: the sampler is gone.
         """
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Return log p(ids[t] | ids[<t]) at temperature 1 for every t; 0 for the first."""
+        """Return log p(ids[t] | ids[<t]) at temperature 1 for every t; 0 for the first.
+
+        Raises:
+            SamplerError: the request is refused.
+            SamplerDiedError: the sampler is gone.
+        """
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights, or the adapter on them, between two steps.
 
-        Running completions go on, each token with its own version.
+        Running completions continue, and each token records the version that sampled it.
 
         Raises:
             BadPayloadError: the payload is incomplete, damaged or of another model; nothing was loaded.
+            SamplerDiedError: loading failed half way; the sampler is unusable.
         """
 
     async def close(self) -> None:
-        """Stop the sampler; requests in flight fail with EngineDiedError."""
+        """Stop the sampler; requests in flight fail with SamplerDiedError."""
+
+
+class SamplerType(Protocol):
+    """What is registered in `warpsmith.samplers`: a class, or another callable, that starts a sampler."""
+
+    def __call__(self, path: Path, config: "SamplerConfig", *, weight_version: int = 0) -> Sampler:
+        """Start a sampler on a Hugging Face directory whose weights have this version.
+
+        Raises:
+            SamplerError: it refuses the model or the settings.
+        """

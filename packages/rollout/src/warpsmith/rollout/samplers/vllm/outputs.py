@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsmith.rollout.engines.base import Completion, FinishReason
-from warpsmith.rollout.errors import EngineError
+from warpsmith.rollout.errors import SamplerError
+from warpsmith.rollout.samplers.base import Completion, FinishReason
 
 _VERSIONS = "Use a vLLM version from 0.26 to 0.32."
 
 
 @dataclass
-class Progress:
+class PartialCompletion:
     """The tokens of one completion so far."""
 
     ids: list[int] = field(default_factory=list)
@@ -34,13 +34,13 @@ def finish_reason(given: str | None) -> FinishReason:
     """Return vLLM's reason as ours.
 
     Raises:
-        EngineError: vLLM gave the request up.
+        SamplerError: vLLM gave the request up.
     """
     match given:
         case "stop" | "length":
             return given
         case _:
-            raise EngineError(
+            raise SamplerError(
                 f"vLLM ended a request with reason {given!r}.", "Look at vLLM's log; the request can be tried again."
             )
 
@@ -49,12 +49,12 @@ def sampled_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any]] | 
     """Return the log-prob of each sampled id."""
     if entries is None or len(entries) != len(ids):
         found = 0 if entries is None else len(entries)
-        raise EngineError(f"vLLM returned {found} log-probs for {len(ids)} tokens.", _VERSIONS)
+        raise SamplerError(f"vLLM returned {found} log-probs for {len(ids)} tokens.", _VERSIONS)
     return [entry[token].logprob for token, entry in zip(ids, entries, strict=True)]
 
 
 def prompt_logprobs(ids: Sequence[int], entries: Sequence[Mapping[int, Any] | None] | None) -> list[float]:
     """Return log p(ids[t] | ids[<t]); 0 for the first."""
     if entries is None or len(entries) != len(ids):
-        raise EngineError("vLLM returned no log-probs of the prompt.", _VERSIONS)
+        raise SamplerError("vLLM returned no log-probs of the prompt.", _VERSIONS)
     return [0.0 if entry is None else entry[token].logprob for token, entry in zip(ids, entries, strict=True)]

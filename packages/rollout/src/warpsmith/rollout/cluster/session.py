@@ -11,8 +11,8 @@ from pathlib import Path
 from packaging.version import Version
 
 from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
-from warpsmith.rollout.actor_logs import folder_of_session
-from warpsmith.rollout.errors import EngineError, RayTokenError
+from warpsmith.rollout.cluster.logs import folder_of_session
+from warpsmith.rollout.errors import RayTokenError, SamplerError
 
 _OBJECT_STORE_BYTES = 512 << 20
 _MODE = "RAY_AUTH_MODE"
@@ -30,7 +30,7 @@ def ray_session(
     num_cpus: int | None = None,
     object_store_bytes: int = _OBJECT_STORE_BYTES,
     temp_dir: Path | None = None,
-    on_lost: Callable[[EngineError], None] | None = None,
+    on_lost: Callable[[SamplerError], None] | None = None,
 ) -> Iterator[None]:
     """Connect to Ray for the time of a `with` block.
 
@@ -44,7 +44,7 @@ def ray_session(
 
     Raises:
         RayTokenError: token authentication is on, and there is no token that Ray could use.
-        EngineError: Ray cannot be started or reached.
+        SamplerError: Ray cannot be started or reached.
     """
     check_token(address)
     import ray
@@ -64,7 +64,7 @@ def ray_session(
         # A connection that failed half way would be in the way of the next one.
         ray.shutdown()
         where = address or "a local instance"
-        raise EngineError(f"Ray cannot be started on {where}: {error}.", _remedy(error)) from error
+        raise SamplerError(f"Ray cannot be started on {where}: {error}.", _remedy(error)) from error
     try:
         with _watched(on_lost if address is None else None):
             yield
@@ -137,7 +137,7 @@ def _token_to_be_made(path: Path) -> str:
 
 
 @contextmanager
-def _watched(on_lost: Callable[[EngineError], None] | None) -> Iterator[None]:
+def _watched(on_lost: Callable[[SamplerError], None] | None) -> Iterator[None]:
     """Call `on_lost` when the raylet or the gcs_server that this process has started ends inside the block."""
     if on_lost is None:
         yield
@@ -156,13 +156,13 @@ def _watched(on_lost: Callable[[EngineError], None] | None) -> Iterator[None]:
             os.close(fd)
 
 
-def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[EngineError], None], logs: Path) -> None:
+def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[SamplerError], None], logs: Path) -> None:
     kills = oom_kills()
     ready, _, _ = select.select([stop, *watched], [], [])
     if stop not in ready:
         names = [watched[fd] for fd in ready]
-        error = EngineError(
-            f"Ray's {' and '.join(names)} has ended, and with it the engines. {told_of_memory(kills)}".strip(),
+        error = SamplerError(
+            f"Ray's {' and '.join(names)} has ended, and with it the samplers. {told_of_memory(kills)}".strip(),
             "Without a word in its log it was killed; go on with --resume.",
         )
         on_lost(quote_into(error, [path for name in names for path in _said(logs, name)]))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from warpsmith.rollout.engines.weights import WeightPayload, checkpoint_shapes
 from warpsmith.rollout.errors import BadPayloadError
+from warpsmith.rollout.samplers.weights.payload import WeightPayload, checkpoint_shapes
 
 shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 dtypes = st.sampled_from([torch.float32, torch.bfloat16, torch.float16])

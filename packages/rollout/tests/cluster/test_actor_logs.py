@@ -1,4 +1,4 @@
-"""Actors and engines that die in real ways: the error says how, and quotes the log of the process that died."""
+"""Actors and samplers that die in real ways: the error says how, and quotes the log of the process that died."""
 
 import asyncio
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from warpsmith.records.last_words import LINES, notes_of, quoted
-from warpsmith.rollout import actor_logs
-from warpsmith.rollout.actors import answered
-from warpsmith.rollout.config import EngineConfig
-from warpsmith.rollout.engines import Sampling
-from warpsmith.rollout.engines.actor import RemoteEngine
-from warpsmith.rollout.engines.cluster import ray_session
-from warpsmith.rollout.engines.pool import EnginePool
-from warpsmith.rollout.engines.start import start_engine
-from warpsmith.rollout.errors import ActorFailedError, ActorLostError, EngineDiedError, EngineError
+from warpsmith.rollout.cluster import logs as actor_logs
+from warpsmith.rollout.cluster.calls import answered
+from warpsmith.rollout.cluster.session import ray_session
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import ActorFailedError, ActorLostError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers import Sampling
+from warpsmith.rollout.samplers.actor import RemoteSampler
+from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.registry import start_sampler
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ class Mortal:
 
 @pytest.fixture(scope="module")
 def ray():
-    # Lets a test break an engine's process from within, and the engine of a GPU start without one.
+    # Lets a test break a sampler's process from within, and the sampler of a GPU start without one.
     environment = {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     os.environ.update(environment)
     with ray_session(num_cpus=2, object_store_bytes=128 << 20):
@@ -58,7 +58,7 @@ def ray():
 
 async def told_of(reference):
     with pytest.raises((ActorLostError, ActorFailedError)) as caught:
-        await answered(reference, 60, "engine 3", "to work")
+        await answered(reference, 60, "sampler 3", "to work")
     return caught.value
 
 
@@ -72,7 +72,7 @@ def test_an_actor_that_dies_says_how_and_its_log_is_quoted(ray):
         }.items():
             error = await told_of(ray.remote(Mortal).remote().work.remote(death))
             assert isinstance(error, ActorLostError)
-            assert error.message.startswith("The actor of engine 3 died: ")
+            assert error.message.startswith("The actor of sampler 3 died: ")
             assert how in error.message
             assert "restart" not in str(error)
             assert "common causes" not in str(error)
@@ -94,11 +94,11 @@ def test_an_actor_that_raises_quotes_its_log_and_one_that_cannot_start_says_why(
     async def go():
         error = await told_of(ray.remote(Mortal).remote().work.remote("raise"))
         assert isinstance(error, ActorFailedError)
-        assert error.message == "engine 3 failed: KeyError: 'wrong answer'."
+        assert error.message == "sampler 3 failed: KeyError: 'wrong answer'."
         assert any("last words before raise" in note for note in notes_of(error))
         error = await told_of(ray.remote(Mortal).remote("raises").work.remote(""))
         assert error.message == (
-            "The actor of engine 3 died: it could not start: ValueError: no such device look again"
+            "The actor of sampler 3 died: it could not start: ValueError: no such device look again"
         )
 
     asyncio.run(go())
@@ -107,7 +107,7 @@ def test_an_actor_that_raises_quotes_its_log_and_one_that_cannot_start_says_why(
 def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
     async def go():
         mortal = ray.remote(Mortal).remote()
-        await answered(mortal.__ray_ready__.remote(), 60, "engine 3", "to start")
+        await answered(mortal.__ray_ready__.remote(), 60, "sampler 3", "to start")
         ray.kill(mortal)
         error = await told_of(mortal.work.remote("exit"))
         assert "ray.kill" in error.message
@@ -127,8 +127,8 @@ def test_the_log_of_another_node_is_read_there(ray):
 def test_of_several_processes_the_first_that_failed_is_quoted(tmp_path):
     log = tmp_path / "worker.out"
     log.write_text(
-        ":job_id:01\n(EngineCore pid=7) INFO loading\n(VllmWorker-1 pid=8) ERROR ValueError: no memory\n"
-        "(EngineCore pid=7) ERROR see above\n(MainProcess pid=6) ERROR see above\nplain\n"
+        ":job_id:01\n(SamplerCore pid=7) INFO loading\n(VllmWorker-1 pid=8) ERROR ValueError: no memory\n"
+        "(SamplerCore pid=7) ERROR see above\n(MainProcess pid=6) ERROR see above\nplain\n"
     )
     lines = quoted(log, skip=actor_logs._noise(log)).splitlines()[1:]
     assert lines == ["    (VllmWorker-1 pid=8) ERROR ValueError: no memory", "    plain"]
@@ -141,24 +141,25 @@ def breaks(worker):
     worker.execute_model = fails
 
 
-def break_engine(actor):
-    """Break the engine from the loop that it works in; what is broken does not answer any more."""
-    vllm = actor._engine._engine
+def break_sampler(actor):
+    """Break the sampler from the loop that it works in; what is broken does not answer any more."""
+    vllm = actor._sampler._sampler
     asyncio.run_coroutine_threadsafe(vllm.collective_rpc(breaks), vllm.output_handler.get_loop())
 
 
 @pytest.mark.timeout(600)
-def test_an_engine_that_dies_in_its_core_process_quotes_that_process(ray, tiny_checkpoint):
-    config = EngineConfig(device="cuda", dtype="float32", max_model_len=256, max_sequences=4, enforce_eager=True)
+def test_a_sampler_that_dies_in_its_core_process_quotes_that_process(ray, tiny_checkpoint):
+    config = SamplerConfig(device="cuda", dtype="float32", max_model_len=256, max_sequences=4, enforce_eager=True)
     config = config.model_copy(update={"gpu_memory_utilization": 0.1})
 
     async def go():
-        engine = RemoteEngine(tiny_checkpoint, config, name="engine 5", actor_options={"num_cpus": 1})
-        pool = EnginePool([engine], max_restarts=0)
+        sampler = RemoteSampler(tiny_checkpoint, config, name="sampler 5", actor_options={"num_cpus": 1})
+        pool = SamplerPool([sampler], max_restarts=0)
         await pool.ready()
         assert len((await pool.generate([5, 6, 7], Sampling(max_tokens=3))).ids) == 3
-        await engine._actor.__ray_call__.remote(break_engine)
-        with pytest.raises(EngineDiedError, match=r"engine 5 died 1 times.*vLLM's engine process has ended") as caught:
+        await sampler._actor.__ray_call__.remote(break_sampler)
+        told = r"sampler 5 died 1 times.*vLLM's engine process has ended"
+        with pytest.raises(SamplerDiedError, match=told) as caught:
             while True:
                 await pool.generate([5, 6, 7], Sampling(max_tokens=3))
         out = next(note for note in notes_of(caught.value) if ".out:" in note.splitlines()[0])
@@ -171,10 +172,10 @@ def test_an_engine_that_dies_in_its_core_process_quotes_that_process(ray, tiny_c
     asyncio.run(go())
 
 
-def test_an_engine_that_cannot_start_keeps_its_type_and_quotes_its_log(ray, tiny_checkpoint, tmp_path):
+def test_a_sampler_that_cannot_start_keeps_its_type_and_quotes_its_log(ray, tiny_checkpoint, tmp_path):
     async def go():
-        broken = RemoteEngine(tiny_checkpoint, EngineConfig(dtype="float32", max_model_len=100_000), name="engine 7")
-        with pytest.raises(EngineError, match="vLLM cannot start on") as caught:
+        broken = RemoteSampler(tiny_checkpoint, SamplerConfig(dtype="float32", max_model_len=100_000), name="sampler 7")
+        with pytest.raises(SamplerError, match="vLLM cannot start on") as caught:
             await broken.ready()
         assert any("The last lines of" in note for note in notes_of(caught.value))
         await broken.close()
@@ -191,9 +192,9 @@ class WithoutVllm:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_engine_without_vllm_names_the_extra_that_brings_it(tiny_checkpoint, monkeypatch, device):
+def test_a_sampler_without_vllm_names_the_extra_that_brings_it(tiny_checkpoint, monkeypatch, device):
     for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [WithoutVllm(), *sys.meta_path])
-    with pytest.raises(EngineError, match=r"vLLM is not installed.*warpsmith-rollout\[cpu\]"):
-        start_engine(tiny_checkpoint, EngineConfig(device=device))
+    with pytest.raises(SamplerError, match=r"vLLM is not installed.*warpsmith-rollout\[cpu\]"):
+        start_sampler(tiny_checkpoint, SamplerConfig(device=device))

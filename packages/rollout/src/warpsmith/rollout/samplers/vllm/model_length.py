@@ -10,7 +10,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from warpsmith.policy.loading import read_config
-from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import ModelTooShortError
 
 _KEYS: Final = (
@@ -43,7 +43,7 @@ class ModelLength:
     source: str
 
 
-def check_model_length(path: Path, config: EngineConfig) -> ModelLength | None:
+def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     """Return the model's length, None where its config.json names none and vLLM takes any.
 
     Raises:
