@@ -41,7 +41,8 @@ max_model_len = 512
 prompts_per_step = 2
 samples_per_prompt = 2
 entropy_coefficient = 0.01
-kl_coefficient = 0.01
+[algorithm.kl]
+coefficient = 0.01
 [optimizer]
 lr = 1e-3
 [zero]

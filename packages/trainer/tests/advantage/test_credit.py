@@ -5,11 +5,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from warpsmith.trainer.advantage import ESTIMATORS, Normalisation, Samples, Turns, assign, normalise
+from warpsmith.trainer.advantage import Normalisation, Samples, Turns, assign, normalise
+from warpsmith.trainer.advantage.estimators.final import FinalScore
+from warpsmith.trainer.advantage.estimators.trajectory import TrajectoryReturn
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
+from warpsmith.trainer.advantage.normalization import BatchScale, GroupScale, NoScale
 from warpsmith.trainer.advantage.penalties import shaped
 
 GAMMA = 0.4
-PLAIN = Normalisation(scale="none")
+SCALES = {"group": GroupScale, "batch": BatchScale, "none": NoScale}
+PLAIN = Normalisation(scale=NoScale())
 
 
 def turns(rows: list[tuple[int, int, int, float | None]]) -> Turns:
@@ -40,25 +45,25 @@ TWO_BY_TWO = turns([(0, 0, 0, 0.0), (0, 0, 1, 1.0), (0, 1, 0, 0.1), (0, 1, 1, 0.
 
 
 def test_turn_credit_compares_the_same_turn_of_a_group() -> None:
-    credit = assign(TWO_BY_TWO, "turn", PLAIN)
+    credit = assign(TWO_BY_TWO, TurnReturn(), PLAIN)
     assert credit.advantage == pytest.approx([0.09, 0.35, -0.09, -0.35])
     assert (credit.groups, credit.flat_groups) == (2, 0)
     assert credit.members.tolist() == [2, 2, 2, 2]
 
 
 def test_trajectory_credit_gives_every_turn_the_first_return() -> None:
-    credit = assign(TWO_BY_TWO, "trajectory", PLAIN)
+    credit = assign(TWO_BY_TWO, TrajectoryReturn(), PLAIN)
     assert credit.advantage == pytest.approx([0.09, 0.09, -0.09, -0.09])
     assert credit.groups == 1
 
 
 def test_final_credit_gives_every_turn_the_last_score() -> None:
-    assert assign(TWO_BY_TWO, "final", PLAIN).advantage == pytest.approx([0.35, 0.35, -0.35, -0.35])
+    assert assign(TWO_BY_TWO, FinalScore(), PLAIN).advantage == pytest.approx([0.35, 0.35, -0.35, -0.35])
 
 
 def test_a_trajectory_counts_once_whatever_its_length() -> None:
     uneven = turns([(0, 0, 0, 0.0), (0, 0, 1, 0.0), (0, 0, 2, 0.0), (0, 1, 0, 1.0)])
-    credit = assign(uneven, "trajectory", PLAIN)
+    credit = assign(uneven, TrajectoryReturn(), PLAIN)
     assert credit.advantage == pytest.approx([-0.5, -0.5, -0.5, 0.5])
     assert credit.members.tolist() == [2, 2, 2, 2]
 
@@ -68,25 +73,25 @@ def test_a_trajectory_counts_once_whatever_its_length() -> None:
 )
 def test_group_scale_divides_by_the_deviation(deviation: str, expected: list[float]) -> None:
     pair = turns([(0, 0, 0, 0.1), (0, 1, 0, 0.3)])
-    credit = assign(pair, "turn", Normalisation(deviation=deviation))  # type: ignore[arg-type]
+    credit = assign(pair, TurnReturn(), Normalisation(scale=GroupScale(deviation=deviation)))  # type: ignore[arg-type]
     assert credit.advantage == pytest.approx(expected)
 
 
 def test_batch_scale_divides_by_one_deviation_for_all_groups() -> None:
     two = turns([(0, 0, 0, 0.0), (0, 1, 0, 2.0), (1, 2, 0, 0.0), (1, 3, 0, 4.0)])
-    credit = assign(two, "turn", Normalisation(scale="batch"))
+    credit = assign(two, TurnReturn(), Normalisation(scale=BatchScale()))
     assert credit.advantage == pytest.approx(np.array([-1, 1, -2, 2]) / np.sqrt(2.5))
 
 
 def test_leave_one_out_compares_with_the_mean_of_the_others() -> None:
     three = turns([(0, 0, 0, 0.0), (0, 1, 0, 1.0), (0, 2, 0, 5.0)])
-    credit = assign(three, "turn", Normalisation(baseline="leave_one_out", scale="none"))
+    credit = assign(three, TurnReturn(), Normalisation(baseline="leave_one_out", scale=NoScale()))
     assert credit.advantage == pytest.approx([0.0 - 3.0, 1.0 - 2.5, 5.0 - 0.5])
 
 
 def test_invalid_turns_leave_the_baseline() -> None:
     with_invalid = turns([(0, 0, 0, 0.0), (0, 1, 0, 1.0), (0, 2, 0, None)])
-    credit = assign(with_invalid, "turn", PLAIN)
+    credit = assign(with_invalid, TurnReturn(), PLAIN)
     assert credit.advantage == pytest.approx([-0.5, 0.5, 0.0])
     assert credit.counted.tolist() == [True, True, False]
     assert credit.members.tolist() == [2, 2, 0]
@@ -94,42 +99,42 @@ def test_invalid_turns_leave_the_baseline() -> None:
 
 def test_an_invalid_last_turn_makes_earlier_returns_unknown() -> None:
     broken = turns([(0, 0, 0, 0.1), (0, 0, 1, None), (0, 1, 0, 0.3), (0, 2, 0, 0.5)])
-    assert assign(broken, "turn", PLAIN).counted.tolist() == [False, False, True, True]
-    assert assign(broken, "trajectory", PLAIN).counted.tolist() == [False, False, True, True]
+    assert assign(broken, TurnReturn(), PLAIN).counted.tolist() == [False, False, True, True]
+    assert assign(broken, TrajectoryReturn(), PLAIN).counted.tolist() == [False, False, True, True]
 
 
 def test_final_credit_needs_only_the_last_turn() -> None:
     broken = turns([(0, 0, 0, None), (0, 0, 1, 1.0), (0, 1, 0, 0.0)])
-    assert assign(broken, "final", PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
+    assert assign(broken, FinalScore(), PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
 
 
 def test_final_credit_takes_off_what_every_turn_of_the_trajectory_lost() -> None:
     once = shaped(TWO_BY_TWO, np.array([0.5, 0.0, 0.0, 0.2]), GAMMA)
     # Last scores 1.0 - 0.5 and 0.3 - 0.2, and then 0.1 less for the first turn of the second.
-    assert assign(once, "final", PLAIN).advantage == pytest.approx([0.2, 0.2, -0.2, -0.2])
+    assert assign(once, FinalScore(), PLAIN).advantage == pytest.approx([0.2, 0.2, -0.2, -0.2])
     twice = shaped(once, np.array([0.0, 0.0, 0.1, 0.0]), GAMMA)
-    assert assign(twice, "final", PLAIN).advantage == pytest.approx([0.25, 0.25, -0.25, -0.25])
+    assert assign(twice, FinalScore(), PLAIN).advantage == pytest.approx([0.25, 0.25, -0.25, -0.25])
 
 
 def test_a_turn_without_a_score_takes_nothing_off_the_last_one() -> None:
     broken = turns([(0, 0, 0, None), (0, 0, 1, 1.0), (0, 1, 0, 0.0)])
     lost = shaped(broken, np.array([9.0, 0.0, 0.0]), GAMMA)
-    assert assign(lost, "final", PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
+    assert assign(lost, FinalScore(), PLAIN).advantage == pytest.approx([0.0, 0.5, -0.5])
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 @pytest.mark.parametrize("scores", [[0.3], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3]])
 def test_groups_of_one_or_of_no_spread_give_zero_and_are_counted(scale: str, scores: list[float]) -> None:
     flat = turns([(0, i, 0, score) for i, score in enumerate(scores)])
-    credit = assign(flat, "turn", Normalisation(scale=scale))  # type: ignore[arg-type]
+    credit = assign(flat, TurnReturn(), Normalisation(scale=SCALES[scale]()))
     assert not credit.advantage.any()
     assert (credit.groups, credit.flat_groups) == (1, 1)
     assert credit.counted.all()
 
 
 def test_an_empty_batch_has_no_credit() -> None:
-    for name in ESTIMATORS:
-        credit = assign(turns([]), name, Normalisation())
+    for estimator in (TurnReturn(), TrajectoryReturn(), FinalScore()):
+        credit = assign(turns([]), estimator, Normalisation())
         assert len(credit.advantage) == 0
         assert credit.groups == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.trainer.algorithms import PRESETS
+from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.config.describe import describe
 from warpsmith.trainer.errors import ConfigError
@@ -29,7 +29,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_a_small_file_gets_defaults(tmp_path: Path) -> None:
     config = load_grpo(write(tmp_path, SMALL))
     assert config.run.title == "x"
-    assert config.algorithm.preset == "grpo"
+    assert config.algorithm.type == "grpo"
     assert config.zero.stage == 2
     assert config.wandb.mode == "offline"
 
@@ -49,7 +49,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
     [
         (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
         (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
-        (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip_high"]),
+        (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip"]),
         (SMALL + "[rollout.evaluation]\nserver = ['http://a']", ["[rollout.evaluation]", "did you mean `servers`"]),
         (SMALL + "[rollout.evaluation]\nwhere = 'server'", ["`rollout.evaluation`", "needs servers"]),
         (
@@ -63,14 +63,17 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[optimizer]\nbetas = [1.5, 0.9]", ["`optimizer.betas.0`", "less than 1"]),
         (SMALL + "[optimizer]\nbetas = [0.9, 1.0]", ["`optimizer.betas.1`", "less than 1"]),
         (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
-        (SMALL + "[algorithm]\nkl_coefficient = nan", ["`algorithm.kl_coefficient`", "finite number"]),
+        (SMALL + "[algorithm.kl]\ncoefficient = nan", ["`algorithm.kl.coefficient`", "finite number"]),
         (SMALL + "[policy.lora]\nalpha = inf", ["`policy.lora.alpha`", "finite number"]),
         (SMALL + "[rollout]\ngenerate_timeout_s = inf", ["`rollout.generate_timeout_s`", "finite number"]),
-        (SMALL + "[algorithm]\npreset = 'ppoo'", ["`algorithm.preset`"]),
+        (
+            SMALL + "[algorithm]\ntype = 'ppoo'",
+            ["no algorithm `ppoo`", "installed are cispo,", "mean `ppo`?"],
+        ),
         (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
-        (SMALL + "[algorithm]\npreset = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
-        (SMALL + "[algorithm]\nsamples_per_prompt = 1", ["samples_per_prompt = 1", "2 or more", 'preset = "ppo"']),
-        (SMALL + "[algorithm]\npreset = 'ppo'\nestimator = 'turn'", ['estimator = "turn" has none', '"gae"']),
+        (SMALL + "[algorithm]\ntype = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
+        (SMALL + "[algorithm]\nsamples_per_prompt = 1", ["samples_per_prompt = 1", "2 or more", 'type = "ppo"']),
+        (SMALL + "[algorithm]\ntype = 'ppo'\nestimator = 'turn'", ['estimator = "turn" has none', '"gae"']),
         (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
         (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
         (SMALL + "dtype = 'float16'", ["loss scaling"]),
@@ -106,10 +109,10 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
 
 
 def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:
-    bounds = "old_logprobs = 'recompute'\ncorrection_high = 0.4\ncorrection ="
-    assert load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'truncated'")).algorithm.correction_high == 0.4
-    with pytest.raises(ConfigError, match="correction_low"):
-        load_grpo(write(tmp_path, SMALL + f"[algorithm]\n{bounds} 'masked'"))
+    bounds = "[algorithm]\nold_logprobs = 'recompute'\n[algorithm.correction]\nhigh = 0.4\ntype ="
+    load_grpo(write(tmp_path, SMALL + f"{bounds} 'truncated'"))
+    with pytest.raises(ConfigError, match=r"`algorithm\.correction`: low \(0\.5\) is above high \(0\.4\)"):
+        load_grpo(write(tmp_path, SMALL + f"{bounds} 'masked'"))
 
 
 def test_a_body_is_transformers_own_unless_the_file_says_otherwise(tmp_path: Path) -> None:
@@ -156,16 +159,61 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_sft(tmp_path / "absent.toml")
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_a_preset_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
-    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.preset={name}", "algorithm.scale=batch"])
-    preset = PRESETS[name]
-    assert config.algorithm.objective.clip == preset.clip
-    assert config.algorithm.objective.clip_high == preset.clip_high
-    assert config.algorithm.objective.clip_low == preset.clip_low
-    assert config.algorithm.normalisation.scale == "batch"
-    assert config.algorithm.normalisation.baseline == preset.baseline
-    assert config.algorithm.aggregation == preset.aggregation
+ONE_OF_EACH = {
+    "grpo": ("turn", "mean", "group", "token", ("ppo", 0.2, 0.2), "sequence_mean"),
+    "dr_grpo": ("turn", "mean", "none", "token", ("ppo", 0.2, 0.2), "constant"),
+    "dapo": ("turn", "mean", "group", "token", ("ppo", 0.2, 0.28), "token_mean"),
+    "gspo": ("turn", "mean", "group", "sequence", ("ppo", 3e-4, 4e-4), "sequence_mean"),
+    "cispo": ("turn", "mean", "group", "token", ("cispo", 1.0, 2.0), "token_mean"),
+    "rloo": ("turn", "leave_one_out", "none", "token", ("none",), "constant"),
+    "ppo": ("gae", "mean", "batch", "token", ("ppo", 0.2, 0.2), "token_mean"),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_an_algorithm_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
+    chosen = load_grpo(write(tmp_path, SMALL), [f"algorithm.type={name}"]).algorithm
+    bounds = (chosen.clip.type, *(getattr(chosen.clip, key) for key in ("low", "high") if hasattr(chosen.clip, key)))
+    found = (chosen.estimator.type, chosen.baseline, chosen.scale.type, chosen.ratio, bounds, chosen.aggregation.type)
+    assert found == ONE_OF_EACH[name]
+    assert (chosen.dynamic_sampling is not None, chosen.overlong is not None) == (name == "dapo",) * 2
+    assert chosen.model_fields_set == {"type"}
+
+
+def test_a_table_of_another_type_has_its_own_defaults(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL)
+    assert load_grpo(path, ["algorithm.type=gspo", "algorithm.clip.high=0.1"]).algorithm.clip.low == 3e-4
+    assert load_grpo(path, ["algorithm.type=gspo", "algorithm.clip.type=cispo"]).algorithm.clip.low == 1.0
+    assert load_grpo(path, ["algorithm.type=rloo", "algorithm.clip=ppo"]).algorithm.clip.low == 0.2
+    recompute = ["algorithm.type=gspo", "algorithm.old_logprobs=recompute"]
+    assert load_grpo(path, [*recompute, "algorithm.correction=masked"]).algorithm.correction.level == "geometric"
+    assert load_grpo(path, recompute).algorithm.correction.type == "none"
+
+
+def test_false_takes_a_table_of_the_algorithm_away(tmp_path: Path) -> None:
+    off = ["algorithm.type=dapo", "algorithm.dynamic_sampling=false", "algorithm.overlong=false"]
+    algorithm = load_grpo(write(tmp_path, SMALL), off).algorithm
+    assert (algorithm.dynamic_sampling, algorithm.overlong, algorithm.clip.high) == (None, None, 0.28)
+    assert load_grpo(write(tmp_path, SMALL), ["algorithm.dynamic_sampling=true"]).algorithm.dynamic_sampling is not None
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_a_dump_loads_again(tmp_path: Path, name: str) -> None:
+    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.type={name}", "held_out.problems=2"])
+    assert TrainerConfig.model_validate(config.model_dump()) == config
+    assert TrainerConfig.model_validate(config.model_dump(mode="json")) == config
+    assert TrainerConfig.model_validate_json(config.model_dump_json()) == config
+    assert TrainerConfig.model_validate(config.model_dump(exclude_unset=True)) == config
+
+
+def test_unset_removes_a_key_and_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL + "[held_out]\nproblems = 3\nsamples = 2\n[algorithm.kl]\ncoefficient = 0.1\n")
+    assert load_grpo(path, ["held_out.samples=unset"]).held_out.samples == 1  # type: ignore[union-attr]
+    assert load_grpo(path, ["held_out=unset"]).held_out is None
+    assert load_grpo(path, ["algorithm.kl=unset", "sync.tolerance=unset"]).algorithm.kl is None
+    assert load_grpo(path, ["run.name='unset'"]).run.name == "unset"
+    with pytest.raises(ConfigError, match=r"there is no key or table `held_out\.sample`"):
+        load_grpo(path, ["held_out.sample=unset"])
 
 
 @pytest.mark.parametrize("kind", [TrainerConfig, SftConfig])
@@ -226,3 +274,26 @@ def test_configurations_import_without_torch() -> None:
         "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers', 'wandb'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_configurations_import_where_the_extension_is_not_built(tmp_path: Path) -> None:
+    code = """
+import importlib.abc
+import sys
+
+class Unbuilt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "warpsmith.evaluator._native":
+            raise ImportError("not built")
+
+sys.meta_path.insert(0, Unbuilt())
+from warpsmith.trainer.config import load_any
+print(load_any(sys.argv[1]).evaluator.device)
+try:
+    import warpsmith.evaluator._native
+except ImportError:
+    print("blocked")
+"""
+    path = write(tmp_path, SMALL + "[evaluator]\ndevice = 'cuda'\n")
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["cuda", "blocked"]

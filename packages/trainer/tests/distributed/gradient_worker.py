@@ -85,7 +85,9 @@ def gradient(
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")),
         policy={"path": model, "dtype": "float32"},
-        algorithm=AlgorithmSection(preset=preset, kl_coefficient=kl, entropy_coefficient=0.01 if kl else 0.0),
+        algorithm=AlgorithmSection(
+            type=preset, kl={"coefficient": kl} if kl else None, entropy_coefficient=0.01 if kl else 0.0
+        ),
         optimizer=OptimizerSection(lr=1e-3, max_grad_norm=0.0),
         zero=zero,
     )

@@ -76,7 +76,7 @@ class Training:
     def save(self, run: Path, step: int = 2, score: float | None = None) -> Path:
         config = {
             "run": {"seed": 0}, "policy": self.config.model_dump(mode="json"),
-            "zero": {"stage": self.zero.stage}, "optimizer": {"schedule": "constant"},
+            "zero": {"stage": self.zero.stage}, "optimizer": {"schedule": {"type": "constant"}},
         }  # fmt: skip
         return checkpoint.save(
             run, self.engine, self.ranks, checkpoint.Progress(step=step, update=step), config=config, keep=3,

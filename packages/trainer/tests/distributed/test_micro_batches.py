@@ -1,5 +1,7 @@
 """Micro-batches, ranks, rows, order, learning rates: the arithmetic around the engine."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -85,19 +87,20 @@ def test_no_rows_become_one_that_carries_no_loss() -> None:
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        ("constant", [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
-        ("linear", [0.5, 1.0, 1.0, 0.775, 0.55, 0.325, 0.1]),
-        ("wsd", [0.5, 1.0, 1.0, 1.0, 1.0, 0.55, 0.1]),
-        ("cosine", [0.5, 1.0, 1.0, 0.1 + 0.9 * (2 + 2**0.5) / 4, 0.55, 0.1 + 0.9 * (2 - 2**0.5) / 4, 0.1]),
+        ({"type": "constant"}, [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+        ({"type": "linear", "min_lr_ratio": 0.1}, [0.5, 1.0, 1.0, 0.775, 0.55, 0.325, 0.1]),
+        ({"type": "wsd", "min_lr_ratio": 0.1, "decay_ratio": 0.2}, [0.5, 1.0, 1.0, 1.0, 1.0, 0.55, 0.1]),
+        (
+            {"type": "cosine", "min_lr_ratio": 0.1},
+            [0.5, 1.0, 1.0, 0.1 + 0.9 * (2 + 2**0.5) / 4, 0.55, 0.1 + 0.9 * (2 - 2**0.5) / 4, 0.1],
+        ),
     ],
 )
-def test_learning_rates_by_hand(schedule: str, expected: list[float]) -> None:
+def test_learning_rates_by_hand(schedule: dict[str, Any], expected: list[float]) -> None:
     section = OptimizerSection(
         lr=1.0,
         schedule=schedule,
         warmup_steps=2,
-        min_lr_ratio=0.1,
-        decay_ratio=0.2,  # type: ignore[arg-type]
     )
     assert [learning_rate(section, update, 7) for update in range(7)] == pytest.approx(expected)
     by_share = section.model_copy(update={"warmup_steps": 0, "warmup_ratio": 0.25})
@@ -105,5 +108,5 @@ def test_learning_rates_by_hand(schedule: str, expected: list[float]) -> None:
 
 
 def test_the_learning_rate_stays_at_its_end_beyond_the_last_update() -> None:
-    section = OptimizerSection(lr=1.0, schedule="cosine", min_lr_ratio=0.25)
+    section = OptimizerSection(lr=1.0, schedule={"type": "cosine", "min_lr_ratio": 0.25})
     assert learning_rate(section, 500, 10) == pytest.approx(0.25)

@@ -114,8 +114,8 @@ def other_tokens(directory: Path) -> None:
 
 
 OTHER_TOKENS: dict[str, tuple[Callable[[Path], None], type[WarpsmithError], str]] = {
-    "other_vocabulary": (other_vocabulary, ConfigError, "algorithm.reference: .* has a vocabulary of"),
-    "other_tokens": (other_tokens, ConfigError, "algorithm.reference: .* gives other ids"),
+    "other_vocabulary": (other_vocabulary, ConfigError, "algorithm.kl.reference: .* has a vocabulary of"),
+    "other_tokens": (other_tokens, ConfigError, "algorithm.kl.reference: .* gives other ids"),
 }
 
 
@@ -124,18 +124,18 @@ def test_a_reference_policy_is_looked_at_as_the_policy_is(grpo: Grpo, tiny: Path
     damage, error, says = {**DAMAGES, **OTHER_TOKENS}[name]
     directory = tmp_path / "reference"
     shutil.copytree(tiny, directory)
-    named = f"algorithm.reference={directory}"
-    preflight(grpo(named, "algorithm.kl_coefficient=0.1"), False)
+    named = f"algorithm.kl.reference={directory}"
+    preflight(grpo(named, "algorithm.kl.coefficient=0.1"), False)
     damage(directory)
     with pytest.raises((error, CheckpointError), match=says) as caught:
-        preflight(grpo(named, "algorithm.kl_coefficient=0.1"), False)
+        preflight(grpo(named, "algorithm.kl.coefficient=0.1"), False)
     assert caught.value.remedy
     assert caught.value.exit_code == 2
     preflight(grpo(), False)
 
 
 def test_the_command_refuses_a_reference_policy_that_is_nowhere(grpo: Grpo, tmp_path: Path) -> None:
-    config = grpo(f"algorithm.reference={tmp_path / 'nowhere'}", "algorithm.kl_coefficient=0.1")
+    config = grpo(f"algorithm.kl.reference={tmp_path / 'nowhere'}", "algorithm.kl.coefficient=0.1")
     with pytest.raises(CheckpointError, match="nowhere does not exist"):
         check_files(config, False)
 
@@ -256,7 +256,7 @@ def test_so_is_a_reference_policy_that_they_are_not_for(
     monkeypatch.setattr(kernels, "find_spec", lambda _: object())
     other = tmp_path / "reference"
     shutil.copytree(tiny, other)
-    changes = ("policy.kernels=liger", "algorithm.kl_coefficient=0.1", f"algorithm.reference={other}")
+    changes = ("policy.kernels=liger", "algorithm.kl.coefficient=0.1", f"algorithm.kl.reference={other}")
     preflight(grpo(*changes), False)
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))

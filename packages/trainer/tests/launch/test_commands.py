@@ -36,7 +36,7 @@ def test_help_teaches_with_an_example(command: str) -> None:
 
 
 def test_the_schema_is_printed_for_both_kinds() -> None:
-    assert "clip_high" in run("schema", "grpo").stdout
+    assert "[algorithm.clip]" in run("schema", "grpo").stdout
     assert "eval_every" in run("schema", "sft").stdout
     assert '"properties"' in run("schema", "--json").stdout
 

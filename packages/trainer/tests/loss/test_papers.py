@@ -3,25 +3,25 @@
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.trainer.advantage import Critic, Turns, assign
-from warpsmith.trainer.advantage.estimators.gae import samples as gae_samples
+from warpsmith.trainer.advantage.estimators.gae import Gae
 from warpsmith.trainer.advantage.penalties import overlong, shaped
-from warpsmith.trainer.algorithms import PRESETS
+from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config.grpo import AlgorithmSection
-from warpsmith.trainer.loss import clip, correction
-from warpsmith.trainer.loss.aggregation import row_weights
+from warpsmith.trainer.loss import correction
+from warpsmith.trainer.loss.aggregations import row_weights
+from warpsmith.trainer.loss.clips.ppo import PpoClip
 from warpsmith.trainer.loss.divergence import divergence
-from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
+from warpsmith.trainer.loss.objective_spec import TruncatedCorrection
 from warpsmith.trainer.loss.policy_loss import MicroBatch, policy_loss
 from warpsmith.trainer.loss.value_loss import ValueBatch, value_loss
 
@@ -93,10 +93,10 @@ def column(values: np.ndarray | list[float]) -> torch.Tensor:
 
 def loss_of(rows: list[Row], algorithm: AlgorithmSection) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the loss that this package makes of the rows, and its gradients: by each token, by each value."""
-    critic = Critic(np.array([row["old_value"] for row in rows]), 0.4, 0.95) if algorithm.has_value_head else None
+    critic = Critic(np.array([row["old_value"] for row in rows]), 0.4) if algorithm.has_value_head else None
     credit = assign(turns_of(rows), algorithm.estimator, algorithm.normalisation, critic)
     lengths = np.array([len(row["new"]) for row in rows])
-    weights = row_weights(lengths, credit.counted, algorithm.aggregation, algorithm.constant_length)
+    weights = row_weights(lengths, credit.counted, algorithm.aggregation)
     new = padded(rows, "new").requires_grad_()
     value = column([row["value"] for row in rows]).requires_grad_()
     mask = (torch.arange(new.shape[1])[None] < torch.from_numpy(lengths)[:, None]).double()
@@ -117,6 +117,12 @@ def loss_of(rows: list[Row], algorithm: AlgorithmSection) -> tuple[float, np.nda
     return loss.item(), gradient, np.zeros(0) if value.grad is None else value.grad[:, 0].numpy()
 
 
+def constant_length(name: str) -> dict[str, Any]:
+    """The keys that give an algorithm of a constant length LENGTH."""
+    constant = ALGORITHMS.get(name).defaults["aggregation"] == "constant"
+    return {"aggregation": {"type": "constant", "length": LENGTH}} if constant else {}
+
+
 def slopes(rows: list[Row], paper: Callable[[list[Row]], float], name: str = "new") -> np.ndarray:
     """The gradient of a paper's loss by central differences, one token after the other."""
     step, found = 1e-6, []
@@ -135,14 +141,13 @@ def slopes(rows: list[Row], paper: Callable[[list[Row]], float], name: str = "ne
     return np.array(found)
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_preset_is_its_papers_loss_and_gradient(preset: str, seed: int) -> None:
+def test_an_algorithm_is_its_papers_loss_and_gradient(name: str, seed: int) -> None:
     rows = made_rows(seed)
-    length = {"constant_length": LENGTH} if PRESETS[preset].aggregation == "constant" else {}
-    algorithm = AlgorithmSection(preset=preset, **length)
+    algorithm = AlgorithmSection(type=name, **constant_length(name))
     loss, gradient, by_value = loss_of(rows, algorithm)
-    paper = PAPERS[preset]
+    paper = PAPERS[name]
     assert loss == pytest.approx(paper(rows), rel=1e-9, abs=1e-12)
     assert np.abs(gradient).max() > 0
     assert gradient == pytest.approx(slopes(rows, paper), abs=1e-7)
@@ -150,14 +155,14 @@ def test_a_preset_is_its_papers_loss_and_gradient(preset: str, seed: int) -> Non
         assert by_value == pytest.approx(slopes(rows, paper, "value"), abs=1e-7)
 
 
-def test_every_preset_has_its_paper() -> None:
-    assert PAPERS.keys() == PRESETS.keys()
+def test_every_algorithm_has_its_paper() -> None:
+    assert sorted(PAPERS) == list(ALGORITHMS.names())
 
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
 def test_the_divergence_in_the_loss_is_the_papers(kind: str) -> None:
     rows = made_rows(4)
-    algorithm = AlgorithmSection(preset="grpo", kl=kind, kl_coefficient=0.3)
+    algorithm = AlgorithmSection(kl={"type": kind, "coefficient": 0.3})
 
     def paper(rows: list[Row]) -> float:
         by_row = [
@@ -169,13 +174,13 @@ def test_the_divergence_in_the_loss_is_the_papers(kind: str) -> None:
     loss, gradient, _ = loss_of(rows, algorithm)
     assert loss == pytest.approx(paper(rows), rel=1e-9)
     assert gradient == pytest.approx(slopes(rows, paper), abs=1e-7)
-    in_reward = AlgorithmSection(preset="grpo", kl=kind, kl_coefficient=0.3, kl_in="reward")
+    in_reward = AlgorithmSection(kl={"type": kind, "coefficient": 0.3, "add_to": "reward"})
     assert loss_of(rows, in_reward)[0] == pytest.approx(plain.grpo(rows))
 
 
 def test_the_entropy_of_each_token_is_a_bonus() -> None:
     rows = made_rows(6)
-    found = loss_of(rows, AlgorithmSection(preset="grpo", entropy_coefficient=0.25))[0]
+    found = loss_of(rows, AlgorithmSection(entropy_coefficient=0.25))[0]
     assert found == pytest.approx(plain.grpo(rows) - 0.25 * plain.mean([plain.mean(row["entropy"]) for row in rows]))
 
 
@@ -189,7 +194,7 @@ def test_the_dual_clip_bounds_the_loss_of_tokens_of_negative_advantage() -> None
         ]
     )
     assert abs(expected - plain.grpo(rows)) > 0.01
-    assert loss_of(rows, AlgorithmSection(preset="grpo", clip_dual=1.5))[0] == pytest.approx(expected, rel=1e-9)
+    assert loss_of(rows, AlgorithmSection(clip={"dual": 1.5}))[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_value_clip_bounds_how_far_a_value_may_move() -> None:
@@ -201,7 +206,7 @@ def test_the_value_clip_bounds_how_far_a_value_may_move() -> None:
         moved = row["old_value"] + plain.clamp(row["value"] - row["old_value"], -limit, limit)
         more += 0.5 * (max((row["value"] - target) ** 2, (moved - target) ** 2) - (row["value"] - target) ** 2)
     assert more > 0.01
-    found = loss_of(rows, AlgorithmSection(preset="ppo", value_clip=limit))[0]
+    found = loss_of(rows, AlgorithmSection(type="ppo", estimator={"value_clip": limit}))[0]
     assert found == pytest.approx(plain.ppo(rows, 0.1) + 0.1 * more / len(rows), rel=1e-9)
 
 
@@ -211,11 +216,13 @@ def test_the_value_clip_bounds_how_far_a_value_may_move() -> None:
 def test_the_correction_weighs_each_token(kind: str, level: str, veto: float) -> None:
     rows = made_rows(5)
     bounds = {"low": 0.9, "high": 1.2, "veto": veto}
-    least = {"correction_low": 0.9} if kind == "masked" else {}
+    least = {"low": 0.9} if kind == "masked" else {}
     algorithm = AlgorithmSection(
-        preset="rloo", constant_length=LENGTH, old_logprobs="recompute", correction=kind, correction_level=level,
-        correction_high=1.2, correction_veto=veto, **least,
-    )  # fmt: skip
+        type="rloo",
+        old_logprobs="recompute",
+        correction={"type": kind, "level": level, "high": 1.2, "veto": veto} | least,
+        **constant_length("rloo"),
+    )
     advantages = plain.rloo_advantages(rows)
     expected, kept = 0.0, []
     for row, advantage in zip(rows, advantages, strict=True):
@@ -239,7 +246,8 @@ def test_the_dual_clip_is_the_papers_and_bounds_what_a_token_can_weigh(
     ratio: float, advantage: float, low: float, high: float, dual: float
 ) -> None:
     r, a = torch.tensor([[ratio]], dtype=torch.float64), torch.tensor([[advantage]], dtype=torch.float64)
-    found = clip.ppo(r, a, low, high, dual).item()
+    assume(low or high)
+    found = PpoClip(low=low, high=high, dual=dual).loss(r, r.log(), a).item()
     assert found == pytest.approx(-plain.dual_clipped(ratio, advantage, low, high, dual))
     assert found <= max(dual, 1 + high) * abs(advantage) + 1e-9
 
@@ -252,14 +260,15 @@ def test_the_clip_is_said_to_act_where_the_gradient_is_gone(
 ) -> None:
     r = torch.tensor([[ratio]], dtype=torch.float64, requires_grad=True)
     a = torch.tensor([[advantage]], dtype=torch.float64)
-    chosen = ObjectiveSpec(clip_low=low, clip_high=high, clip_dual=dual)
+    assume(low or high)
+    chosen = PpoClip(low=low, high=high, dual=dual)
     edges = (1 - low, 1 + high, dual)
     # A product with a number near the smallest one is rounded to zero, or to the other product: no clip acts there.
     if abs(advantage) < SMALLEST or any(edge is not None and abs(ratio - edge) < 1e-9 for edge in edges):
         return
-    clip.ppo(r, a, low, high, dual).sum().backward()
+    chosen.loss(r, r.log(), a).sum().backward()
     assert r.grad is not None
-    assert any(bound.item() for bound in clip.active(chosen, r.detach(), a)) == (r.grad.item() == 0)
+    assert any(bound.item() for bound in chosen.active(r.detach(), a)) == (r.grad.item() == 0)
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.floats(0.01, 1))
@@ -272,7 +281,7 @@ def test_the_overlong_penalty_is_the_papers(length: int, limit: int, share: floa
 @given(st.lists(floats, min_size=1, max_size=5), st.data(), st.floats(0, 1), st.floats(0, 1))
 def test_gae_is_the_papers_sum(scores: list[float], data: st.DataObject, gamma: float, lam: float) -> None:
     values = data.draw(st.lists(floats, min_size=len(scores), max_size=len(scores)))
-    found = gae_samples(one_trajectory(scores, gamma), Critic(np.array(values), gamma, lam)).value
+    found = Gae(lam=lam).samples(one_trajectory(scores, gamma), Critic(np.array(values), gamma)).value
     assert found == pytest.approx(plain.gae(scores, values, gamma, lam), abs=1e-9)
 
 
@@ -280,13 +289,13 @@ def test_gae_is_the_papers_sum(scores: list[float], data: st.DataObject, gamma: 
 def test_gae_with_lambda_1_is_the_return_less_the_value(scores: list[float], gamma: float) -> None:
     turns = one_trajectory(scores, gamma)
     values = np.linspace(-1, 1, len(scores))
-    assert gae_samples(turns, Critic(values, gamma, 1.0)).value == pytest.approx(turns.returns - values, abs=1e-9)
+    assert Gae(lam=1.0).samples(turns, Critic(values, gamma)).value == pytest.approx(turns.returns - values, abs=1e-9)
 
 
 @given(st.lists(floats, min_size=2, max_size=5), st.floats(0, 1), st.floats(0, 1))
 def test_with_the_true_values_gae_is_nothing(scores: list[float], gamma: float, lam: float) -> None:
     turns = one_trajectory(scores, gamma)
-    assert gae_samples(turns, Critic(turns.returns, gamma, lam)).value == pytest.approx(0 * turns.returns, abs=1e-9)
+    assert Gae(lam=lam).samples(turns, Critic(turns.returns, gamma)).value == pytest.approx(0 * turns.returns, abs=1e-9)
 
 
 def one_trajectory(scores: list[float], gamma: float) -> Turns:
@@ -323,11 +332,9 @@ def test_the_value_loss_falls_towards_the_target_and_its_clip_never_lowers_it(
 @given(st.integers(0, 10**6), st.sampled_from(["token", "sequence", "geometric"]))
 def test_without_a_gap_no_correction_changes_anything(seed: int, level: str) -> None:
     rows = [{**row, "sampler": row["old"]} for row in made_rows(seed)]
-    bare = AlgorithmSection(preset="grpo")
+    bare = AlgorithmSection()
     for kind in ("truncated", "masked"):
-        chosen = AlgorithmSection(
-            preset="grpo", old_logprobs="recompute", correction=kind, correction_level=level, correction_veto=0.9
-        )
+        chosen = AlgorithmSection(old_logprobs="recompute", correction={"type": kind, "level": level, "veto": 0.9})
         assert loss_of(rows, chosen)[0] == pytest.approx(loss_of(rows, bare)[0], rel=1e-9)
 
 
@@ -342,10 +349,10 @@ def test_the_sequence_weight_makes_the_samplers_tokens_the_trainers() -> None:
 
     mine, theirs = scored(trainer), scored(sampler)
     worth = torch.from_numpy(rng.standard_normal(len(pairs)))
-    chosen = ObjectiveSpec(correction="truncated", correction_high=1e9)
+    chosen = TruncatedCorrection(high=1e9)
     expected = (mine.sum(-1).exp() * worth).sum()
     for level, exact in (("sequence", True), ("token", False)):
-        weight = correction.weights(mine, theirs, torch.ones_like(mine), replace(chosen, correction_level=level))
+        weight = correction.weights(mine, theirs, torch.ones_like(mine), chosen.model_copy(update={"level": level}))
         found = (theirs.sum(-1).exp() * weight[:, -1] * worth).sum()
         assert (abs(found.item() - expected.item()) < 1e-12) == exact
 

@@ -9,12 +9,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.trainer.algorithms import PRESETS
-from warpsmith.trainer.loss import clip, correction
-from warpsmith.trainer.loss.aggregation import row_weights
+from warpsmith.trainer.algorithms import ALGORITHMS
+from warpsmith.trainer.config import AlgorithmSection
+from warpsmith.trainer.loss import correction
+from warpsmith.trainer.loss.aggregations import Aggregation, row_weights
+from warpsmith.trainer.loss.aggregations.constant import Constant
+from warpsmith.trainer.loss.aggregations.sequence_mean import SequenceMean
+from warpsmith.trainer.loss.aggregations.token_mean import TokenMean
+from warpsmith.trainer.loss.clips.cispo import CispoClip
+from warpsmith.trainer.loss.clips.none import NoClip
+from warpsmith.trainer.loss.clips.ppo import PpoClip
 from warpsmith.trainer.loss.divergence import divergence
 from warpsmith.trainer.loss.metrics import SUMS, figures, row_figures, row_sums, token_sums
-from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
+from warpsmith.trainer.loss.objective_spec import MaskedCorrection, ObjectiveSpec, TruncatedCorrection
 from warpsmith.trainer.loss.policy_loss import MicroBatch, policy_loss
 from warpsmith.trainer.loss.ratio import log_ratio
 
@@ -53,20 +60,20 @@ def test_sequence_ratio_is_the_geometric_mean_over_the_completion() -> None:
 )
 def test_ppo_clip_by_hand(ratio: float, advantage: float, loss: float, active: bool) -> None:
     r, a = torch.tensor([[ratio]]), torch.tensor([[advantage]])
-    assert clip.ppo(r, a, 0.2, 0.2).item() == pytest.approx(loss)
-    assert any(bound.item() for bound in clip.active(ObjectiveSpec(), r, a)) == active
+    assert PpoClip().loss(r, r.log(), a).item() == pytest.approx(loss)
+    assert any(bound.item() for bound in PpoClip().active(r, a)) == active
 
 
 def test_clip_higher_lets_the_ratio_rise_further() -> None:
     r, a = torch.tensor([[1.25]]), torch.tensor([[1.0]])
-    assert clip.ppo(r, a, 0.2, 0.28).item() == pytest.approx(-1.25)
-    assert clip.ppo(r, a, 0.2, 0.2).item() == pytest.approx(-1.2)
+    assert PpoClip(high=0.28).loss(r, r.log(), a).item() == pytest.approx(-1.25)
+    assert PpoClip().loss(r, r.log(), a).item() == pytest.approx(-1.2)
 
 
 def test_cispo_keeps_the_gradient_of_clipped_tokens() -> None:
     logprobs = torch.tensor([[-1.0]], requires_grad=True)
     ratio = (logprobs - torch.tensor([[-3.0]])).exp()
-    clip.cispo(ratio, logprobs, torch.tensor([[2.0]]), 1.0, 2.0).sum().backward()
+    CispoClip(low=1.0, high=2.0).loss(ratio, logprobs, torch.tensor([[2.0]])).sum().backward()
     assert logprobs.grad is not None
     assert logprobs.grad.item() == pytest.approx(-3.0 * 2.0)
 
@@ -96,31 +103,31 @@ def test_k1_and_k3_estimate_the_divergence_of_two_distributions() -> None:
 def test_truncated_and_masked_weights() -> None:
     trainer, sampler = torch.tensor([[0.0, -1.0, -2.0]]), torch.tensor([[-2.0, -1.0, 0.0]])
     mask = torch.ones(1, 3)
-    cut = correction.weights(trainer, sampler, mask, ObjectiveSpec(correction="truncated")).tolist()[0]
+    cut = correction.weights(trainer, sampler, mask, TruncatedCorrection()).tolist()[0]
     assert cut == pytest.approx([2.0, 1.0, math.exp(-2)])
-    kept = correction.weights(trainer, sampler, mask, ObjectiveSpec(correction="masked")).tolist()[0]
+    kept = correction.weights(trainer, sampler, mask, MaskedCorrection()).tolist()[0]
     assert kept == pytest.approx([0.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        ("token_mean", [1 / 13] * 4),
-        ("sequence_mean", [1 / 12, 1 / 20, 1 / 4, 1 / 16]),
-        ("constant", [1 / 40] * 4),
+        (TokenMean(), [1 / 13] * 4),
+        (SequenceMean(), [1 / 12, 1 / 20, 1 / 4, 1 / 16]),
+        (Constant(length=10), [1 / 40] * 4),
     ],
 )
-def test_row_weights_by_hand(how: str, expected: list[float]) -> None:
-    assert row_weights(LENGTHS, ALL, how, 10) == pytest.approx(expected)  # type: ignore[arg-type]
+def test_row_weights_by_hand(how: Aggregation, expected: list[float]) -> None:
+    assert row_weights(LENGTHS, ALL, how) == pytest.approx(expected)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.sampled_from(["token_mean", "sequence_mean"])
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.sampled_from([TokenMean(), SequenceMean()])
 )
-def test_token_weights_of_counted_rows_add_up_to_one(rows: list[tuple[int, bool]], how: str) -> None:
+def test_token_weights_of_counted_rows_add_up_to_one(rows: list[tuple[int, bool]], how: Aggregation) -> None:
     lengths = np.array([length for length, _ in rows], dtype=np.int64)
     counted = np.array([flag for _, flag in rows], dtype=bool)
-    weights = row_weights(lengths, counted, how, 10)  # type: ignore[arg-type]
+    weights = row_weights(lengths, counted, how)
     total = float((weights * lengths).sum())
     assert total == pytest.approx(1.0 if (counted & (lengths > 0)).any() else 0.0)
     assert not weights[~counted].any()
@@ -143,21 +150,20 @@ def batch(rows: int, width: int, seed: int = 0) -> dict[str, torch.Tensor]:
         "reference_BT": old + 0.2 * noise(),
         "mask_BT": mask,
         "advantage_B1": noise()[:, :1],
-        "weight_B1": torch.from_numpy(row_weights(lengths.numpy(), np.ones(rows, bool), "sequence_mean", 1))[
+        "weight_B1": torch.from_numpy(row_weights(lengths.numpy(), np.ones(rows, bool), SequenceMean()))[
             :, None
         ].float(),
     }
 
 
 def spec_of(name: str) -> ObjectiveSpec:
-    preset = PRESETS[name]
-    return ObjectiveSpec(
-        ratio=preset.ratio, clip=preset.clip, clip_low=preset.clip_low, clip_high=preset.clip_high,
-        kl_coefficient=0.1, entropy_coefficient=0.01, correction="truncated",
+    return replace(
+        AlgorithmSection(type=name).objective, kl_coefficient=0.1, entropy_coefficient=0.01,
+        correction=TruncatedCorrection(), value_coefficient=0.0,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7])
 def test_the_gradient_does_not_depend_on_micro_batches(name: str, pieces: int) -> None:
     values, spec = batch(7, 6), spec_of(name)
@@ -175,7 +181,7 @@ def test_the_gradient_does_not_depend_on_micro_batches(name: str, pieces: int) -
     assert torch.allclose(gradient([list(range(7))[i::pieces] for i in range(pieces)]), whole, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_a_step_along_the_gradient_favours_good_completions(name: str) -> None:
     logits = torch.zeros(2, 4, requires_grad=True)
     tokens = torch.tensor([[1], [2]])
@@ -184,8 +190,7 @@ def test_a_step_along_the_gradient_favours_good_completions(name: str) -> None:
         return logits.log_softmax(-1).gather(1, tokens)
 
     old = logprob().detach()
-    preset = PRESETS[name]
-    spec = ObjectiveSpec(ratio=preset.ratio, clip=preset.clip, clip_low=preset.clip_low, clip_high=preset.clip_high)
+    spec = AlgorithmSection(type=name).objective
     one = torch.ones(2, 1)
     policy_loss(
         MicroBatch(logprob(), one, old, old, None, one, torch.tensor([[1.0], [-1.0]]), one / 2), spec
@@ -269,14 +274,14 @@ def test_the_divergence_within_a_batch_is_expected_from_the_old_policys_tokens()
     ("spec", "share"),
     [
         # Of the trainer before the update to the sampler: 1, 2.5, 1/2, 3.
-        (ObjectiveSpec(correction="masked"), 2 / 4),
-        (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=2.6), 2 / 4),
-        (ObjectiveSpec(correction="masked", correction_low=0.6, correction_high=9.0), 1 / 4),
+        (ObjectiveSpec(correction=MaskedCorrection()), 2 / 4),
+        (ObjectiveSpec(correction=MaskedCorrection(low=0.6, high=2.6)), 2 / 4),
+        (ObjectiveSpec(correction=MaskedCorrection(low=0.6, high=9.0)), 1 / 4),
         # Geometric means of the rows: (5/4)^(1/3) = 1.08, which all three tokens get, and 3.
-        (ObjectiveSpec(correction="masked", correction_level="geometric"), 1 / 4),
-        (ObjectiveSpec(correction="masked", correction_level="geometric", correction_high=1.05), 1.0),
-        (ObjectiveSpec(correction="truncated"), 0.0),
-        (ObjectiveSpec(correction="none"), 0.0),
+        (ObjectiveSpec(correction=MaskedCorrection(level="geometric")), 1 / 4),
+        (ObjectiveSpec(correction=MaskedCorrection(level="geometric", high=1.05)), 1.0),
+        (ObjectiveSpec(correction=TruncatedCorrection()), 0.0),
+        (ObjectiveSpec(), 0.0),
     ],
 )
 def test_the_rejected_share_by_hand(spec: ObjectiveSpec, share: float) -> None:
@@ -284,10 +289,10 @@ def test_the_rejected_share_by_hand(spec: ObjectiveSpec, share: float) -> None:
     batch = sampler_batch(old)
     found = figures(token_sums(batch, spec))
     assert found["sampler_rejected"] == share
-    if spec.correction == "masked":
+    if isinstance(spec.correction, MaskedCorrection):
         # What is counted is what has no gradient.
         leaf = batch.logprobs_BT.clone().requires_grad_()
-        policy_loss(MicroBatch(**{**vars(batch), "logprobs_BT": leaf}), replace(spec, clip="none")).backward()
+        policy_loss(MicroBatch(**{**vars(batch), "logprobs_BT": leaf}), replace(spec, clip=NoClip())).backward()
         assert leaf.grad is not None
         assert int((leaf.grad[batch.mask_BT > 0] == 0).sum()) == share * 4
 

@@ -68,18 +68,18 @@ def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> t
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        ({"preset": "grpo"}, {}),
-        ({"preset": "grpo", "kl_coefficient": 0.3, "kl": "k3"}, {"beta": 0.3}),
-        ({"preset": "grpo", "clip_dual": 1.5}, {"args": {"delta": 1.5}}),
-        ({"preset": "grpo", "aggregation": "token_mean"}, {"loss_type": "bnpo"}),
-        ({"preset": "dr_grpo", "constant_length": LENGTH}, {"loss_type": "dr_grpo"}),
-        ({"preset": "dapo"}, {"loss_type": "dapo", "epsilon_high": 0.28}),
+        ({"type": "grpo"}, {}),
+        ({"type": "grpo", "kl": {"coefficient": 0.3}}, {"beta": 0.3}),
+        ({"type": "grpo", "clip": {"dual": 1.5}}, {"args": {"delta": 1.5}}),
+        ({"type": "grpo", "aggregation": "token_mean"}, {"loss_type": "bnpo"}),
+        ({"type": "dr_grpo", "aggregation": {"length": LENGTH}}, {"loss_type": "dr_grpo"}),
+        ({"type": "dapo"}, {"loss_type": "dapo", "epsilon_high": 0.28}),
         (
-            {"preset": "gspo"},
+            {"type": "gspo"},
             {"importance_sampling_level": "sequence", "epsilon_low": 3e-4, "epsilon_high": 4e-4},
         ),
         # TRL's bound is of the weight itself.
-        ({"preset": "cispo"}, {"loss_type": "cispo", "epsilon_high": 3.0}),
+        ({"type": "cispo"}, {"loss_type": "cispo", "epsilon_high": 3.0}),
     ],
     ids=["grpo", "grpo with kl", "dual clip", "bnpo", "dr_grpo", "dapo", "gspo", "cispo"],
 )

@@ -36,8 +36,8 @@ device = "cuda"
 max_model_len = 16384
 [evaluator]
 device = "cuda"
-[algorithm]
-kl_coefficient = 0.01
+[algorithm.kl]
+coefficient = 0.01
 [zero]
 stage = 3
 micro_batch_tokens = 16384

@@ -16,6 +16,7 @@ from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.samplers import Completion, Sampling, WeightPayload
 from warpsmith.rollout.samplers.vllm.in_process import VllmSampler
 from warpsmith.trainer.advantage import assign
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.advantage.normalization import Normalisation
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
@@ -85,7 +86,7 @@ def as_turns(
             for i, (prompt, completion) in enumerate(pairs)
         ]
     )  # fmt: skip
-    return training_turns(table, assign(credit_columns(table), "turn", Normalisation()))
+    return training_turns(table, assign(credit_columns(table), TurnReturn(), Normalisation()))
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -105,7 +106,7 @@ def test_every_token_of_many_turns_has_one_log_probability(
     zero = ZeroSection(micro_batch_tokens=2048, packing=packing)
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")), policy={"path": tiny, "dtype": "float32"},
-        algorithm=AlgorithmSection(entropy_coefficient=0.01, preset="grpo"),
+        algorithm=AlgorithmSection(entropy_coefficient=0.01),
         optimizer=OptimizerSection(lr=0.0), zero=zero,
     )  # fmt: skip
     engine = ZeroEngine(model, zero=zero, optimizer=config.optimizer, ranks=alone, dtype="float32")

@@ -9,6 +9,8 @@ import torch
 
 from warpsmith.trainer.advantage import Credit, Normalisation, assign
 from warpsmith.trainer.advantage.crediting import Crediting
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
+from warpsmith.trainer.advantage.normalization import NoScale
 from warpsmith.trainer.config import load_grpo
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.errors import CollectionError, DataError
@@ -84,7 +86,7 @@ def two_trajectories(turns_table):
 
 def test_an_answer_up_to_its_limit_loses_score_and_so_advantage(turns_table) -> None:
     table = two_trajectories(turns_table)
-    credit, figures = crediting(overlong_share=0.5, overlong_penalty=0.6, estimator="turn").credit(table)
+    credit, figures = crediting(overlong={"share": 0.5, "penalty": 0.6}, estimator="turn").credit(table)
     returns = np.array([0.2 + 0.5 * (1.0 - 0.6), 1.0 - 0.6, 0.3 + 0.5 * 0.1, 0.1])
     centres = np.array([returns[[0, 2]].mean(), returns[[1, 3]].mean()] * 2)
     assert credit.advantage == pytest.approx(returns - centres)
@@ -94,7 +96,7 @@ def test_an_answer_up_to_its_limit_loses_score_and_so_advantage(turns_table) -> 
 def test_what_diverges_from_the_reference_policy_loses_score_and_so_advantage(turns_table, monkeypatch) -> None:
     table, divergence = two_trajectories(turns_table), np.array([0.0, 2.0, 1.0, 0.0])
     monkeypatch.setattr("warpsmith.trainer.advantage.crediting.reference_divergence", lambda *_, **__: divergence)
-    credit, figures = crediting(object(), kl_in="reward", kl_coefficient=0.1, estimator="turn").credit(table)
+    credit, figures = crediting(object(), kl={"coefficient": 0.1, "add_to": "reward"}, estimator="turn").credit(table)
     returns = np.array([0.2 + 0.5 * (1.0 - 0.2), 1.0 - 0.2, 0.3 - 0.1 + 0.5 * 0.1, 0.1])
     centres = np.array([returns[[0, 2]].mean(), returns[[1, 3]].mean()] * 2)
     assert credit.advantage == pytest.approx(returns - centres)
@@ -134,7 +136,7 @@ def test_invalid_turns_have_no_credit(turns_table) -> None:
             {"trajectory": "g0/2", **LOST},
         ]
     )
-    credit = assign(credit_columns(table), "turn", Normalisation(scale="none"))
+    credit = assign(credit_columns(table), TurnReturn(), Normalisation(scale=NoScale()))
     assert credit.advantage.tolist() == [-0.5, 0.5, 0.0]
     assert credit.counted.tolist() == [True, True, False]
 
@@ -200,7 +202,7 @@ def alone_update(tmp_path: Path, *overrides: str) -> PolicyUpdate:
 
 def test_a_step_that_trains_nothing_has_no_figures_of_an_update(turns_table, tmp_path: Path) -> None:
     table = turns_table([{"trajectory": f"g0/{i}"} for i in range(4)])
-    turns = training_turns(table, assign(credit_columns(table), "turn", Normalisation()))
+    turns = training_turns(table, assign(credit_columns(table), TurnReturn(), Normalisation()))
     done = alone_update(tmp_path).run(turns, 0)
     assert (done.made, done.figures) == (0, {"updates": 0.0})
     assert trained_tokens(turns, done.rows) == 0

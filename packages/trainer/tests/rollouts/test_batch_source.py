@@ -11,6 +11,9 @@ import pytest
 from warpsmith.records.schema import TURNS
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout.datasets import ProblemRow, generated
+from warpsmith.trainer.advantage.estimators.final import FinalScore
+from warpsmith.trainer.advantage.estimators.trajectory import TrajectoryReturn
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import CollectionError
@@ -66,7 +69,7 @@ def source(rounds: Rounds, said: list[str], recorded: RecordedBatches | None = N
 
 def test_groups_without_spread_are_made_up_for(turns_table: Table) -> None:
     rounds, said = Rounds(turns_table), []
-    found = source(rounds, said, refill_rounds=20).collect(1, Progress(cursor=2))
+    found = source(rounds, said, dynamic_sampling={"refill_rounds": 20}).collect(1, Progress(cursor=2))
     order = taken(2, found.problems, PROBLEMS, 0)
     # Every problem is handed out once, in the run's order, and each round asks for as many as are missing.
     assert [number for _, numbers in rounds.asked for number in numbers] == order
@@ -78,8 +81,8 @@ def test_groups_without_spread_are_made_up_for(turns_table: Table) -> None:
     assert even == 3
     table = found.table()
     assert table.num_rows == 2 * found.problems
-    part = trained_part(table, "turn", 3)
-    assert len(groups_with_spread(part, "turn")) == 3
+    part = trained_part(table, TurnReturn(), 3)
+    assert len(groups_with_spread(part, TurnReturn())) == 3
     assert part.num_rows == 6
     assert not said
 
@@ -93,9 +96,9 @@ def test_without_it_the_batch_is_what_was_sampled(turns_table: Table) -> None:
 @pytest.mark.parametrize("bound", [0, 2])
 def test_the_rounds_are_bounded_and_a_batch_without_spread_is_kept(turns_table: Table, bound: int) -> None:
     rounds = Rounds(turns_table, flat=True)
-    found = source(rounds, [], refill_rounds=bound).collect(1, Progress())
+    found = source(rounds, [], dynamic_sampling={"refill_rounds": bound}).collect(1, Progress())
     assert (found.problems, found.rounds) == (3 + 3 * bound, 1 + bound)
-    part = trained_part(found.table(), "turn", 3)
+    part = trained_part(found.table(), TurnReturn(), 3)
     assert part["group"].unique().to_pylist() == ["step-1/0", "step-1/1", "step-1/2"]
 
 
@@ -114,7 +117,7 @@ def test_a_lost_first_round_ends_the_run(turns_table: Table) -> None:
 
 def test_a_resumed_run_trains_the_rounds_that_were_recorded(turns_table: Table, tmp_path: Path) -> None:
     before = Rounds(turns_table)
-    whole = source(before, [], refill_rounds=20).collect(1, Progress(cursor=3))
+    whole = source(before, [], dynamic_sampling={"refill_rounds": 20}).collect(1, Progress(cursor=3))
     assert whole.rounds > 1
     again = Rounds(turns_table)
     with RunWriter(tmp_path) as writer:
@@ -122,7 +125,9 @@ def test_a_resumed_run_trains_the_rounds_that_were_recorded(turns_table: Table, 
             kept = again.collect([again.problems[n] for n in numbers], 2, label=label)
             writer.append("turns", kept.cast(TURNS))
     after, said = Rounds(turns_table), []
-    resumed = source(after, said, RecordedBatches(tmp_path, 0), refill_rounds=20).collect(1, Progress(cursor=3))
+    resumed = source(after, said, RecordedBatches(tmp_path, 0), dynamic_sampling={"refill_rounds": 20}).collect(
+        1, Progress(cursor=3)
+    )
     assert after.asked == before.asked[-1:]
     assert len(said) == len(before.asked) - 1
     assert resumed.problems == whole.problems
@@ -151,14 +156,14 @@ def test_spread_is_what_the_estimator_judges_by(turns_table: Table) -> None:
         for turn, score in enumerate((first, 0.3))
     ]
     table = turns_table(rows).select(TRAINING_COLUMNS)
-    assert groups_with_spread(table, "turn") == ["g0"]
-    assert groups_with_spread(table, "trajectory") == ["g0"]
-    assert groups_with_spread(table, "final") == []
+    assert groups_with_spread(table, TurnReturn()) == ["g0"]
+    assert groups_with_spread(table, TrajectoryReturn()) == ["g0"]
+    assert groups_with_spread(table, FinalScore()) == []
 
 
-@pytest.mark.parametrize(("preset", "known"), [("grpo", True), ("ppo", False)])
-def test_only_where_samples_are_compared_is_their_spread_told(turns_table: Table, preset: str, known: bool) -> None:
-    run = SimpleNamespace(config=config(preset=preset, dynamic_sampling=False))
+@pytest.mark.parametrize(("name", "known"), [("grpo", True), ("ppo", False)])
+def test_only_where_samples_are_compared_is_their_spread_told(turns_table: Table, name: str, known: bool) -> None:
+    run = SimpleNamespace(config=config(type=name, dynamic_sampling=False))
     figures = _Grpo._batch_figures(run, turns_table([{}]).select(TRAINING_COLUMNS))  # type: ignore[arg-type]
     assert figures["sampled_groups"] == 1
     assert figures.get("no_spread_rate") == (1.0 if known else None)

@@ -126,7 +126,7 @@ def test_a_recorded_batch_is_taken_within_the_bound(turns_table: Table, tmp_path
     [
         ({"old_logprobs": "recompute"}, "takes stale tokens for fresh ones"),
         ({"clip": "none"}, "bounds no ratio of a stale token"),
-        ({"preset": "rloo"}, "bounds no ratio of a stale token"),
+        ({"type": "rloo"}, "bounds no ratio of a stale token"),
         ({"max_staleness": -1}, "greater than or equal to 0"),
     ],
 )
@@ -136,7 +136,7 @@ def test_files_that_would_train_stale_tokens_wrongly_are_refused(changes: dict[s
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"preset": "cispo"}, {"old_logprobs": "recompute", "correction": "truncated", "clip": "none"}]
+    "changes", [{}, {"type": "cispo"}, {"old_logprobs": "recompute", "correction": "truncated", "clip": "none"}]
 )
 def test_files_that_correct_stale_tokens_are_taken(changes: dict[str, Any]) -> None:
     assert AlgorithmSection(max_staleness=2, **changes).max_staleness == 2

@@ -159,9 +159,9 @@ def test_a_killed_run_resumes_within_the_bound_and_trains_what_it_recorded(confi
     turns = random.Random(seed).randint(2, PROMPTS * SAMPLES * 2 * (STEPS - 2))
     print(f"WARPSMITH_KILL_SEED={seed}: killed after {turns} turns")
     run = tmp_path / "run"
-    kill_after(config, run, turns, "--set", "held_out.problems=0")
+    kill_after(config, run, turns, "--set", "held_out=unset")
     left = RunReader(run, on_damage="skip").table("turns") if (run / "records").is_dir() else None
-    finish(config, run, 1, "--resume", "--set", "held_out.problems=0")
+    finish(config, run, 1, "--resume", "--set", "held_out=unset")
     check_run(run, 1)
     if left is not None:
         assert RunReader(run).table("turns").num_rows == RunReader(run).table("turns", latest=True).num_rows, (
@@ -187,7 +187,7 @@ def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
 @pytest.mark.long
 def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    more = ("--set", "held_out.problems=0")
+    more = ("--set", "held_out=unset")
     process = started(config, run, 2, *more)
     said = read_until(process, "[Step 1]")
     family = psutil.Process(process.pid).children(recursive=True)
@@ -205,7 +205,7 @@ def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config
 def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tmp_path: Path) -> None:
     """Each engine is killed as soon as it is there, until the pool gives up or a restart fails."""
     run = tmp_path / "run"
-    process = started(config, run, 1, "--set", "held_out.problems=0", "--steps", "1000")
+    process = started(config, run, 1, "--set", "held_out=unset", "--steps", "1000")
     said = read_until(process, "[Step 1]")
     struck: set[int] = set()
     while process.poll() is None:
@@ -234,7 +234,7 @@ def engines_of(pid: int) -> set[int]:
 @pytest.mark.long
 def test_two_ranks_train_refilled_batches_ahead(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    values = ("algorithm.preset=dapo", "algorithm.refill_rounds=1", "held_out.problems=0", "rollout.max_turns=1")
+    values = ("algorithm.type=dapo", "algorithm.dynamic_sampling.refill_rounds=1", "held_out=unset", "rollout.max_turns=1")
     more = [part for value in values for part in ("--set", value)]
     finish(config, run, 1, "--num-processes", 2, "--steps", 3, *more)
     reader = RunReader(run)

@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.telemetry import console
 from warpsmith.trainer.advantage import Normalisation
 from warpsmith.trainer.advantage import assign
@@ -189,9 +190,9 @@ def spread_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFact
     text = grpo_text + '[policy.lora]\nrank = 4\n[sync]\nlora = "merged"\n'
     config = write(run.parent / "grpo.toml", text, run=run, policy=tiny, stage=3)
     values = [
-        "algorithm.preset=dapo",
-        "algorithm.refill_rounds=1",
-        "held_out.problems=0",
+        "algorithm.type=dapo",
+        "algorithm.dynamic_sampling.refill_rounds=1",
+        "held_out=unset",
         "rollout.sampling.max_tokens=8",
     ]
     trainer("grpo", config, "--num-processes", 2, *(part for value in values for part in ("--set", value)))
@@ -313,7 +314,7 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
     as_kept = parquet.filter(pc.and_(pc.equal(parquet["after_step"], 0), pc.equal(parquet["role"], "train")))
     as_sent = pa.ipc.open_stream(as_stream(first)).read_all()
     for kept in (first, as_kept, as_sent):
-        rows = training_turns(kept, assign(credit_columns(kept), "turn", Normalisation())).rows
+        rows = training_turns(kept, assign(credit_columns(kept), TurnReturn(), Normalisation())).rows
         assert [row.ids.tolist() for row in rows] == [
             turn["prompt_ids"] + ids for turn, ids in zip(turns, sampled["ids"], strict=True)
         ]
@@ -322,8 +323,8 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
 
 def test_a_changed_configuration_is_refused(whole_run: tuple[Path, Path, str]) -> None:
     _, config, _ = whole_run
-    said = trainer("grpo", config, "--resume", "--set", "algorithm.clip_low=0.3", "--steps", 5, code=2)
-    assert "algorithm.clip_low was 0.2 and is 0.3" in " ".join(said.split())
+    said = trainer("grpo", config, "--resume", "--set", "algorithm.clip.low=0.3", "--steps", 5, code=2)
+    assert "algorithm.clip.low was 0.2 and is 0.3" in " ".join(said.split())
     assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
 
 
@@ -338,7 +339,7 @@ def with_dropout(model: Path, folder: Path) -> Path:
 def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
     policy = with_dropout(tiny, tmp_path / "policy")
     config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=policy, stage=3)
-    values = ["held_out.problems=0", "zero.packing=true", "algorithm.preset=ppo", "algorithm.value_lr=0.01"]
+    values = ["held_out=unset", "zero.packing=true", "algorithm.type=ppo", "algorithm.estimator.value_lr=0.01"]
     changes = [part for value in values for part in ("--set", value)]
     said = trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
     assert "value loss" in said
@@ -359,7 +360,7 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     config = write(tmp_path / "grpo.toml", grpo_text, run=run, policy=tiny, wandb="offline")
     # An untrained policy earns nothing; the penalty of long answers gives the head something to say.
     values = [
-        "algorithm.preset=ppo", "algorithm.value_lr=0.01", "algorithm.overlong_share=1.0", "held_out.problems=0",
+        "algorithm.type=ppo", "algorithm.estimator.value_lr=0.01", "algorithm.overlong.share=1.0", "held_out=unset",
         "health.sampler_kl_max=1e-30",
     ]  # fmt: skip
     changes = [part for value in values for part in ("--set", value)]

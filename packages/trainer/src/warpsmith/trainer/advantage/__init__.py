@@ -1,8 +1,8 @@
-"""Credit: from the scores of turns to advantages. No torch here; everything is numpy over the rows of a batch."""
+"""From the scores of turns to advantages. No torch here but in `crediting`; it is numpy over the rows of a batch."""
 
-from warpsmith.trainer.advantage.assign import ESTIMATORS, assign
-from warpsmith.trainer.advantage.estimators.gae import Critic
+from warpsmith.trainer.advantage.assign import assign
+from warpsmith.trainer.advantage.estimators import ESTIMATORS, Critic, Estimator
 from warpsmith.trainer.advantage.normalization import Normalisation, normalise
 from warpsmith.trainer.advantage.types import Credit, Samples, Turns
 
-__all__ = ["ESTIMATORS", "Credit", "Critic", "Normalisation", "Samples", "Turns", "assign", "normalise"]
+__all__ = ["ESTIMATORS", "Credit", "Critic", "Estimator", "Normalisation", "Samples", "Turns", "assign", "normalise"]

@@ -1,27 +1,16 @@
 """From a batch of turns to its advantages: an estimator, then a normalisation."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from warpsmith.trainer.advantage.estimators import final, gae, trajectory, turn
-from warpsmith.trainer.advantage.estimators.gae import Critic
+from warpsmith.trainer.advantage.estimators.base import Critic, Estimator
 from warpsmith.trainer.advantage.normalization import Normalisation, normalise
-from warpsmith.trainer.advantage.types import Credit, Samples, Turns
-
-ESTIMATORS: Mapping[str, Callable[[Turns], Samples]] = MappingProxyType(
-    {"turn": turn.samples, "trajectory": trajectory.samples, "final": final.samples}
-)
-"""Those that compare samples with one another; `gae` compares them with a value function."""
+from warpsmith.trainer.advantage.types import Credit, Turns
 
 
-def assign(turns: Turns, estimator: str, how: Normalisation, critic: Critic | None = None) -> Credit:
-    """Return the advantages of `turns` by the named estimator; with a critic, by GAE whatever the name.
-
-    Raises:
-        KeyError: `estimator` is none of ESTIMATORS (the configuration admits only those, and gives `gae` a critic).
-    """
+def assign(turns: Turns, estimator: Estimator, how: Normalisation, critic: Critic | None = None) -> Credit:
+    """Return the advantages of `turns`; with a critic also its values and what they are to be."""
+    found = estimator.samples(turns, critic)
+    credit = normalise(found, how)
     if critic is None:
-        return normalise(ESTIMATORS[estimator](turns), how)
-    found = gae.samples(turns, critic)
-    return replace(normalise(found, how), value=critic.value, target=found.value + critic.value)
+        return credit
+    return replace(credit, value=critic.value, target=found.value + critic.value)

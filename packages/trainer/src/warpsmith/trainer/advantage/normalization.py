@@ -1,18 +1,42 @@
 """Baselines and scales: from values to advantages, within groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from warpsmith.trainer.advantage.types import Credit, Samples, Values
+from warpsmith.trainer.section import Section
 
 # Below this share of the group's largest value, differences are rounding and no signal.
 _NO_SPREAD = 1e-9
 
 Baseline = Literal["mean", "leave_one_out"]
-Scale = Literal["group", "batch", "none"]
 Deviation = Literal["population", "sample"]
+
+
+class GroupScale(Section):
+    """Divide by the deviation of the group (GRPO, arXiv 2402.03300, which says only "std")."""
+
+    type: Literal["group"] = "group"
+    deviation: Deviation = Field(default="population", description="`population` (by n) or `sample` (by n - 1).")
+
+
+class BatchScale(Section):
+    """Divide by the deviation of all centred values of the batch."""
+
+    type: Literal["batch"] = "batch"
+    deviation: Deviation = Field(default="population", description="`population` (by n) or `sample` (by n - 1).")
+
+
+class NoScale(Section):
+    """Divide by nothing (Dr.GRPO, arXiv 2503.20783)."""
+
+    type: Literal["none"] = "none"
+
+
+Scale = GroupScale | BatchScale | NoScale
 
 
 @dataclass(frozen=True)
@@ -22,14 +46,11 @@ class Normalisation:
     Attributes:
         baseline: `mean` of the group, or the mean of the others (`leave_one_out`, RLOO, arXiv 2402.14740), which
             is the mean baseline times n / (n - 1).
-        scale: divide by the deviation of the `group` (GRPO, arXiv 2402.03300), of all centred values of the
-            `batch`, or by nothing (`none`, Dr.GRPO, arXiv 2503.20783).
-        deviation: `population` divides by n, `sample` by n - 1. The GRPO paper says only "std".
+        scale: what values are divided by.
     """
 
     baseline: Baseline = "mean"
-    scale: Scale = "group"
-    deviation: Deviation = "population"
+    scale: Scale = field(default_factory=GroupScale)
 
 
 def normalise(samples: Samples, how: Normalisation) -> Credit:
@@ -51,8 +72,8 @@ def normalise(samples: Samples, how: Normalisation) -> Credit:
             flat += 1
             continue
         advantage[rows] = _centred(values, how)[unit_of_row]
-    if how.scale == "batch":
-        advantage = _scaled_by_batch(advantage, samples, counted, how.deviation)
+    if isinstance(how.scale, BatchScale):
+        advantage = _scaled_by_batch(advantage, samples, counted, how.scale.deviation)
     return Credit(advantage=advantage, counted=counted, groups=len(groups), flat_groups=flat, members=members)
 
 
@@ -63,7 +84,7 @@ def _has_no_spread(values: Values) -> bool:
 def _centred(values: Values, how: Normalisation) -> Values:
     """Return the advantages of one group, one a unit."""
     centred = values - values.mean()
-    scale = _deviation(centred, how.deviation) if how.scale == "group" else 1.0
+    scale = _deviation(centred, how.scale.deviation) if isinstance(how.scale, GroupScale) else 1.0
     if how.baseline == "leave_one_out":
         centred = centred * (len(values) / (len(values) - 1))
     advantage: Values = centred / scale

@@ -1,19 +1,15 @@
-"""Algorithms as choices among the parts of the objective; a short file each. No torch here."""
+"""Algorithms, by name: entry points of the group `warpsmith.algorithms`, a short file each. No torch here."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Any
 
-from warpsmith.trainer.algorithms.cispo import CISPO
-from warpsmith.trainer.algorithms.dapo import DAPO
-from warpsmith.trainer.algorithms.dr_grpo import DR_GRPO
-from warpsmith.trainer.algorithms.grpo import GRPO
-from warpsmith.trainer.algorithms.gspo import GSPO
-from warpsmith.trainer.algorithms.ppo import PPO
-from warpsmith.trainer.algorithms.preset import Preset
-from warpsmith.trainer.algorithms.rloo import RLOO
+from warpsmith.records.registry import Registry
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {"grpo": GRPO, "dr_grpo": DR_GRPO, "dapo": DAPO, "gspo": GSPO, "cispo": CISPO, "rloo": RLOO, "ppo": PPO}
-)
 
-__all__ = ["PRESETS", "Preset"]
+def _wrong(part: Any) -> str:
+    return "" if isinstance(part, Algorithm) else "is not an instance of warpsmith.trainer.algorithms.Algorithm"
+
+
+ALGORITHMS: Registry[Algorithm] = Registry("warpsmith.algorithms", "algorithm", _wrong)
+
+__all__ = ["ALGORITHMS", "Algorithm"]

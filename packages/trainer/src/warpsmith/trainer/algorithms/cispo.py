@@ -3,14 +3,11 @@
 J = 1/(sum_i |o_i|) sum_i sum_t sg(clip(r_it, 0, 1 + eps_high)) A_i log pi(o_it); the paper tunes eps_high alone.
 """
 
-from warpsmith.trainer.algorithms.preset import Preset
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-CISPO = Preset(
-    baseline="mean",
-    scale="group",
-    ratio="token",
-    clip="cispo",
-    clip_low=1.0,
-    clip_high=2.0,
-    aggregation="token_mean",
+CISPO = Algorithm(
+    {
+        "clip": {"type": "cispo", "low": 1.0, "high": 2.0},
+        "aggregation": "token_mean",
+    },
 )

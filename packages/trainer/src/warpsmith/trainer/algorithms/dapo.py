@@ -5,16 +5,13 @@ over groups that have spread (equation 11); a penalty grows over the last fifth 
 the paper: 4,096 tokens of 20,480).
 """
 
-from warpsmith.trainer.algorithms.preset import Preset
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-DAPO = Preset(
-    baseline="mean",
-    scale="group",
-    ratio="token",
-    clip="ppo",
-    clip_low=0.2,
-    clip_high=0.28,
-    aggregation="token_mean",
-    dynamic_sampling=True,
-    overlong_share=0.2,
+DAPO = Algorithm(
+    {
+        "clip": {"type": "ppo", "low": 0.2, "high": 0.28},
+        "aggregation": "token_mean",
+        "dynamic_sampling": True,
+        "overlong": {"share": 0.2},
+    },
 )

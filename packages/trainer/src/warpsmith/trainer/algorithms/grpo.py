@@ -4,14 +4,8 @@ J = 1/G sum_i 1/|o_i| sum_t min(r_it A_i, clip(r_it, 1 - eps, 1 + eps) A_i) - be
 A_i = (R_i - mean R) / std R, r_it = pi(o_it) / pi_old(o_it), eps = 0.2, KL by k3.
 """
 
-from warpsmith.trainer.algorithms.preset import Preset
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-GRPO = Preset(
-    baseline="mean",
-    scale="group",
-    ratio="token",
-    clip="ppo",
-    clip_low=0.2,
-    clip_high=0.2,
-    aggregation="sequence_mean",
+GRPO = Algorithm(
+    {"clip": {"type": "ppo", "low": 0.2, "high": 0.2}, "aggregation": "sequence_mean"},
 )

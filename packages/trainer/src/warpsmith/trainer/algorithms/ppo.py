@@ -5,15 +5,14 @@ A turn is one action: its state is the prompt, its value is read at the prompt's
 tokens of turn i, and centred and scaled over the batch.
 """
 
-from warpsmith.trainer.algorithms.preset import Preset
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-PPO = Preset(
-    baseline="mean",
-    scale="batch",
-    ratio="token",
-    clip="ppo",
-    clip_low=0.2,
-    clip_high=0.2,
-    aggregation="token_mean",
-    estimator="gae",
+PPO = Algorithm(
+    {
+        "estimator": "gae",
+        "scale": "batch",
+        "clip": {"type": "ppo", "low": 0.2, "high": 0.2},
+        "aggregation": "token_mean",
+    },
+    needs_value_head=True,
 )

@@ -5,14 +5,8 @@ The ratio r_it keeps the gradient right when a batch is used for more than one u
 a constant length is the same objective with another learning rate, so `constant` is the aggregation.
 """
 
-from warpsmith.trainer.algorithms.preset import Preset
+from warpsmith.trainer.algorithms.algorithm import Algorithm
 
-RLOO = Preset(
-    baseline="leave_one_out",
-    scale="none",
-    ratio="token",
-    clip="none",
-    clip_low=0.0,
-    clip_high=0.0,
-    aggregation="constant",
+RLOO = Algorithm(
+    {"baseline": "leave_one_out", "scale": "none", "clip": "none", "aggregation": "constant"},
 )

@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warpsmith.trainer.algorithms.preset import Divergence
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.distributed.micro_batches import deal, micro_batches
 from warpsmith.trainer.distributed.ranks import Ranks
@@ -16,6 +15,7 @@ from warpsmith.trainer.distributed.rows import Floats, PaddedRows, Row, pad, pad
 from warpsmith.trainer.distributed.value_head import at_first
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.loss.divergence import divergence
+from warpsmith.trainer.loss.objective_spec import Divergence
 
 Measure = Callable[[PaddedRows, Sequence[int]], Tensor]
 

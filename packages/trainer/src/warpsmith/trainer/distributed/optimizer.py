@@ -48,17 +48,10 @@ def _adamw(groups: Iterable[dict[str, Any]], implementation: str, common: dict[s
 def learning_rate(section: OptimizerSection, update: int, updates: int) -> float:
     """Return the learning rate of `update` (from 0) of `updates`.
 
-    A pure function of the update's number, so that a resumed run has nothing to restore. Linear warm-up, then
-    constant, or down to `min_lr_ratio` of the peak: linear, cosine (arXiv 1608.03983), or wsd (arXiv 2404.06395:
-    constant, then linear over the last `decay_ratio` of the updates).
+    A pure function of the update's number, so that a resumed run has nothing to restore: linear warm-up, then
+    `[optimizer.schedule]`.
     """
     warmup = math.ceil(section.warmup_ratio * updates) if section.warmup_ratio else section.warmup_steps
     if update < warmup:
         return section.lr * (update + 1) / warmup
-    if section.schedule == "constant":
-        return section.lr
-    falling = math.ceil(section.decay_ratio * updates)
-    begin = max(warmup, updates - falling - 1) if section.schedule == "wsd" else warmup
-    progress = min(1.0, max(0.0, update - begin) / max(1, updates - begin - 1))
-    fall = 0.5 * (1.0 + math.cos(math.pi * progress)) if section.schedule == "cosine" else 1.0 - progress
-    return section.lr * (section.min_lr_ratio + (1.0 - section.min_lr_ratio) * fall)
+    return section.lr * section.schedule.share(update, updates, warmup)

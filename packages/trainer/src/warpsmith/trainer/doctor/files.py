@@ -75,9 +75,9 @@ def model_length(config: TrainerConfig) -> Iterator[Finding]:
 
 def reference_of(config: Config) -> Path | None:
     """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
-    if isinstance(config, SftConfig) or not config.algorithm.kl_coefficient:
+    if isinstance(config, SftConfig) or config.algorithm.kl is None:
         return None
-    return config.algorithm.reference
+    return config.algorithm.kl.reference
 
 
 def reference(named: Path, policy: Path) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def reference(named: Path, policy: Path) -> Iterator[Finding]:
         yield Finding("reference policy", "ok", str(named))
         return
     raise ConfigError(
-        f"algorithm.reference: {named} {seen}.",
+        f"algorithm.kl.reference: {named} {seen}.",
         "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
     )
 

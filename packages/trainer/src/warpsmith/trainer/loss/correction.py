@@ -15,36 +15,35 @@ the geometric mean within narrow bounds and the veto of single tokens: Dr.Kernel
 import torch
 from torch import Tensor
 
-from warpsmith.trainer.algorithms.preset import Level
-from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
+from warpsmith.trainer.loss.objective_spec import Correction, Level, MaskedCorrection
 from warpsmith.trainer.loss.ratio import log_ratio
 
 
-def weights(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, spec: ObjectiveSpec) -> Tensor:
+def weights(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, correction: Correction) -> Tensor:
     """Return what each token's surrogate is multiplied with, (B, T), without gradient.
 
     Args:
         trainer_BT: the trainer's log-probabilities at the start of the update (pi_old).
         sampler_BT: the sampler's, as sampled.
         mask_BT: completion tokens.
-        spec: `truncated` gives min(w, correction_high); `masked` gives w within [correction_low, correction_high]
-            and 0 outside. A row with a token of d_t < log correction_veto gets 0 in both.
+        correction: `truncated` gives min(w, high); `masked` gives w within [low, high]
+            and 0 outside. A row with a token of d_t < log veto gets 0 in both.
     """
-    weight_BT = level_weights(trainer_BT, sampler_BT, mask_BT, spec.correction_level).clamp(max=spec.correction_high)
-    gone_BT = rejected(trainer_BT, sampler_BT, mask_BT, spec)
+    weight_BT = level_weights(trainer_BT, sampler_BT, mask_BT, correction.level).clamp(max=correction.high)
+    gone_BT = rejected(trainer_BT, sampler_BT, mask_BT, correction)
     return torch.where(gone_BT, torch.zeros_like(weight_BT), weight_BT)
 
 
-def rejected(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, spec: ObjectiveSpec) -> Tensor:
+def rejected(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, correction: Correction) -> Tensor:
     """Return where `weights` takes a token out of the loss, (B, T) of bool."""
     gone_BT = torch.zeros_like(mask_BT, dtype=torch.bool)
-    if spec.correction == "masked":
-        weight_BT = level_weights(trainer_BT, sampler_BT, mask_BT, spec.correction_level)
+    if isinstance(correction, MaskedCorrection):
+        weight_BT = level_weights(trainer_BT, sampler_BT, mask_BT, correction.level)
         # Written so that a NaN is outside.
-        gone_BT = ~((weight_BT >= spec.correction_low) & (weight_BT <= spec.correction_high))
-    if spec.correction_veto:
+        gone_BT = ~((weight_BT >= correction.low) & (weight_BT <= correction.high))
+    if correction.veto:
         token_BT = level_weights(trainer_BT, sampler_BT, mask_BT, "token")
-        gone_BT = gone_BT | ((token_BT < spec.correction_veto) & (mask_BT > 0)).any(-1, keepdim=True)
+        gone_BT = gone_BT | ((token_BT < correction.veto) & (mask_BT > 0)).any(-1, keepdim=True)
     return gone_BT
 
 

@@ -7,7 +7,7 @@ As a loss (rather than as a figure) k1 has a gradient of zero on average; k2's i
 import torch
 from torch import Tensor
 
-from warpsmith.trainer.algorithms.preset import Divergence
+from warpsmith.trainer.loss.objective_spec import Divergence
 
 # exp(20) is far beyond any ratio that carries information, and squares without overflow in fp32.
 _LOG_LIMIT = 20.0

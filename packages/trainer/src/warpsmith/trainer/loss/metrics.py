@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warpsmith.trainer.loss import clip, correction
+from warpsmith.trainer.loss import correction
 from warpsmith.trainer.loss.divergence import divergence
 from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
 from warpsmith.trainer.loss.policy_loss import MicroBatch
@@ -42,7 +42,7 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
         ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
         gap_BT = batch.logprobs_BT - batch.sampler_BT
         weight_BT = _sampler_ratio(batch)
-        low_BT, high_BT = clip.active(spec, ratio_BT, batch.advantage_B1)
+        low_BT, high_BT = spec.clip.active(ratio_BT, batch.advantage_B1)
         kl_BT = torch.zeros_like(gap_BT)
         if batch.reference_BT is not None:
             kl_BT = divergence(batch.logprobs_BT, batch.reference_BT, "k3")
@@ -77,7 +77,7 @@ def row_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
         kl_BT = torch.zeros_like(ratio_BT)
         if batch.reference_BT is not None:
             kl_BT = divergence(batch.logprobs_BT, batch.reference_BT, "k3")
-        low_BT, high_BT = clip.active(spec, spec_ratio_BT, batch.advantage_B1)
+        low_BT, high_BT = spec.clip.active(spec_ratio_BT, batch.advantage_B1)
         clipped_BT = (low_BT | high_BT).to(ratio_BT.dtype)
 
         def total(column_BT: Tensor) -> Tensor:
@@ -113,9 +113,9 @@ def _sampler_ratio(batch: MicroBatch) -> Tensor:
 
 def _rejected(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     """Return 1 for each token that the correction takes out of the loss, (B, T)."""
-    if spec.correction == "none":
+    if spec.correction is None:
         return torch.zeros_like(batch.logprobs_BT)
-    gone_BT = correction.rejected(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec)
+    gone_BT = correction.rejected(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction)
     return gone_BT.expand_as(batch.mask_BT).to(batch.logprobs_BT.dtype)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from warpsmith.trainer.loss import clip, correction
+from warpsmith.trainer.loss import correction
 from warpsmith.trainer.loss.divergence import divergence
 from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
 from warpsmith.trainer.loss.ratio import log_ratio
@@ -25,7 +25,7 @@ class MicroBatch:
         reference_BT: of the frozen reference policy; None where there is no divergence term.
         mask_BT: 1 on completion tokens.
         advantage_B1: (B, 1).
-        weight_B1: (B, 1), see `warpsmith.trainer.loss.aggregation`.
+        weight_B1: (B, 1), see `warpsmith.trainer.loss.aggregations`.
         critic: what the value head says of the rows; None without one.
     """
 
@@ -46,8 +46,8 @@ def policy_loss(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     L = sum w m (c clip(r, A) + beta k(pi, pi_ref) - eta H) + c_v L_value, c the correction, r the ratio, H the entropy.
     """
     token_BT = _surrogate(batch, spec)
-    if spec.correction != "none":
-        token_BT = token_BT * correction.weights(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec)
+    if spec.correction is not None:
+        token_BT = token_BT * correction.weights(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction)
     if spec.kl_coefficient and batch.reference_BT is not None:
         token_BT = token_BT + spec.kl_coefficient * divergence(batch.logprobs_BT, batch.reference_BT, spec.kl)
     if spec.entropy_coefficient:
@@ -61,8 +61,4 @@ def policy_loss(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
 
 def _surrogate(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
-    if spec.clip == "ppo":
-        return clip.ppo(ratio_BT, batch.advantage_B1, spec.clip_low, spec.clip_high, spec.clip_dual)
-    if spec.clip == "cispo":
-        return clip.cispo(ratio_BT, batch.logprobs_BT, batch.advantage_B1, spec.clip_low, spec.clip_high)
-    return clip.none(ratio_BT, batch.advantage_B1)
+    return spec.clip.loss(ratio_BT, batch.logprobs_BT, batch.advantage_B1)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from warpsmith.trainer.algorithms.preset import Ratio
+from warpsmith.trainer.loss.objective_spec import Ratio
 
 
 def log_ratio(logprobs_BT: Tensor, old_BT: Tensor, mask_BT: Tensor, kind: Ratio) -> Tensor:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.trainer.advantage import Normalisation, assign
+from warpsmith.trainer.advantage import Estimator, Normalisation, assign
+from warpsmith.trainer.advantage.normalization import NoScale
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import CollectionError
@@ -79,7 +80,7 @@ class BatchSource:
         `algorithm.max_staleness` tokens may be so much older.
 
         With `algorithm.dynamic_sampling` groups without spread are made up for by others, round after round, until
-        `prompts_per_step` groups have spread or `refill_rounds` are over (DAPO, arXiv 2503.14476, section 3.2). A
+        `prompts_per_step` groups have spread or its `refill_rounds` are over (DAPO, arXiv 2503.14476, section 3.2). A
         round samples as many problems as there are groups missing.
 
         Raises:
@@ -89,7 +90,7 @@ class BatchSource:
         first, recorded = self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)
         tables = [first]
         problems = algorithm.prompts_per_step
-        for number in range(1, algorithm.refill_rounds + 1 if algorithm.dynamic_sampling else 1):
+        for number in range(1, 1 + (algorithm.dynamic_sampling.refill_rounds if algorithm.dynamic_sampling else 0)):
             missing = algorithm.prompts_per_step - len(
                 groups_with_spread(pa.concat_tables(tables), algorithm.estimator)
             )
@@ -143,18 +144,18 @@ class BatchSource:
         )
 
 
-def groups_with_spread(table: pa.Table, estimator: str) -> list[str]:
+def groups_with_spread(table: pa.Table, estimator: Estimator) -> list[str]:
     """Return the names of the groups in which two samples differ in what the estimator judges by, in their order.
 
     By the scores as the evaluator gave them, before anything is taken off. `gae` compares no samples with one another,
     so there is no answer for it.
     """
-    credit = assign(credit_columns(table), estimator, Normalisation(scale="none"))
+    credit = assign(credit_columns(table), estimator, Normalisation(scale=NoScale()))
     names = table["group"].filter(pa.array(credit.advantage != 0))
     return list(pc.unique(names).to_pylist())
 
 
-def trained_part(table: pa.Table, estimator: str, wanted: int) -> pa.Table:
+def trained_part(table: pa.Table, estimator: Estimator, wanted: int) -> pa.Table:
     """Return the turns of the first `wanted` groups with spread; of the first groups where none has spread."""
     groups = groups_with_spread(table, estimator) or pc.unique(table["group"]).to_pylist()
     return table.filter(pc.is_in(table["group"], value_set=pa.array(groups[:wanted], pa.string())))

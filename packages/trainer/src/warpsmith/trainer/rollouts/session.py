@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +28,7 @@ from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError
 from warpsmith.trainer.rollouts.batch_source import Sampled
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
@@ -236,9 +236,9 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
         DatasetError: the source cannot be read.
     """
     section = config.problems
-    if section.source == "generated":
+    if isinstance(section, GeneratedProblems):
         return generated(seed=section.seed, count=section.count, split="train", levels=section.levels)
-    rows = read_problems(Path(section.source))
+    rows = read_problems(section.path)
     kept = [row for row in rows if row.level is None or row.level in section.levels]
     if not kept:
         raise ConfigError(
@@ -251,7 +251,7 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
 def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
     """Return the problems of the held-out evaluation: generated ones, whose compositions are in no training split."""
     section = config.held_out
-    if not section.problems:
+    if section is None:
         return []
     levels = config.problems.levels
     return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)

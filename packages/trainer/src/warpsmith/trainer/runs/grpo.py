@@ -133,7 +133,7 @@ class _Grpo:
         table = sampled.table()
         batch = self._trained_part(table)
         credit, taken_off = self.crediting.credit(batch)
-        credited = CreditedBatch(batch, credit, self.config.algorithm.estimator, step, progress.weight_version)
+        credited = CreditedBatch(batch, credit, self.config.algorithm.estimator.type, step, progress.weight_version)
         self._write_credits(credited.rows())
         trained = self._train(batch, credit, progress)
         trained_at = time.monotonic()
@@ -169,7 +169,7 @@ class _Grpo:
     def _trained_part(self, table: pa.Table) -> pa.Table:
         """Return the turns that the step trains; the others stay in the records, without credit."""
         algorithm = self.config.algorithm
-        if not algorithm.dynamic_sampling:
+        if algorithm.dynamic_sampling is None:
             return table
         return trained_part(table, algorithm.estimator, algorithm.prompts_per_step)
 

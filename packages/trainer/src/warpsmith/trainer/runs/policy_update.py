@@ -17,7 +17,8 @@ from warpsmith.trainer.distributed.reference_policy import Reference
 from warpsmith.trainer.distributed.rows import Floats, PaddedRows, pad, pad_rows
 from warpsmith.trainer.distributed.value_head import at_first
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
-from warpsmith.trainer.loss.aggregation import row_weights
+from warpsmith.trainer.loss.aggregations import row_weights
+from warpsmith.trainer.loss.aggregations.token_mean import TokenMean
 from warpsmith.trainer.loss.policy_loss import MicroBatch, policy_loss
 from warpsmith.trainer.loss.metrics import (
     CRITIC_SUMS,
@@ -105,11 +106,11 @@ class PolicyUpdate:
 
     def __init__(self, engine: ZeroEngine, reference: Reference | None, ranks: Ranks, config: TrainerConfig) -> None:
         self.engine = engine
-        # In the reward it was asked before.
-        self._reference_in_loss = reference if config.algorithm.kl_in == "loss" else None
         self.ranks = ranks
         self.algorithm = config.algorithm
         self.spec = config.algorithm.objective
+        # In the reward it was asked before.
+        self._reference_in_loss = reference if self.spec.kl_coefficient else None
         self.optimizer = config.optimizer
         self.zero = config.zero
         self.step_updates = config.algorithm.updates_per_step * config.algorithm.epochs_per_step
@@ -160,7 +161,7 @@ class PolicyUpdate:
 
     def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
         """Return this rank's share of an update, or None where no row has a gradient."""
-        weights = row_weights(turns.lengths, counted, self.algorithm.aggregation, self.algorithm.constant_length)
+        weights = row_weights(turns.lengths, counted, self.algorithm.aggregation)
         useful = weights > 0
         if not self.spec.needs_every_row:
             # Such rows have a gradient of exactly 0. They stay in the normalisation.
@@ -172,7 +173,7 @@ class PolicyUpdate:
         zero, world = self.zero, self.ranks.world
         batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
         named = [[int(rows[i]) for i in batch] for batch in batches]
-        turn_weights = row_weights(np.ones_like(turns.lengths), counted & (turns.lengths > 0), "token_mean", 1)
+        turn_weights = row_weights(np.ones_like(turns.lengths), counted & (turns.lengths > 0), TokenMean())
         return Plan(deal(named, world)[self.ranks.rank], weights, turn_weights)
 
     def _accumulate(

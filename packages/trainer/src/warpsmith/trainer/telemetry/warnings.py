@@ -50,7 +50,8 @@ def _entropy(course: Course) -> str | None:
         return None
     return (
         f"The entropy is {now:.3g} nats a token, {now / first:.0%} of the {first:.3g} that the run began with: "
-        "the policy hardly explores any more. Raise algorithm.entropy_coefficient or clip_high, or lower optimizer.lr."
+        "the policy hardly explores any more. Raise algorithm.entropy_coefficient or algorithm.clip.high, or lower "
+        "optimizer.lr."
     )
 
 
@@ -59,7 +60,7 @@ def _kl(course: Course) -> str | None:
     if now is None or limit is None or now <= limit:
         return None
     return (
-        f"The policy is {now:.3g} nats a token from the reference policy. Raise algorithm.kl_coefficient or lower "
+        f"The policy is {now:.3g} nats a token from the reference policy. Raise algorithm.kl.coefficient or lower "
         "optimizer.lr; look at completions for text that only pleases the reward."
     )
 
@@ -121,7 +122,7 @@ def _truncated(course: Course) -> str | None:
         return None
     return (
         f"{lately:.0%} of the completions hit the length limit. "
-        "Raise rollout.sampling.max_tokens, or set algorithm.overlong_share or mask_truncated."
+        "Raise rollout.sampling.max_tokens, or set algorithm.overlong or mask_truncated."
     )
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.policy.config import PolicyConfig
-from warpsmith.trainer.config.unread import unread_in
 from warpsmith.trainer.distributed.lost_peer import is_lost_peer
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 
@@ -302,11 +301,9 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
         CheckpointError: naming each changed key with both values.
     """
     before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
-    # Elsewhere the learning rate hangs on how many updates there are in all.
-    steady = before.get("optimizer.schedule") == "constant" and not before.get("optimizer.warmup_ratio")
+    # Under other schedules the learning rate depends on how many updates there are in all.
+    steady = before.get("optimizer.schedule.type") == "constant" and not before.get("optimizer.warmup_ratio")
     free = [key for key in _FREE if steady or key not in ("run.steps", "run.epochs")]
-    # A key that nothing reads had no part in the old steps either: the choice that keeps it unread is compared too.
-    free += unread_in(new)
     changed = [
         f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())

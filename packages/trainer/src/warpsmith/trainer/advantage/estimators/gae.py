@@ -9,39 +9,43 @@ Source: GAE, arXiv 1506.02438, equations 11 to 16. An episode always ends by its
 its last turn and nothing is bootstrapped.
 """
 
-from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
-from warpsmith.trainer.advantage.types import Samples, Turns, Values
-
-
-@dataclass(frozen=True)
-class Critic:
-    """What a value function says of N turns.
-
-    Attributes:
-        value: V of each turn's prompt, (N,).
-        gamma: discount of the next turn.
-        lam: lambda, from 0 (one step, the most bias) to 1 (whole returns, the most variance).
-    """
-
-    value: Values
-    gamma: float
-    lam: float
+from warpsmith.trainer.advantage.estimators.base import Critic
+from warpsmith.trainer.advantage.estimators.value import ValueEstimator
+from warpsmith.trainer.advantage.types import Samples, Turns
 
 
-def samples(turns: Turns, critic: Critic) -> Samples:
-    """Return A_t for every turn, all turns of the batch in one baseline group; NaN where a later score is missing.
+class Gae(ValueEstimator):
+    """A_t for every turn, all turns of the batch in one baseline group; NaN where a later score is missing.
 
     Centring and scaling one group is the whitening of advantages over the batch that PPO's implementations do.
     """
-    advantage = np.full(len(turns), np.nan)
-    for rows in turns.trajectories():
-        following, ahead = 0.0, 0.0
-        for row in reversed(rows):
-            score = turns.score[row] if turns.valid[row] else np.nan
-            following = score + critic.gamma * ahead - critic.value[row] + critic.gamma * critic.lam * following
-            ahead = float(critic.value[row])
-            advantage[row] = following
-    return Samples(value=advantage, group=np.zeros(len(turns), np.int64), unit=np.arange(len(turns), dtype=np.int64))
+
+    type: Literal["gae"] = "gae"
+    lam: float = Field(
+        default=0.95,
+        ge=0,
+        le=1,
+        description="Lambda: 0 looks one turn ahead (most bias), 1 takes whole returns (most variance). Gamma is "
+        "rollout.gamma.",
+    )
+
+    def samples(self, turns: Turns, critic: Critic | None) -> Samples:
+        """See `Estimator.samples`."""
+        if critic is None:
+            raise AssertionError("an estimator with a value head gets its values")
+        advantage = np.full(len(turns), np.nan)
+        for rows in turns.trajectories():
+            following, ahead = 0.0, 0.0
+            for row in reversed(rows):
+                score = turns.score[row] if turns.valid[row] else np.nan
+                following = score + critic.gamma * ahead - critic.value[row] + critic.gamma * self.lam * following
+                ahead = float(critic.value[row])
+                advantage[row] = following
+        return Samples(
+            value=advantage, group=np.zeros(len(turns), np.int64), unit=np.arange(len(turns), dtype=np.int64)
+        )

@@ -1,4 +1,4 @@
-"""Every preset trains: a real DeepSpeed, a tiny model, turns of two groups; the rewarded answers become likelier."""
+"""Every algorithm trains: a real DeepSpeed, a tiny model, turns of two groups; the rewarded answers become likelier."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.logprobs import token_figures, token_logprobs
 from warpsmith.trainer.advantage.crediting import Crediting
-from warpsmith.trainer.algorithms import PRESETS
+from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.distributed.ranks import Ranks
@@ -29,7 +29,8 @@ class Trained:
     """A tiny policy in training under one `[algorithm]`, and a batch of two groups with good and bad answers."""
 
     def __init__(self, tiny: Path, ranks: Ranks, table_of: Table, *, stage: int = 1, **algorithm: Any) -> None:
-        length = {"constant_length": 8} if PRESETS[algorithm.get("preset", "grpo")].aggregation == "constant" else {}
+        constant = ALGORITHMS.get(algorithm.get("type", "grpo")).defaults["aggregation"] == "constant"
+        length = {"aggregation": {"length": 8}} if constant else {}
         self.config = TrainerConfig(
             run=GrpoRunSection(dir=Path("unused"), steps=8),
             policy={"path": tiny, "dtype": "float32"},
@@ -39,13 +40,14 @@ class Trained:
         )
         model = load_policy(tiny, "float32").model
         chosen = self.config.algorithm
-        head = attach(model, 64, detached=chosen.value_trains == "head") if chosen.has_value_head else None
+        settings = chosen.value_head
+        head = attach(model, 64, detached=settings.value_trains == "head") if settings else None
         self.engine = ZeroEngine(
             model, zero=self.config.zero, optimizer=self.config.optimizer, ranks=ranks, dtype="float32",
-            value_head=head, value_lr=chosen.value_lr,
+            value_head=head, value_lr=settings.value_lr if settings else None,
         )  # fmt: skip
         reference = None
-        if chosen.kl_coefficient:
+        if chosen.kl is not None:
             reference = FrozenModel(
                 load_policy(tiny, "float32").model, zero=self.config.zero, ranks=ranks, dtype="float32"
             )
@@ -93,9 +95,9 @@ def answers(model: torch.nn.Module) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_a_few_steps_make_rewarded_answers_likelier(alone: Ranks, tiny: Path, turns_table: Table, preset: str) -> None:
-    trained = Trained(tiny, alone, turns_table, preset=preset)
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_a_few_steps_make_rewarded_answers_likelier(alone: Ranks, tiny: Path, turns_table: Table, name: str) -> None:
+    trained = Trained(tiny, alone, turns_table, type=name)
     before, made = trained.margin(), 0
     for done in range(3):
         _, updated, _ = trained.step(done)
@@ -108,14 +110,14 @@ def test_a_few_steps_make_rewarded_answers_likelier(alone: Ranks, tiny: Path, tu
 @pytest.mark.parametrize(
     "algorithm",
     [
-        {"preset": "grpo", "kl_coefficient": 0.1, "kl_in": "reward", "kl": "k1"},
-        {"preset": "dapo", "overlong_share": 1.0},
-        {"preset": "grpo", "clip_dual": 3.0, "epochs_per_step": 2, "updates_per_step": 2},
+        {"kl": {"type": "k1", "coefficient": 0.1, "add_to": "reward"}},
+        {"type": "dapo", "overlong": {"share": 1.0}},
+        {"clip": {"dual": 3.0}, "epochs_per_step": 2, "updates_per_step": 2},
         {
-            "preset": "gspo", "old_logprobs": "recompute", "correction": "masked", "correction_low": 0.99,
-            "correction_high": 1.01, "correction_veto": 1e-4,
+            "type": "gspo", "old_logprobs": "recompute",
+            "correction": {"type": "masked", "low": 0.99, "high": 1.01, "veto": 1e-4},
         },
-        {"preset": "ppo", "value_clip": 0.2, "value_trains": "head", "epochs_per_step": 2},
+        {"type": "ppo", "estimator": {"value_clip": 0.2, "value_trains": "head"}, "epochs_per_step": 2},
     ],
     ids=["kl in reward", "overlong", "dual clip", "masked", "ppo epochs"],
 )  # fmt: skip
@@ -135,7 +137,7 @@ def test_the_learning_rate_ends_where_it_should_although_updates_were_not_made(
 ) -> None:
     """The first of two groups is flat, so of each step's two updates the second alone is made."""
     trained = Trained(tiny, alone, turns_table, updates_per_step=2)
-    trained.update.optimizer = OptimizerSection(lr=2e-3, schedule="linear", min_lr_ratio=0.1)
+    trained.update.optimizer = OptimizerSection(lr=2e-3, schedule={"type": "linear", "min_lr_ratio": 0.1})
     rows = trained.table.to_pylist()
     trained.table = turns_table([{**row, "return": 0.3} if row["group"] == "g0" else row for row in rows])
     found = [trained.step(done)[1] for done in (0, 1, 6, 7)]
@@ -146,7 +148,9 @@ def test_the_learning_rate_ends_where_it_should_although_updates_were_not_made(
 
 
 def test_the_value_head_learns_what_turns_are_worth(alone: Ranks, tiny: Path, turns_table: Table) -> None:
-    trained = Trained(tiny, alone, turns_table, preset="ppo", value_lr=1e-2, value_coefficient=1.0, gae_lambda=1.0)
+    trained = Trained(
+        tiny, alone, turns_table, type="ppo", estimator={"value_lr": 1e-2, "value_coefficient": 1.0, "lam": 1.0}
+    )
     turns, first, _ = trained.step(0)
     assert turns.value is not None and turns.target is not None
     # The head says 0 of everything at first; with lambda 1 its target is the return.
@@ -160,7 +164,7 @@ def test_the_value_head_learns_what_turns_are_worth(alone: Ranks, tiny: Path, tu
 
 def test_a_value_is_that_of_the_prompts_end(alone: Ranks, tiny: Path, turns_table: Table) -> None:
     """The pass before the update, over prompts alone, sees what the update sees beside the completion."""
-    trained = Trained(tiny, alone, turns_table, preset="ppo", value_lr=1e-2)
+    trained = Trained(tiny, alone, turns_table, type="ppo", estimator={"value_lr": 1e-2})
     trained.step(0)
     trained.engine.train(False)
     critic = trained.crediting._critic(trained.table)
@@ -179,7 +183,7 @@ def test_the_value_loss_reaches_the_policy_or_its_head_alone(
     alone: Ranks, tiny: Path, turns_table: Table, trains: str, moved: bool
 ) -> None:
     """Without a clip the policy's own gradient is 0 here: all advantages are, since every turn is worth the same."""
-    trained = Trained(tiny, alone, turns_table, preset="ppo", value_trains=trains, gae_lambda=0.0)
+    trained = Trained(tiny, alone, turns_table, type="ppo", estimator={"value_trains": trains, "lam": 0.0})
     same = pa.array([0.3] * 8)
     names = trained.table.column_names
     for name in ("reward", "return"):
@@ -201,7 +205,7 @@ def test_the_value_loss_reaches_the_policy_or_its_head_alone(
 
 def test_dropout_reaches_neither_old_log_probabilities_nor_values(alone: Ranks, tiny: Path, turns_table: Table) -> None:
     """A model with dropout of its own, as some have it in their attention, and an engine that is left in training."""
-    trained = Trained(tiny, alone, turns_table, preset="ppo", value_lr=1e-2, old_logprobs="recompute")
+    trained = Trained(tiny, alone, turns_table, type="ppo", estimator={"value_lr": 1e-2}, old_logprobs="recompute")
     trained.step(0)
     for module in trained.engine.module.modules():
         if hasattr(module, "attention_dropout"):
@@ -222,7 +226,7 @@ def test_dropout_reaches_neither_old_log_probabilities_nor_values(alone: Ranks, 
 
 
 def test_samplers_and_exports_never_see_the_value_head(alone: Ranks, tiny: Path, turns_table: Table) -> None:
-    trained = Trained(tiny, alone, turns_table, preset="ppo")
+    trained = Trained(tiny, alone, turns_table, type="ppo")
     names = {name for name, _ in trained.engine.weights(10**9)}
     bare = {name for name, _ in load_policy(tiny, "float32").model.named_parameters()}
     assert names == bare
@@ -231,11 +235,11 @@ def test_samplers_and_exports_never_see_the_value_head(alone: Ranks, tiny: Path,
 def test_the_divergence_in_the_reward_is_summed_over_a_turns_tokens(
     alone: Ranks, tiny: Path, turns_table: Table
 ) -> None:
-    trained = Trained(tiny, alone, turns_table, preset="grpo", kl_coefficient=0.5, kl_in="reward", kl="k1")
+    trained = Trained(tiny, alone, turns_table, kl={"type": "k1", "coefficient": 0.5, "add_to": "reward"})
     rows = trained.table.to_pylist()
     shifted = turns_table([{**row, "logprobs": [value + 0.1 for value in row["logprobs"]]} for row in rows])
     assert trained.crediting.reference is not None
-    found = trained.crediting._divergence(trained.crediting.reference, shifted)
+    found = trained.crediting._divergence(trained.crediting.reference, shifted, "k1")
     assert found == pytest.approx([0.1 * len(row["completion_ids"]) for row in rows], abs=1e-4)
     _, figures = trained.crediting.credit(shifted)
     assert figures["kl_penalty_mean"] == pytest.approx(0.5 * 0.1 * 4.5, abs=1e-4)
