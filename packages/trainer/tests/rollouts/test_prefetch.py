@@ -124,7 +124,7 @@ def test_a_recorded_batch_is_taken_within_the_bound(turns_table: Table, tmp_path
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"old_logprobs": "recompute"}, "takes stale tokens for fresh ones"),
+        ({"old_logprobs": "recompute"}, "treats stale tokens as fresh"),
         ({"clip": "none"}, "bounds no ratio of a stale token"),
         ({"type": "rloo"}, "bounds no ratio of a stale token"),
         ({"max_staleness": -1}, "greater than or equal to 0"),
