@@ -81,7 +81,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(UnfitRunError) as caught:
         stop_at_errors([Check(str(number), wrong(error)) for number, error in enumerate(errors)])
     assert caught.value.message == (
-        "2 things keep this run from going well: (1) One is wrong. Correct it. "
+        "2 checks failed: (1) One is wrong. Correct it. "
         "(2) The operating system refused it: the disk is away. Fix that, and try again."
     )
     assert caught.value.exit_code == 2

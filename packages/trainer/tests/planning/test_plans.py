@@ -118,7 +118,7 @@ def test_sizes_are_read() -> None:
     assert parse_size("2GiB") == 2 * GIB
     assert parse_size("1.5 gb") == 1_500_000_000
     assert (gib(2.5 * GIB), gib(80 * GIB)) == ("2.50", "80.0")
-    with pytest.raises(UsageError, match="no size of memory"):
+    with pytest.raises(UsageError, match="is not a memory size"):
         parse_size("80 bananas")
 
 

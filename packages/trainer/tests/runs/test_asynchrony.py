@@ -110,7 +110,7 @@ def test_a_signal_ends_the_step_and_leaves_a_checkpoint(config: Path, tmp_path: 
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, (said + rest)[-4000:]
     assert "SIGINT: finishing this step" in rest
-    assert "go on with --resume" in rest
+    assert "resume with --resume" in rest
     _, alive = psutil.wait_procs(family, timeout=60)
     assert not alive
     assert list((run / "checkpoints").glob("step-*/state.json"))
@@ -194,7 +194,7 @@ def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config
     process.send_signal(signal.SIGINT)
     said += process.communicate(timeout=120)[0]
     assert process.returncode == 0, said[-4000:]
-    assert "go on with --resume" in said
+    assert "resume with --resume" in said
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
     finish(config, run, 2, "--resume", *more)

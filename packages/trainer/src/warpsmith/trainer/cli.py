@@ -40,11 +40,12 @@ app = commands.new_app(
 
 Config = Annotated[Path, typer.Argument(help="TOML file of the run; `warpsmith-trainer schema` lists its keys.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key of the file; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a key, or remove it with `unset`; repeatable."),
 ]
 Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this step (run.steps).")]
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after this wall time (run.seconds).")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in run.dir.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint in run.dir.")]
 Processes = Annotated[
     int | None, typer.Option("--num-processes", min=1, help="Ranks to start; one an NVIDIA device, or 1, by default.")
 ]
@@ -64,7 +65,7 @@ def sft(
     show: Annotated[
         int | None,
         typer.Option(
-            "--show", min=0, metavar="N", help="Train nothing: tell what would be trained, with N examples decoded."
+            "--show", min=0, metavar="N", help="Do not train: show what would be trained, with N examples decoded."
         ),
     ] = None,
 ) -> None:
@@ -278,7 +279,7 @@ def _as_ranks(
 
 
 def _show(config: "SftConfig", examples: int) -> None:
-    """Encode the sources as a run would, beside it, and print what they came to."""
+    """Encode the sources as a run would, outside of it, and print the report."""
     import tempfile
 
     from warpsmith.policy.loading import check_directory, load_chat

@@ -1,4 +1,4 @@
-"""Rows of the `credits` table: what each turn was weighted with in a step, and the ratios found in it."""
+"""Rows of the `credits` table: the advantage of each turn in a step, and its importance ratios."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From a batch of turns to its credit: what is taken off the scores, the value head, the estimator; collective."""
+"""Computes the credit of a batch of turns: penalties, the value head, the estimator. Collective."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Crediting:
-    """What judges the turns of a run.
+    """Computes the credit of a run's batches.
 
     Attributes:
         config: `[algorithm]`, `[zero]` and `rollout.gamma` are read.

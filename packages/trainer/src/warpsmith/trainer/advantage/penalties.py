@@ -1,4 +1,4 @@
-"""What is taken off the scores of turns before their credit: too long answers, and the divergence of the policy."""
+"""Penalties subtracted from scores before credit: for long completions, and for divergence from the reference."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The columns that credit reads and writes; N is the number of turns of a batch."""
+"""Inputs and outputs of credit, as columns; N is the number of turns in a batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Credit:
-    """Advantages, one a turn, and what became of the groups.
+    """Advantages, one for each turn, and counts of the groups.
 
     Attributes:
         advantage: 0 where `counted` is false.

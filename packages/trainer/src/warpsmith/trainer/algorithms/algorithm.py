@@ -1,4 +1,4 @@
-"""What an algorithm is: the choices that a paper makes for the parts of the objective. No torch here."""
+"""The form of an algorithm: the choices that a paper makes for the parts of the objective. No torch here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The keys of a configuration as text: for `warpsmith-trainer schema`."""
+"""The keys of a configuration as text, for `warpsmith-trainer schema`."""
 
 from collections.abc import Iterator
 from pathlib import Path

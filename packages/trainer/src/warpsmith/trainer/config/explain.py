@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, in sentences that name the key, its neighbour and its proper table."""
+"""Error messages for configuration files: they name the key, the nearest known one and the table that has it."""
 
 import difflib
 from collections.abc import Iterator, Mapping

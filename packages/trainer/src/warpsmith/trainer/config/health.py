@@ -1,4 +1,4 @@
-"""The limits beyond which a run warns."""
+"""`[health]`: thresholds of the warnings."""
 
 from typing import Any
 

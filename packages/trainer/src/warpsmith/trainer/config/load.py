@@ -1,4 +1,4 @@
-"""From a TOML file and overrides to a checked configuration, with errors that name the key and its neighbour."""
+"""Reads a TOML file and overrides into a checked configuration."""
 
 import tomllib
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ class PlacementSection(Section):
     @classmethod
     def _once_each(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(gpu < 0 for gpu in value) or len(set(value)) < len(value):
-            raise ValueError(f"{list(value)} is no list of GPUs; name each once, from 0 up, as nvidia-smi does")
+            raise ValueError(f"{list(value)} is not a list of GPUs; name each once, from 0 up, as nvidia-smi does")
         return value
 
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The tables that SFT and GRPO files have in common."""
+"""Tables that SFT and GRPO files share."""
 
 from pathlib import Path
 from typing import Annotated, Literal

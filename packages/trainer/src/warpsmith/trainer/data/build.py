@@ -1,4 +1,4 @@
-"""Reading every source once and encoding it for a policy."""
+"""Reads every source once and encodes its examples for a policy."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def build(data: SftDataSection, chat: ChatFormat, seed: int, folder: Path, watch
         chat: the policy's chat format.
         seed: of generated problems.
         folder: made, or replaced.
-        watch: told of each row.
+        watch: called with each row.
 
     Raises:
         DataError: a source cannot be read, or no example is left.

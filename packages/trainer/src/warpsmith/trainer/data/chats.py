@@ -1,4 +1,4 @@
-"""Chats out of rows of other people's files, in the forms that are common."""
+"""Reads chats from rows in the common formats."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The examples of a run: opened on every rank, split into those to train on and those held out."""
+"""The examples of a run, opened on every rank and split into training and held-out examples."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -105,7 +105,7 @@ def arrange(store: TokenStore, config: SftConfig) -> SftData:
 
 
 def told(data: SftData, say: Callable[[str], None]) -> None:
-    """Say what became of each source, and what is trained."""
+    """Report the counts of each source, and what is trained."""
     for tally in data.store.tallies:
         for line in tally.lines():
             say(line)

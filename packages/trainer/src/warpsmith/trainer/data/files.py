@@ -1,4 +1,4 @@
-"""Rows of files, one at a time: JSON lines, a JSON list, Parquet. A row that cannot be read is told of, not raised."""
+"""Rows of files, one at a time: JSON lines, a JSON list, Parquet. A malformed row is reported, not raised."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

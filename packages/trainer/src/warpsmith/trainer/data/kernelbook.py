@@ -1,4 +1,4 @@
-"""KernelBook's pairs as chats of the task: the module as `Model` in the task's prompt, the kernels as `ModelNew`."""
+"""Turns KernelBook's pairs into chats of the task: the module as `Model` in the prompt, the kernels as `ModelNew`."""
 
 import io
 import keyword

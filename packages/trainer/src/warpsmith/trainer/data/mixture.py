@@ -1,4 +1,4 @@
-"""The order in which the examples of several sources are handed out, known from seed and cursor alone."""
+"""The order of the examples of several sources: a function of seed and cursor alone."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The order in which examples or problems are handed out: shuffled each epoch, and known from seed and cursor alone."""
+"""The order of examples or problems: shuffled each epoch, a function of seed and cursor alone."""
 
 import numpy as np
 

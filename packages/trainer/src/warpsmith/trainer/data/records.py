@@ -1,4 +1,4 @@
-"""A policy's own turns out of the records of runs: those that the evaluator passed, as chats to learn from again."""
+"""Reads a policy's own turns from the records of runs: those that the evaluator accepted, as chats."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

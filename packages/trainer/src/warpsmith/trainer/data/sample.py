@@ -1,4 +1,4 @@
-"""What a source gives for each of its rows: a chat to learn from, or why there is none."""
+"""What a source yields for each row: a chat, or the reason why the row is skipped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

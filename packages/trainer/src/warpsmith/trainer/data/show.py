@@ -1,4 +1,4 @@
-"""What a run would train on, in words: counts, lengths, padding, and some examples with the trained tokens marked."""
+"""Shows what a run would train on: counts, lengths, padding, and examples with the trained tokens marked."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""From a section of the configuration to a stream of samples."""
+"""Opens the source that a table of the configuration names."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Which examples are held out: whole problems, chosen by a hash, so that more data moves none of them over."""
+"""Chooses held-out examples: whole problems, by a hash, so that adding data never moves one into training."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ Bools = npt.NDArray[np.bool_]
 def held_out(problem: npt.NDArray[np.uint64], count: int, seed: int) -> Bools:
     """Return (E,) True for the examples that are held out: at least `count`, as few problems as give so many.
 
-    A problem is held out if its hash, mixed with the seed, is among the lowest. So the choice hangs on nothing else:
+    A problem is held out if its hash, mixed with the seed, is among the lowest. So the choice depends on nothing else:
     a problem that is added pushes out one at most.
 
     Args:

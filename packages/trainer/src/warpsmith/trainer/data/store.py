@@ -1,4 +1,4 @@
-"""Encoded examples in files that every rank maps: written once, whole or not at all, and checked by a digest.
+"""Encoded examples in files that every rank maps: written once, atomically, and checked by a digest.
 
 FOLDER/
     ids.bin      token ids of all examples end to end, int32

@@ -1,4 +1,4 @@
-"""What became of a source's rows: how many are examples, and why the others are not."""
+"""Counts of a source's rows: examples, and skipped rows by reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

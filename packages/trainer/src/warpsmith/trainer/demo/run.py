@@ -91,7 +91,7 @@ def _run_phases(
 def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
     """Return the overrides of both runs, after reading both files as they will be read: bad ones fail before work."""
     if settings.out.exists() and not resume:
-        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to go on with it, or another --out.")
+        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to resume it, or another --out.")
     sft = [
         *settings.sft_overrides,
         *(f"run.dir={settings.out / 'sft'}", f"run.seed={settings.seed}", f"policy.path={settings.out / 'policy'}"),
@@ -143,7 +143,7 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
         arguments = [command, str(config), *options, *again]
         code = launch(arguments, settings.processes, run_dir=out, environment=ownership.handover)
     if code:
-        raise LaunchError(f"The {command} run ended with code {code}; its own message stands above.", "Fix that first.")
+        raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")
     if not (out / "final_model").exists():
         raise LaunchError(f"The {command} run stopped before its end.", "Go on with --resume.")
 

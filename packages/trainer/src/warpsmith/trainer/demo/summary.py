@@ -1,4 +1,4 @@
-"""What a demo run came to: held-out rates before and after GRPO, their difference, times, versions, machine."""
+"""Summary of a demo run: held-out rates before and after GRPO, their difference, times, versions, machine."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Figures of rows that credit needs before the update: forward passes without a gradient, shared by the ranks."""
+"""Forward passes without gradient, for metrics of rows that credit needs before the update; shared by the ranks."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Whole weights out of a ZeRO model, in bounded buckets, in the same order on every rank."""
+"""Gathers whole weights of a ZeRO model in bounded buckets, in the same order on every rank."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager

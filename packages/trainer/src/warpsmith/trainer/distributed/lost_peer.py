@@ -1,4 +1,4 @@
-"""Telling a rank that is gone from other failures. No torch here."""
+"""Distinguishes the loss of another rank from other failures. No torch here."""
 
 
 def is_lost_peer(error: RuntimeError) -> bool:

@@ -1,4 +1,4 @@
-"""Which rows go together into a micro-batch, and which rank takes it. No torch here."""
+"""Groups rows into micro-batches and assigns them to ranks. No torch here."""
 
 from collections.abc import Sequence
 

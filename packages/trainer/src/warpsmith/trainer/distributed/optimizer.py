@@ -1,4 +1,4 @@
-"""AdamW over a model's parameters, and the course of its learning rate."""
+"""AdamW over a model's parameters, and its learning rate."""
 
 import math
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""Rows of a micro-batch laid end to end for the forward pass, so that none of its positions is padding.
+"""Packs the rows of a micro-batch end to end for the forward pass, without padding.
 
 Only the model sees the packed row. Its log-probabilities are laid back into padded rows, so that loss and figures do
 not know how they were computed.

@@ -1,4 +1,4 @@
-"""The processes of a run: who they are, and how they talk."""
+"""The processes of a run (ranks) and the communication between them."""
 
 import os
 import random
@@ -87,7 +87,7 @@ def peers_needed() -> Iterator[None]:
             time.sleep(_LAUNCHER_S)
         told = LaunchError(
             "Another rank of the run has ended, or cannot be reached any more.",
-            "Its own message says why; without one it was killed. Go on with --resume.",
+            "Its own message says why; without one it was killed. Resume with --resume.",
         )
         raise quote_dead_ranks(told) from error
 

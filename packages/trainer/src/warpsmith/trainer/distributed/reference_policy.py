@@ -1,4 +1,4 @@
-"""The frozen reference policy of the divergence term: a model of its own, or the policy without its adapters."""
+"""The frozen reference policy of the KL term: a separate model, or the policy without its adapters."""
 
 from typing import TYPE_CHECKING, Any, Protocol
 

@@ -1,4 +1,4 @@
-"""The policy that is trained: the weights of its directory, with adapters on them where the configuration says so."""
+"""Loads the policy to train: the weights of its directory, with adapters if configured."""
 
 from warpsmith.policy.adapters import attach
 from warpsmith.policy.config import PolicyConfig

@@ -1,4 +1,4 @@
-"""A value head on the policy's last hidden states: what a state is worth, beside what comes next."""
+"""A value head on the policy's last hidden states."""
 
 import torch
 from torch import Tensor, nn

@@ -103,7 +103,7 @@ class ZeroEngine:
         """
         if not torch.isfinite(loss.detach()):
             raise DivergenceError(
-                f"The loss is {loss.item()}.", "Lower optimizer.lr, or clip harder (optimizer.max_grad_norm)."
+                f"The loss is {loss.item()}.", "Lower optimizer.lr, or lower optimizer.max_grad_norm."
             )
         self._engine.set_gradient_accumulation_boundary(last)
         # DeepSpeed averages over the ranks, and the loss is normalised over all of them already.
@@ -123,7 +123,7 @@ class ZeroEngine:
         value = float(norm) if norm is not None else float("nan")
         if not torch.isfinite(torch.tensor(value)):
             raise DivergenceError(
-                f"The norm of the gradient is {value}; the weights in memory are spoilt.",
+                f"The norm of the gradient is {value}; the weights in memory are damaged.",
                 "Resume from the last checkpoint with a lower optimizer.lr.",
             )
         return value

@@ -53,7 +53,7 @@ def gpus(config: Config) -> Iterator[Finding]:
         remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
         yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
     elif judging and obstacle and config.rollout.evaluation.where != "server":
-        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on one.", obstacle)
+        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on it.", obstacle)
     else:
         yield Finding("GPUs", "ok", seen)
 

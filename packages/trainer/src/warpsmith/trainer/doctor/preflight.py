@@ -1,4 +1,4 @@
-"""What a run needs before anything starts or is written: the checks of `doctor.checks`, stopped at by what is wrong."""
+"""Runs the checks of `doctor.checks` before a run starts or writes anything, and stops at errors."""
 
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -7,7 +7,7 @@ from warpsmith.trainer.doctor.checks import checks_with_torch, checks_without_to
 
 
 def preflight(config: SftConfig | TrainerConfig, resume: bool) -> None:
-    """Refuse a run that cannot go well; starts no process of the run and writes nothing.
+    """Refuse a run whose checks fail; starts no process of the run and writes nothing.
 
     Raises:
         what `check_files` raises.

@@ -1,4 +1,4 @@
-"""Checks of the services that a run will ask for: W&B, Ray, the sandbox of the evaluator."""
+"""Checks of the services that a run uses: W&B, Ray, the evaluator's sandbox."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def wandb(config: Config) -> Iterator[Finding]:
 
 
 def _login_refusal() -> str:
-    """Return why a login fails; empty where it goes well. It is tried in a process that nobody can type into."""
+    """Return why a login fails, or an empty string. It is tried in a process without a terminal."""
     # What a run asks for in its file goes before WANDB_MODE, under which a login would do nothing.
     environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
     try:

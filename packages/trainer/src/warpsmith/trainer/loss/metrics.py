@@ -1,4 +1,4 @@
-"""Figures of an update as sums, so that micro-batches and ranks add up to the figures of the whole batch.
+"""Metrics of an update as sums, so that micro-batches and ranks add up to the metrics of the whole batch.
 
 `token_sums` are over all tokens of a micro-batch, `row_sums` one row each.
 """

@@ -1,4 +1,4 @@
-"""The choices of an objective as one value. No torch here."""
+"""The settings of an objective as one value. No torch here."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Self

@@ -1,4 +1,4 @@
-"""How likely the policy makes a token now, against when it was sampled."""
+"""The importance ratio: the policy's probability of a token now, against the one it was sampled with."""
 
 from torch import Tensor
 

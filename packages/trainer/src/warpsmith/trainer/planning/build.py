@@ -1,4 +1,4 @@
-"""A plan of memory: every GPU and the host of a machine, with what a configuration puts there."""
+"""Builds the memory plan: what a configuration needs on each GPU and on the host."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""`warpsmith-trainer plan`: whether a run fits a machine, before anything is started."""
+"""The command `warpsmith-trainer plan`."""
 
 import json
 from collections.abc import Sequence

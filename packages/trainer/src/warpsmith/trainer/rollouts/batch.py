@@ -1,4 +1,4 @@
-"""From a table of turns to what the update needs: rows of tokens, credit columns, figures."""
+"""Converts a table of turns into what the update needs: rows of tokens and credit columns."""
 
 import itertools
 from collections.abc import Sequence

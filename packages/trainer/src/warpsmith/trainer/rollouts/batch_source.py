@@ -1,4 +1,4 @@
-"""The batch of a step: whole groups, and others in the place of those that would teach nothing. For rank 0 alone."""
+"""Samples the batch of a step: whole groups, with replacements for groups without spread. Rank 0 only."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that rollouts go on while the main thread trains."""
+"""An event loop in its own thread, so that rollouts continue while the main thread trains."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Batches sampled ahead of training, in a thread of rank 0, never so far that one is too old when it is trained."""
+"""Prefetches batches in a thread of rank 0 while others are trained, within the staleness bound."""
 
 import threading
 from collections import deque

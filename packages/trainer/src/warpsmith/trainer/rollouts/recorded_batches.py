@@ -1,4 +1,4 @@
-"""Batches that an earlier start of a run recorded and that no checkpoint covers."""
+"""Batches that were recorded before an interruption and that no checkpoint covers."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping

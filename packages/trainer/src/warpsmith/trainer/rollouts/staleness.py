@@ -1,4 +1,4 @@
-"""Which rollouts may start, so that none is too old when it is trained: the bound of asynchronous training."""
+"""The staleness bound: which rollouts may start without being too old when they are trained."""
 
 from dataclasses import dataclass
 

@@ -239,7 +239,7 @@ class _Grpo:
         self.control.save(progress)
         run, final = self.config.run, self.config.run.dir / "final_model"
         if progress.step < run.steps:
-            self.bar.say(f"Stopped after step {progress.step} of {run.steps}; go on with --resume.")
+            self.bar.say(f"Stopped after step {progress.step} of {run.steps}; resume with --resume.")
             return
         # Before anything else that can fail: what was trained is not to be lost to an evaluation.
         if self.config.checkpoint.export_final:

@@ -1,5 +1,5 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""One policy update after another over a batch of turns: micro-batches, loss, gradient, figures."""
+"""Policy updates over a batch of turns: micro-batches, loss, gradient, metrics."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Updated:
-    """What the updates of a batch came to.
+    """Results of the updates of a batch.
 
     Attributes:
         made: how many updates were made; one without a gradient is none.

@@ -1,4 +1,4 @@
-"""What SFT and GRPO runs have in common: resume, stop, save, log; the same decisions on every rank."""
+"""Control flow that SFT and GRPO runs share: resume, stop, save, log; the same decisions on every rank."""
 
 import time
 from contextlib import ExitStack

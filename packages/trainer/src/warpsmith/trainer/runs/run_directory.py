@@ -1,4 +1,4 @@
-"""The directory of a run: of a new one or a resumed one, never of two."""
+"""Refuses a run directory that is in use by another run."""
 
 from warpsmith.trainer.config.sections import RunSection
 from warpsmith.trainer.errors import ConfigError
@@ -13,5 +13,5 @@ def refuse_used(run: RunSection) -> None:
     if any((run.dir / name).exists() for name in ("records", "checkpoints", "final_model")):
         raise ConfigError(
             f"{run.dir} holds a run already.",
-            "Pass --resume to go on with it, or choose another directory with --set run.dir=....",
+            "Pass --resume to resume it, or choose another directory with --set run.dir=....",
         )

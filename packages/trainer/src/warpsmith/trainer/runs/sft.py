@@ -197,5 +197,5 @@ def _note(figures: dict[str, float]) -> str:
 
 def _ending(progress: Progress, steps: int, final: Path) -> str:
     if progress.step < steps:
-        return f"Stopped after step {progress.step} of {steps}; go on with --resume."
+        return f"Stopped after step {progress.step} of {steps}; resume with --resume."
     return f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}."

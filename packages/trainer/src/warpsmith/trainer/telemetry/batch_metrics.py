@@ -1,4 +1,4 @@
-"""Figures of a batch of turns: rewards, correctness, lengths, times; whole and by turn."""
+"""Metrics of a batch of turns: rewards, correctness, lengths, times; overall and by turn."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

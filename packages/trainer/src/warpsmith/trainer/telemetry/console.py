@@ -1,4 +1,4 @@
-"""A step in words, for the console: the same figures that W&B and the `steps` table get."""
+"""Formats a step's metrics for the console; W&B and the `steps` table get the same ones."""
 
 from collections.abc import Mapping
 
@@ -55,7 +55,7 @@ def _sampled(figures: Figures) -> str:
 
 
 def _trained(figures: Figures) -> str:
-    """Return what the update came to; of a step that trained no turn, that."""
+    """Return the update's metrics, or that no turn was trained."""
     # A KL that is taken off the reward is known of a step without an update too.
     reference = ["kl {kl_reference:.1e}"] if "kl_reference" in figures else []
     if "entropy" not in figures:

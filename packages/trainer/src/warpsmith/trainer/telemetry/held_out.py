@@ -1,4 +1,4 @@
-"""What the evaluations on held-out problems came to, before and after a run: kept in the run's `summary.json`.
+"""Results of the held-out evaluations before and after a run, kept in the run's `summary.json`.
 
 `held_out` there has `before`, `after` and the `interval` of their difference; `absent` names what could not be had, and
 why: an evaluation without a valid turn, and so the comparison.

@@ -1,4 +1,4 @@
-"""Progress of a run on the console: a bar on a terminal, a line now and then elsewhere."""
+"""Progress on the console: a bar on a terminal, periodic lines elsewhere."""
 
 import sys
 import time

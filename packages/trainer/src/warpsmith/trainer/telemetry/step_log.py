@@ -1,4 +1,4 @@
-"""What a run tells of its steps: a row of the `steps` table, Weights & Biases, and a file with its configuration."""
+"""Logs steps: a row of the `steps` table, Weights & Biases, and a file with the run's configuration."""
 
 import json
 import math

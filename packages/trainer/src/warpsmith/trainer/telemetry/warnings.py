@@ -1,4 +1,4 @@
-"""Warnings in words where runs die: each check is one figure, one limit of `[health]`, and what can be done.
+"""Warnings about metrics: each check is one metric, one threshold of `[health]`, and a remedy.
 
 The limits' defaults are choices to notice a run that goes wrong before it is lost; none is a law.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on as if it had not been stopped. Each appears whole or not at all.
+"""Checkpoints: everything that is needed to resume a run exactly. Each is written atomically.
 
 RUN/checkpoints/step-00000050/
     zero/           model and optimizer, one file a rank (DeepSpeed's format)
@@ -219,7 +219,7 @@ def _refusals_told(final: Path) -> Iterator[None]:
         shutil.rmtree(_partial(final), ignore_errors=True)
         raise CheckpointWriteError(
             f"The checkpoint {final} could not be written, with {free:.1f} MiB free on its disk: {_first_line(error)}.",
-            "Make room or mend the directory, then go on from the checkpoint before with --resume.",
+            "Free disk space or fix the directory, then resume from the previous checkpoint with --resume.",
         ) from error
 
 
@@ -271,7 +271,7 @@ def read_state(path: Path) -> dict[str, Any]:
             "base": state.get("base"),
         }
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is no checkpoint: it has no {STATE}.", "Name a directory step-....") from None
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}.", "Name a directory step-....") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path / STATE} is damaged: {error!r}.", "Remove that checkpoint and resume from an older one."
@@ -311,7 +311,7 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
     ]
     if changed:
         raise CheckpointError(
-            f"{path} is of another configuration: {'; '.join(changed)}.",
+            f"{path} has another configuration: {'; '.join(changed)}.",
             "Resume with the values it was written under, or start a new run in another directory.",
         )
 

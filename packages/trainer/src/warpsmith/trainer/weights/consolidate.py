@@ -1,4 +1,4 @@
-"""From a checkpoint to a Hugging Face directory, without the ranks that wrote it."""
+"""Exports a checkpoint as a Hugging Face directory, without the ranks that wrote it."""
 
 from collections.abc import Mapping
 from pathlib import Path

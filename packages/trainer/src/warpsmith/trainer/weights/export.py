@@ -1,4 +1,4 @@
-"""Hugging Face directories out of a model in training, or out of a checkpoint."""
+"""Exports a model in training as a Hugging Face directory."""
 
 from pathlib import Path
 

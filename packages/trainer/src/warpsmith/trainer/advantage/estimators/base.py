@@ -1,4 +1,4 @@
-"""What an estimator is: what a turn is judged by, and with which other turns it is compared. No torch here."""
+"""The interface of estimators: the value of a turn, and the turns that it is compared with. No torch here."""
 
 from dataclasses import dataclass
 from typing import ClassVar

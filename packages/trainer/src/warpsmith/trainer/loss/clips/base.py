@@ -1,4 +1,4 @@
-"""What a clip is: how much of a token's importance ratio reaches its gradient. No torch here."""
+"""The interface of clips: how much of a token's importance ratio reaches its gradient. No torch here."""
 
 from typing import TYPE_CHECKING
 
