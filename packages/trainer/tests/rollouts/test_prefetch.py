@@ -156,7 +156,7 @@ class Sampler:
     def collect(self, step: int, progress: Progress) -> Sampled:
         self.asked.append((step, progress))
         if step == self._fails_at:
-            raise SamplerDiedError("engine 0 died 4 times.", "See its log.")
+            raise SamplerDiedError("sampler 0 died 4 times.", "See its log.")
         table = versions(self._table, [self.version, self.version])
         return Sampled(as_stream(table), 3, 1, 0.0)
 

@@ -216,7 +216,7 @@ def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tm
             process.wait(0.2)
     said += process.communicate(timeout=120)[0]
     assert process.returncode == 2, said[-4000:]
-    assert re.search(r"^error: .*engine 0 died", said, re.MULTILINE), said[-4000:]
+    assert re.search(r"^error: .*sampler 0 died", said, re.MULTILINE), said[-4000:]
     assert "Traceback" not in said
 
 

@@ -73,7 +73,7 @@ def after_an_update(engine: ScriptedEngine, scores: Sequence[float], expected: S
 
 
 def test_an_engine_that_answers_as_before_a_small_update_kept_its_weights() -> None:
-    with pytest.raises(ProbeError, match=r"by up to 0\.02, and engine 0 gives every token that of before"):
+    with pytest.raises(ProbeError, match=r"by up to 0\.02, and sampler 0 gives every token that of before"):
         after_an_update(ScriptedEngine(), EXPECTED, shifted(0.02))
     # Below that the trainer's own change may be rounding.
     assert after_an_update(ScriptedEngine(), EXPECTED, shifted(0.005)) == pytest.approx(0.005)
@@ -96,7 +96,7 @@ def test_rounding_that_was_there_at_the_first_probe_may_be_there_later() -> None
 
 
 def test_a_token_sampled_from_an_old_cache_is_noticed() -> None:
-    with pytest.raises(ProbeError, match=r"engine 1 samples token 9 .* prefix cache"):
+    with pytest.raises(ProbeError, match=r"sampler 1 samples token 9 .* prefix cache"):
         asyncio.run(probe().compare([ScriptedEngine(), ScriptedEngine(sampled=-3.0)], EXPECTED))
     with pytest.raises(ProbeError, match="prefix cache"):
         asyncio.run(probe().compare([ScriptedEngine(sampled=float("nan"))], EXPECTED))
@@ -104,7 +104,7 @@ def test_a_token_sampled_from_an_old_cache_is_noticed() -> None:
 
 @pytest.mark.parametrize("wrong", [-2.6, float("nan"), float("-inf")])
 def test_the_worst_token_is_named(wrong: float) -> None:
-    with pytest.raises(ProbeError, match=r"engine 0 gives token 2 \(id 7\)"):
+    with pytest.raises(ProbeError, match=r"sampler 0 gives token 2 \(id 7\)"):
         compare(IDS, EXPECTED, [0.0, -1.1, wrong, -3.0], 0.5)
 
 
@@ -120,7 +120,7 @@ def test_a_publish_is_believed_when_the_version_is_there() -> None:
 
 
 def test_an_engine_that_keeps_its_old_weights_is_noticed() -> None:
-    with pytest.raises(SyncError, match="version 3 an engine samples with version 0"):
+    with pytest.raises(SyncError, match="version 3 a sampler samples with version 0"):
         asyncio.run(sync.publish(PAYLOAD, ScriptedEngine(loads=False), 5.0, "float32"))
 
 

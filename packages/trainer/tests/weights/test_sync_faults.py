@@ -183,7 +183,7 @@ def lab(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with ray_session(num_cpus=2, object_store_bytes=128 << 20), asyncio.Runner() as loop:
 
         async def started() -> Lab:
-            engines = [FaultyEngine(path, CONFIG, name=f"engine {i}") for i, path in enumerate((tiny, at_new))]
+            engines = [FaultyEngine(path, CONFIG, name=f"sampler {i}") for i, path in enumerate((tiny, at_new))]
             await asyncio.gather(*(engine.ready() for engine in engines))
             return Lab(loop, *engines, states, expected)
 
@@ -235,7 +235,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_weights_of_the_right_version_are_noticed(lab: Lab, probe: Probe, case: str) -> None:
     lab.publish(lab.payload(WRONG[case](lab.states)))
-    with pytest.raises(ProbeError, match=r"engine 0"):
+    with pytest.raises(ProbeError, match=r"sampler 0"):
         lab.probe(probe, "new")
     lab.recovers(probe)
 
@@ -252,7 +252,7 @@ def test_kept_weights_are_noticed_though_the_update_is_smaller_than_the_toleranc
 ) -> None:
     assert change(lab, "old", "near") < TOLERANCE
     lab.publish(lab.payload(SMALL[case](lab.states)))
-    with pytest.raises(ProbeError, match=r"engine 0"):
+    with pytest.raises(ProbeError, match=r"sampler 0"):
         lab.probe(probe, "near")
     lab.publish(lab.payload(lab.states["near"]))
     assert lab.probe(probe, "near") < ROUNDING
@@ -296,7 +296,7 @@ def test_a_payload_without_a_tensor_is_refused(lab: Lab, probe: Probe) -> None:
 def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: Probe, weights: str) -> None:
     lab.loop.run(lab.engine.misbehave("output layer not packed"))
     lab.publish(lab.payload(lab.states[weights]))
-    with pytest.raises(ProbeError, match="engine 0 gives token"):
+    with pytest.raises(ProbeError, match="sampler 0 gives token"):
         lab.probe(probe, weights)
     lab.recovers(probe)
 
@@ -304,7 +304,7 @@ def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: Probe, 
 def test_a_prefix_cache_that_was_kept_is_noticed(lab: Lab, probe: Probe) -> None:
     lab.loop.run(lab.engine.misbehave("cache kept"))
     lab.publish(lab.payload(lab.states["new"]))
-    with pytest.raises(ProbeError, match=r"engine 0 samples token \d+ .* Its prefix cache"):
+    with pytest.raises(ProbeError, match=r"sampler 0 samples token \d+ .* Its prefix cache"):
         lab.probe(probe, "new")
     assert lab.tokens() != lab.fresh
     lab.recovers(probe)
@@ -335,7 +335,7 @@ def test_an_engine_that_misses_the_deadline_samples_nothing_until_it_has_whole_w
     lab.loop.run(lab.engine.misbehave("late"))
     with pytest.raises(SyncTimeoutError, match=rf"weight version {lab.version + 1} took longer than 0\.2 s"):
         lab.publish(lab.payload(lab.states["new"]), deadline_s=0.2)
-    with pytest.raises(WeightsUnknownError, match="engine 0 did not say"):
+    with pytest.raises(WeightsUnknownError, match="sampler 0 did not say"):
         lab.tokens()
     with pytest.raises(WeightsUnknownError):
         lab.probe(probe, "new")
@@ -346,7 +346,7 @@ def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe:
     lab.loop.run(lab.engine.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]))
     assert lab.engine.weight_version == lab.version
-    with pytest.raises(ProbeError, match="engine 0 gives every token that of before"):
+    with pytest.raises(ProbeError, match="sampler 0 gives every token that of before"):
         lab.probe(probe, "new")
 
     async def caught_up() -> None:
@@ -364,18 +364,18 @@ def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: Probe) -
     lab.probe(both, "old", lab.engine, lab.other)
     lab.loop.run(lab.other.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]), pool)
-    with pytest.raises(ProbeError, match="engine 1 gives every token that of before"):
+    with pytest.raises(ProbeError, match="sampler 1 gives every token that of before"):
         lab.probe(both, "new", lab.engine, lab.other)
 
     lab.loop.run(lab.other.misbehave("late"))
     lab.other.config = CONFIG.model_copy(update={"update_timeout_s": 0.2})
     before = pool.weight_version
-    with pytest.raises(DeadlinePassedError, match="engine 1 to load new weights"):
+    with pytest.raises(DeadlinePassedError, match="sampler 1 to load new weights"):
         lab.publish(lab.payload(lab.states["old"]), pool)
     assert (lab.engine.weight_version, pool.weight_version) == (before + 1, before)
-    with pytest.raises(SyncError, match=rf"weight version {before + 1} an engine samples with version {before}"):
+    with pytest.raises(SyncError, match=rf"weight version {before + 1} a sampler samples with version {before}"):
         sync.check_version(pool, before + 1)
-    with pytest.raises(WeightsUnknownError, match="engine 1"):
+    with pytest.raises(WeightsUnknownError, match="sampler 1"):
         lab.tokens(lab.other)
 
     lab.loop.run(lab.other.misbehave(""))

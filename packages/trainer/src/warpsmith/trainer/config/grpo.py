@@ -35,12 +35,12 @@ class GrpoRunSection(RunSection):
         default=True, description="Seed every completion, so that the same weights sample the same tokens."
     )
     ray_address: str | None = Field(
-        default=None, description="Ray cluster to place the engines on; a local one is started when not given."
+        default=None, description="Ray cluster to place the samplers on; a local one is started when not given."
     )
 
 
 class SyncSection(Section):
-    """`[sync]`: carrying new weights to the engines, and proving that they arrived."""
+    """`[sync]`: sending new weights to the samplers, and checking that they arrived."""
 
     deadline_s: float = Field(default=600.0, gt=0, description="Longest that a sync and its probe may take.")
     gather_elements: int = Field(

@@ -18,7 +18,7 @@ class PlacementSection(Section):
         default=(), description="GPUs that train, one rank each; every GPU, or --num-processes of them, when not given."
     )
     rollout: tuple[int, ...] = Field(
-        default=(), description="GPUs that a local Ray gives to the engines; those that train when not given."
+        default=(), description="GPUs that a local Ray gives to the samplers; those that train when not given."
     )
     evaluation: tuple[int, ...] = Field(
         default=(), description="GPU of the evaluator, or one for each of its Ray actors; evaluator.gpu when not given."
@@ -32,9 +32,9 @@ class PlacementSection(Section):
         return value
 
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
-        """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
+        """Return the GPUs that a local Ray may give away: the samplers', and those of evaluators in its actors.
 
-        Empty where engines take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
+        Empty where samplers take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
         """
         if not self.rollout and rollout.engine.device == "cuda":
             return ()

@@ -118,7 +118,7 @@ def _nccl() -> Finding:
 
 
 def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
-    """Compare /dev/shm with Ray's object store and the weights that lie there for the engines of a GPU."""
+    """Compare /dev/shm with Ray's object store and the weights that lie there for the samplers on a GPU."""
     if not isinstance(config, TrainerConfig):
         return
     needed, free = sum(part.bytes for part in plan.host.parts if part.shared), shutil.disk_usage(_SHM).free

@@ -123,7 +123,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
     rollout, engine, shape = config.rollout, config.rollout.engine, made.shape
     weights = shape.parameters * WIDTH[config.policy.dtype]
     made.host.parts += [
-        Part("rank 0's copies of the weights on their way to the engines", 2 * weights, "sync"),
+        Part("rank 0's copies of the weights on their way to the samplers", 2 * weights, "sync"),
         Part("Ray's object store", (256 << 20) + 2 * weights, shared=True),
     ]
     if engine.device == "cpu":
@@ -135,7 +135,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
             device.parts += parts
         made.host.parts += [
             Part("engines' processes", rollout.engines * _ENGINE_HOST, assumed=True),
-            Part("weights on their way to the engines", rollout.engines * weights, "sync", shared=True),
+            Part("weights on their way to the samplers", rollout.engines * weights, "sync", shared=True),
         ]
     made.misfits += _of_engine(made, config, cache)
     made.facts |= {

@@ -71,7 +71,7 @@ class RunAhead:
         return len(self._ready)
 
     def published(self, step: int, version: int) -> None:
-        """Tell that step `step` is done and the engines have `version`."""
+        """Tell that step `step` is done and the samplers have `version`."""
         with self._changed:
             self._admission = self._admission.after(step, version)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Rank 0's side of a GRPO run: problems, engines, evaluator, records."""
+"""Rank 0's side of a GRPO run: problems, samplers, evaluator, records."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 class RolloutSession:
     """Everything that samples and judges; a context manager, on rank 0 alone.
 
-    Engines and judge start in the background; `ready` waits for them.
+    Samplers and judge start in the background; `ready` waits for them.
 
     Args:
         config: the run's configuration.
@@ -79,12 +79,12 @@ class RolloutSession:
                 size = _object_store_bytes(self.config)
                 # Without Ray nothing can be closed any more; what was recorded is on disk.
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
-            # One event loop for the whole run: the engines' handles belong to it.
+            # One event loop for the whole run: the samplers' handles belong to it.
             self._loop: asyncio.Runner | BackgroundLoop = self._background or asyncio.Runner()
             stack.enter_context(self._loop)
             self._pool = SamplerPool(
                 [
-                    RemoteSampler(self.config.policy.path, _engine_config(self.config), name=f"engine {number}")
+                    RemoteSampler(self.config.policy.path, _sampler_config(self.config), name=f"sampler {number}")
                     for number in range(rollout.engines)
                 ]
             )
@@ -101,10 +101,10 @@ class RolloutSession:
         self._stack.close()
 
     def ready(self, chat: ChatFormat) -> None:
-        """Wait for the engines, open the records and make the collector; a run that cannot start leaves no records.
+        """Wait for the samplers, open the records and make the collector; a run that cannot start leaves no records.
 
         Raises:
-            SamplerError: an engine cannot start.
+            SamplerError: a sampler cannot start.
         """
         self._loop.run(self._pool.ready())
         self._probe = make_probe(self.config, self.problems, chat)
@@ -175,11 +175,11 @@ class RolloutSession:
         )  # fmt: skip
 
     def publish(self, payload: "WeightPayload") -> None:
-        """Bring weights to every engine; see `sync.publish`."""
+        """Send weights to every sampler; see `sync.publish`."""
         self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
 
     def probe(self, expected: Sequence[float]) -> float:
-        """Compare every engine with the trainer; see `Probe`."""
+        """Compare every sampler with the trainer; see `Probe`."""
         return self._loop.run(self._probe.compare(self._pool.members, expected))
 
     def cache_figures(self) -> dict[str, float]:
@@ -257,7 +257,7 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
     return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
 
 
-def _engine_config(config: TrainerConfig) -> SamplerConfig:
+def _sampler_config(config: TrainerConfig) -> SamplerConfig:
     """Return the samplers' settings; where adapters are sent they are started for them."""
     lora = config.policy.lora if config.sends_adapter else None
     return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})

@@ -14,7 +14,7 @@ class Admission:
 
     Attributes:
         max_staleness: most versions that a token may be older than the weights that its step begins with.
-        step: steps whose weights the engines have.
+        step: steps whose weights the samplers have.
         version: version of those weights.
     """
 
@@ -39,5 +39,5 @@ class Admission:
         return self.version + step - 1 - self.step
 
     def after(self, step: int, version: int) -> "Admission":
-        """Return how it stands once step `step` is done and the engines have `version`."""
+        """Return how it stands once step `step` is done and the samplers have `version`."""
         return Admission(self.max_staleness, step, version)

@@ -192,7 +192,7 @@ class _Grpo:
         return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 
     def _sync(self, version: int) -> float:
-        """Bring the weights to the engines and prove that they arrived; return the probe's gap on rank 0."""
+        """Send the weights to the samplers and check that they arrived; return the probe's gap on rank 0."""
         payload = payload_of(
             self.engine, self.ranks, version, self.config.sync.gather_elements, adapter=self.config.sends_adapter
         )
@@ -214,7 +214,7 @@ class _Grpo:
         }
 
     def _say_gap(self, version: int, gap: float) -> None:
-        self.bar.say(f"The engines have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
+        self.bar.say(f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
 
     def _look_back(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
         """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps.

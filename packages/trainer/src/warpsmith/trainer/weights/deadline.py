@@ -20,5 +20,5 @@ async def within(work: Awaitable[T], seconds: float, what: str) -> T:
     except TimeoutError:
         raise SyncTimeoutError(
             f"{what[0].upper()}{what[1:]} took longer than {seconds:g} s.",
-            "Look at the engine's log; raise sync.deadline_s for large models.",
+            "Look at the sampler's log; raise sync.deadline_s for large models.",
         ) from None

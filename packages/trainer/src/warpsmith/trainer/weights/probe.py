@@ -27,7 +27,7 @@ ROUNDING = {"float32": 5e-5, "bfloat16": 0.25, "float16": 0.05}
 _ROUNDING_GROWTH = 4.0
 """How much larger than at the first probe rounding may make a gap while the policy is trained."""
 _CHANGED_SHARE = 0.02
-"""Share of the tolerance from which a change of the trainer's must show in an engine, in the last digit at least."""
+"""Share of the tolerance from which a change of the trainer's must show in a sampler, in the last digit at least."""
 
 
 def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> list[float]:
@@ -42,7 +42,7 @@ def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> li
 
 @dataclass
 class Probe:
-    """Fixed tokens that engines and trainer must give the same log-probabilities after every sync.
+    """Fixed tokens that samplers and trainer must give the same log-probabilities after every sync.
 
     One token is sampled after them and thrown away: scores are computed from nothing, a completion reads the prefix
     cache, and the two agree only if the cache holds nothing of older weights.
@@ -60,18 +60,18 @@ class Probe:
     deadline_s: float
     _before: "_Seen | None" = field(default=None, init=False)
 
-    async def compare(self, engines: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
-        """Return the largest gap between an engine's and the trainer's log-probability of a token.
+    async def compare(self, samplers: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
+        """Return the largest gap between a sampler's and the trainer's log-probability of a token.
 
-        After the first probe a gap may not be of the size of the update's own change either: so an engine that kept
+        After the first probe a gap may not be of the size of the update's own change either: so a sampler that kept
         weights, or some of them, is told from rounding though the update was small.
 
         Raises:
-            ProbeError: a gap is above the tolerance, or as large as the change; or an engine answers as before the
-                update, or from a cache of older weights. The message names engine and token.
+            ProbeError: a gap is above the tolerance, or as large as the change; or a sampler answers as before the
+                update, or from a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
-        asked = asyncio.gather(*(_scored(engine, self.ids) for engine in engines))
+        asked = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
         scores = await within(asked, self.deadline_s, "the log-prob probe")
         limit, seen = self.tolerance, _Seen(list(expected), [score.of_ids for score in scores])
         if self._before is not None:
@@ -86,7 +86,7 @@ class Probe:
         """Return the largest permitted gap: the tolerance, or less where the update was small."""
         change = max((abs(new - old) for new, old in zip(seen.trainer, before.trainer, strict=True)), default=0.0)
         if change > _CHANGED_SHARE * self.tolerance:
-            for number, (new, old) in enumerate(zip(seen.engines, before.engines, strict=True)):
+            for number, (new, old) in enumerate(zip(seen.samplers, before.samplers, strict=True)):
                 if new == old:
                     raise _kept_weights(number, change)
         return min(self.tolerance, max(change / 2, self.rounding, _ROUNDING_GROWTH * before.first_gap))
@@ -97,13 +97,13 @@ class _Seen:
     """What both sides gave at a probe; `first_gap` is the largest gap of the first one."""
 
     trainer: list[float]
-    engines: list[list[float]]
+    samplers: list[list[float]]
     first_gap: float = 0.0
 
 
 @dataclass(frozen=True)
 class _Score:
-    """One engine's log-probabilities of the fixed tokens, and twice that of a token it sampled after them."""
+    """One sampler's log-probabilities of the fixed tokens, and twice that of a token it sampled after them."""
 
     of_ids: list[float]
     token: int
@@ -111,12 +111,12 @@ class _Score:
     scored: float
 
 
-async def _scored(engine: "Sampler | Member", ids: Sequence[int]) -> _Score:
+async def _scored(sampler: "Sampler | Member", ids: Sequence[int]) -> _Score:
     from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
-    completion = await engine.generate(ids, Sampling(max_tokens=1, seed=0))
-    *of_ids, scored = await engine.score([*ids, *completion.ids])
+    completion = await sampler.generate(ids, Sampling(max_tokens=1, seed=0))
+    *of_ids, scored = await sampler.score([*ids, *completion.ids])
     return _Score(of_ids, completion.ids[0], completion.logprobs[0], scored)
 
 
@@ -125,7 +125,7 @@ def _compare_cached(score: _Score, limit: float, number: int) -> float:
     gap = abs(score.sampled - score.scored)
     if not gap <= limit:
         raise ProbeError(
-            f"After the sync, engine {number} samples token {score.token} after the probe's with the log-probability "
+            f"After the sync, sampler {number} samples token {score.token} after the probe's with the log-probability "
             f"{score.sampled:.4f} and scores it {score.scored:.4f}: a gap of {gap:.2g}, of which {limit:.2g} is "
             "permitted.",
             "Its prefix cache holds keys and values of older weights. Resume from the last checkpoint.",
@@ -135,14 +135,14 @@ def _compare_cached(score: _Score, limit: float, number: int) -> float:
 
 def _kept_weights(number: int, change: float) -> ProbeError:
     return ProbeError(
-        f"The update changed the trainer's log-probabilities by up to {change:.2g}, and engine {number} gives every "
+        f"The update changed the trainer's log-probabilities by up to {change:.2g}, and sampler {number} gives every "
         "token that of before: it kept its weights.",
         "Resume from the last checkpoint.",
     )
 
 
 def compare(
-    ids: Sequence[int], expected: Sequence[float], found: Sequence[float], tolerance: float, engine: int = 0
+    ids: Sequence[int], expected: Sequence[float], found: Sequence[float], tolerance: float, sampler: int = 0
 ) -> float:
     """Return the largest gap between two sides' log-probabilities of `ids`.
 
@@ -151,17 +151,17 @@ def compare(
     """
     if len(found) != len(expected):
         raise ProbeError(
-            f"Engine {engine} scored {len(found)} of {len(expected)} tokens.", "Check rollout.engine.max_model_len."
+            f"Sampler {sampler} scored {len(found)} of {len(expected)} tokens.", "Check rollout.engine.max_model_len."
         )
     gaps = np.abs(np.asarray(found) - np.asarray(expected))
     worst = int(np.argmax(np.where(np.isfinite(gaps), gaps, np.inf)))
     # Written so that a NaN is refused too.
     if not gaps[worst] <= tolerance:
         raise ProbeError(
-            f"After the sync, engine {engine} gives token {worst} (id {ids[worst]}) the log-probability "
+            f"After the sync, sampler {sampler} gives token {worst} (id {ids[worst]}) the log-probability "
             f"{found[worst]:.4f} and the trainer {expected[worst]:.4f}: a gap of {gaps[worst]:.2g}, of which "
             f"{tolerance:.2g} is permitted.",
-            "The engine has other weights than the trainer, or computes with them differently. Resume from the last "
+            "The sampler has other weights than the trainer, or computes with them differently. Resume from the last "
             "checkpoint; where the gap is rounding, raise sync.tolerance.",
         )
     return float(gaps[worst])

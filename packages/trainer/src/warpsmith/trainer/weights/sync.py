@@ -35,18 +35,18 @@ def payload_of(
     return WeightPayload.from_state_dict(version, weights, kind) if ranks.drives else None
 
 
-async def publish(payload: "WeightPayload", engine: "Sampler", deadline_s: float, dtype: str) -> None:
-    """Load the payload into every engine and check its version.
+async def publish(payload: "WeightPayload", sampler: "Sampler", deadline_s: float, dtype: str) -> None:
+    """Load the payload into every sampler and check its version.
 
     Args:
         payload: the weights.
-        engine: who samples.
+        sampler: who samples.
         deadline_s: seconds that it may take.
         dtype: type of the weights in training; a payload of another one was made of something else.
 
     Raises:
         SyncTimeoutError: the deadline passed.
-        SyncError: the payload has another dtype, or an engine samples with another version afterwards.
+        SyncError: the payload has another dtype, or a sampler samples with another version afterwards.
     """
     foreign = [f"{entry.name} ({entry.dtype})" for entry in payload.manifest if entry.dtype != dtype]
     if foreign:
@@ -54,19 +54,19 @@ async def publish(payload: "WeightPayload", engine: "Sampler", deadline_s: float
             f"Weight version {payload.version} holds {foreign[0]}; the policy trains in {dtype}.",
             "Nothing was sent. Make the payload of the weights in training.",
         )
-    await within(engine.update_weights(payload), deadline_s, f"loading weight version {payload.version}")
-    check_version(engine, payload.version)
+    await within(sampler.update_weights(payload), deadline_s, f"loading weight version {payload.version}")
+    check_version(sampler, payload.version)
 
 
-def check_version(engine: "Sampler", version: int) -> None:
-    """Refuse an engine that samples with another version than `version`.
+def check_version(sampler: "Sampler", version: int) -> None:
+    """Refuse a sampler that samples with another version than `version`.
 
     Raises:
         SyncError: it does.
     """
-    if engine.weight_version != version:
+    if sampler.weight_version != version:
         raise SyncError(
-            f"After the sync of weight version {version} an engine samples with version {engine.weight_version}.",
+            f"After the sync of weight version {version} a sampler samples with version {sampler.weight_version}.",
             "Nothing was sampled from it. Resume from the last checkpoint.",
         )
 
