@@ -25,8 +25,8 @@ def test_problems_are_written(tmp_path):
     assert len(read_problems(tmp_path)) == 4
 
 
-def test_tasks_are_listed():
-    assert "kernelbench_multiturn" in invoke("tasks").stdout
+def test_environments_are_listed():
+    assert "kernelbench_multiturn  " in invoke("environments").stdout
 
 
 def test_results_are_compared(tmp_path):
@@ -86,7 +86,7 @@ def test_a_result_that_cannot_be_written_is_printed_all_the_same(tmp_path, monke
     assert "pass@k" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["tasks"]])
+@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["environments"]])
 def test_help_has_an_example(command):
     assert "warpsmith-rollout" in invoke(*command, "--help").stdout
 

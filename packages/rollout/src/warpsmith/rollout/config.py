@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from warpsmith.evaluator.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.reward import AnyReward, RewardConfig
+from warpsmith.rollout.registries import EnvironmentName, SamplerName, TransportName
+from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
 
 
 class _Section(BaseModel):
@@ -14,6 +15,7 @@ class _Section(BaseModel):
 
 
 _OWN_TRANSPORTS = (None, "in_process", "shared_file")
+_OWN_ENVIRONMENTS = ("kernelbench", "kernelbench_multiturn")
 
 
 class SamplingConfig(_Section):
@@ -29,7 +31,7 @@ class SamplingConfig(_Section):
 class SamplerConfig(_Section):
     """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU, or one that another package provides."""
 
-    type: str = Field(default="vllm", description="The sampler: `vllm`, or one that an installed package provides.")
+    type: SamplerName = Field(default="vllm", description="`vllm`, or a sampler of an installed package.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
     max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
@@ -42,7 +44,7 @@ class SamplerConfig(_Section):
     cpu_bind: str | None = Field(
         default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
     )
-    transport: str | None = Field(
+    transport: TransportName | None = Field(
         default=None,
         description="How weights reach the sampler's worker processes: `in_process` (default on a CPU), `shared_file` "
         "(default on a GPU), or one that an installed package provides.",
@@ -125,7 +127,13 @@ class EvaluationConfig(_Section):
 class RolloutConfig(_Section):
     """What is asked, how it is sampled, judged and scored, and when an episode ends."""
 
-    task_type: str = Field(default="kernelbench_multiturn", description="`kernelbench` or `kernelbench_multiturn`.")
+    task_type: EnvironmentName = Field(
+        default="kernelbench_multiturn",
+        description="`kernelbench`, `kernelbench_multiturn`, or an environment of an installed package.",
+    )
+    environment: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of an environment that another package provides."
+    )
     prompt_style: PromptStyle = Field(default="full", description="`compact` is for tiny models.")
     prompt_tokens: int | None = Field(default=None, ge=16, description="Token budget of a prompt with its history.")
     max_turns: int = Field(default=3, ge=1, le=64, description="Turns of an episode.")
@@ -149,7 +157,8 @@ class RolloutConfig(_Section):
         "kernel may know their outputs by heart.",
     )
     reward: AnyReward = Field(
-        default_factory=RewardConfig, description="How a verdict is scored: by a preset, or a function of your own."
+        default_factory=PresetRewardConfig,
+        description="How a turn is scored: by a preset, a function of your own, or a reward of an installed package.",
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
@@ -162,6 +171,15 @@ class RolloutConfig(_Section):
     def prompt_budget(self) -> int:
         """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
         return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
+
+    @model_validator(mode="after")
+    def _environments_settings_have_a_reader(self) -> Self:
+        if self.environment and self.task_type in _OWN_ENVIRONMENTS:
+            raise ValueError(
+                f"environment ({', '.join(self.environment)}): `{self.task_type}` has no keys in this table; its "
+                "settings are max_turns, gamma, success_score and max_consecutive_failures"
+            )
+        return self
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:

@@ -7,16 +7,12 @@ class RolloutError(WarpsmithError):
     """Root of the errors of this package."""
 
 
-class UnknownTaskError(RolloutError, UsageError):
-    """A `task_type` that no task is registered under."""
-
-
 class BadRewardError(RolloutError, UsageError):
-    """A reward function that cannot be loaded or called, or that gives no number for an example."""
+    """A reward that cannot be loaded or called, or that returns no number for an example."""
 
 
 class RewardFailedError(RolloutError):
-    """A reward function that raised, or gave no finite number, for a turn of a run; the run ends."""
+    """A reward that raised, or returned no finite number, for a turn of a run; the run ends."""
 
     exit_code = 1
 

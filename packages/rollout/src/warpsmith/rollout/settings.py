@@ -10,6 +10,9 @@ from pydantic import BaseModel, ValidationError
 
 from warpsmith.records.errors import UsageError
 
+OTHER = "other"
+"""Tag of the model that takes every `type` for which there is no model of its own."""
+
 
 def override(values: dict[str, Any], given: str, error: type[UsageError] = UsageError) -> str:
     """Set one `a.b=c` in nested tables, making tables on the way.
@@ -119,6 +122,6 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def types_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the values of `type` that choose a model among several of one table."""
+    """Return the values of `type` that choose a model among several of one table; `other` where it takes any other."""
     field = model.model_fields.get("type")
-    return () if field is None else get_args(field.annotation)
+    return () if field is None else get_args(field.annotation) or (OTHER,)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from warpsmith.records.errors import UsageError
 from warpsmith.records.last_words import told_in_full, with_notes_of
 from warpsmith.rollout.errors import SamplerDiedError, SamplerError
+from warpsmith.rollout.retries import SAMPLER_RESTARTS
 from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
@@ -29,7 +30,7 @@ class SamplerPool:
         UsageError: there is no member.
     """
 
-    def __init__(self, samplers: Sequence[RemoteSampler], *, max_restarts: int = 3) -> None:
+    def __init__(self, samplers: Sequence[RemoteSampler], *, max_restarts: int = SAMPLER_RESTARTS) -> None:
         if not samplers:
             raise UsageError("A pool of no samplers cannot sample.", "Give one sampler at least.")
         self.samplers = tuple(samplers)

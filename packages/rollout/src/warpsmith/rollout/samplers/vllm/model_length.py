@@ -44,12 +44,14 @@ class ModelLength:
 
 
 def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
-    """Return the model's length, None where its config.json names none and vLLM takes any.
+    """Return the model's length; None if its config.json names none, or the sampler is not vLLM.
 
     Raises:
         ModelTooShortError: `engine.max_model_len` is more, and vLLM would not start.
         policy's CheckpointError: there is no config.json, or it is damaged.
     """
+    if config.type != "vllm":
+        return None
     found = model_length(read_config(path))
     if found is not None and config.max_model_len > found.tokens and not _is_allowed():
         raise ModelTooShortError(

@@ -1,42 +1,22 @@
-"""The evaluator as episodes see it, and a cache by content in front of it."""
+"""A cache of verdicts by content, in front of any evaluator."""
 
 import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
-from warpsmith.rollout.datasets import ProblemRow
-
-OnRunning = Callable[[bool], None]
-
-
-class Judge(Protocol):
-    """Whoever judges candidates: `warpsmith.evaluator.Evaluator`, or a cache in front of it."""
-
-    async def evaluate_async(
-        self,
-        problem: Problem,
-        candidate: str,
-        *,
-        trials: int | None = None,
-        timeout_s: float | None = None,
-        on_running: OnRunning | None = None,
-    ) -> Verdict:
-        """Return the verdict on one candidate.
-
-        `on_running` hears in the caller's loop when the work begins or goes on (True) and when it stands in line.
-        """
+from warpsmith.rollout import retries
+from warpsmith.rollout.evaluators.base import CandidateEvaluator, OnRunning
 
 
 class _Running:
-    """An evaluation that several may wait for: each hears how it stands, whenever it came.
+    """An evaluation that several may wait for; each is told its state, whenever it joined.
 
     Args:
-        forget: called with it once nobody can join it any more.
+        forget: called with it when nobody can join it any more.
     """
 
     def __init__(self, forget: Callable[["_Running"], None]) -> None:
@@ -52,40 +32,39 @@ class _Running:
             listener(running)
 
     async def join(self, listener: OnRunning | None) -> Verdict:
-        """Wait for the verdict; the evaluation is cancelled when the last who waits gives up."""
+        """Wait for the verdict; the evaluation is cancelled when the last waiter gives up."""
         if listener is not None:
             self._listeners.append(listener)
             listener(self._running)
         self._waiting += 1
         try:
-            # Shielded: who asked first may give up while others wait for the same verdict.
+            # Shielded: the first waiter may give up while others wait for the same verdict.
             return await asyncio.shield(self.verdict)
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            return invalid("The judge cancelled this evaluation.")
+            return invalid("The evaluator cancelled this evaluation.")
         finally:
             self._waiting -= 1
             if not self._waiting and not self.verdict.done():
-                # At once: who asks before the evaluation has ended must not join it.
+                # Now: a request that comes before the evaluation has ended must not join it.
                 self.forget(self)
                 self.verdict.cancel()
 
 
-class CachedJudge:
-    """Judges each (problem, kernel) once.
+class CachedEvaluator:
+    """Judges each (problem, kernel, trials) once.
 
-    A model that answers the same twice, and a group whose samples agree, are judged once; what is asked while the first
-    evaluation runs waits for it. A verdict of `invalid` is nobody's verdict and is not kept: the first of those who
-    joined that evaluation begins another, and the others join that one. What a second one gives is everybody's.
+    A request for a kernel that is being judged waits for that verdict. An `invalid` verdict is not kept: the first of
+    those who joined that evaluation begins another one, and the others join it; its result is final for all of them.
 
     Args:
-        judge: who judges.
-        capacity: verdicts kept; the one unused for longest goes first.
+        evaluator: judges what is not in the cache.
+        capacity: most verdicts kept; the least recently used goes first.
     """
 
-    def __init__(self, judge: Judge, *, capacity: int = 65536) -> None:
-        self._judge = judge
+    def __init__(self, evaluator: CandidateEvaluator, *, capacity: int = 65536) -> None:
+        self._evaluator = evaluator
         self._capacity = capacity
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
         self._running: dict[str, _Running] = {}
@@ -101,20 +80,24 @@ class CachedJudge:
         timeout_s: float | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """Return the kept verdict with `cached` set and no time spent, or a new one."""
+        """Return a cached verdict, with `cached` set and no seconds, or a new one."""
         key = _key(problem, candidate, trials)
         known = self._verdicts.get(key)
         if known is not None:
             self._verdicts.move_to_end(key)
             return self._hit(known)
-        for _ in range(2):
+
+        async def joined_or_begun() -> tuple[Verdict, bool]:
             running = self._running.get(key)
             if running is None:
                 self.misses += 1
-                return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running)
+                return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running), True
             verdict = await running.join(on_running)
-            if verdict.status != "invalid":
-                return self._hit(verdict)
+            return (self._hit(verdict), True) if retries.is_verdict(verdict) else (verdict, False)
+
+        verdict, _ = await retries.with_retries(
+            joined_or_begun, retries.FOR_JOINED_EVALUATIONS, accept=lambda found: found[1]
+        )
         return verdict
 
     def _hit(self, verdict: Verdict) -> Verdict:
@@ -126,7 +109,9 @@ class CachedJudge:
     ) -> _Running:
         running = self._running[key] = _Running(lambda ended: self._forget(key, ended))
         running.verdict = asyncio.ensure_future(
-            self._judge.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell)
+            self._evaluator.evaluate_async(
+                problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell
+            )
         )
         running.verdict.add_done_callback(lambda done: self._finished(key, running, done))
         return running
@@ -137,7 +122,7 @@ class CachedJudge:
 
     def _finished(self, key: str, running: _Running, done: "asyncio.Future[Verdict]") -> None:
         self._forget(key, running)
-        if done.cancelled() or done.exception() is not None or done.result().status == "invalid":
+        if done.cancelled() or done.exception() is not None or not retries.is_verdict(done.result()):
             return
         self._verdicts[key] = done.result()
         if len(self._verdicts) > self._capacity:
@@ -148,11 +133,6 @@ def _is_cancelled() -> bool:
     """Tell whether somebody cancelled the task that runs now."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def as_problem(row: ProblemRow) -> Problem:
-    """Return a row as the evaluator's problem; BadProblemError where it is none."""
-    return Problem(row.name, row.text, row.level, row.source)
 
 
 def _key(problem: Problem, candidate: str, trials: int | None) -> str:

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.errors import BadRewardError, RewardFailedError
-from warpsmith.rollout.reward import FunctionRewardConfig, RewardConfig
-from warpsmith.rollout.rewardfunction import examples, scorer_for
+from warpsmith.rollout.rewards.config import FunctionRewardConfig, PresetRewardConfig
+from warpsmith.rollout.rewards.registry import examples, scorer_for
 from warpsmith.rollout.settings import explained
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "rollout.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "rollout.md"
 TURN = examples()[0][1]
 
 
@@ -45,7 +45,7 @@ def test_a_function_scores_and_is_given_what_came_before(written):
     config = written("def score(verdict, turn, history):\n    return turn.index + sum(t.score for t in history)\n")
     scorer = scorer_for(config)
     earlier = replace(TURN, score=0.25)
-    assert scorer(replace(TURN, index=2), [earlier, earlier], "x").value == 2.5
+    assert scorer(replace(TURN, index=2), [earlier, earlier]).value == 2.5
 
 
 def test_a_function_of_a_module_and_any_callable_will_do(written, tmp_path):
@@ -54,7 +54,7 @@ def test_a_function_of_a_module_and_any_callable_will_do(written, tmp_path):
         file="package.py",
     )
     config = FunctionRewardConfig(type="function", path="package:score")
-    assert scorer_for(config)(TURN, [], "x").value == 1.0
+    assert scorer_for(config)(TURN, []).value == 1.0
 
 
 def test_modules_beside_the_file_can_be_imported(written, tmp_path):
@@ -62,7 +62,7 @@ def test_modules_beside_the_file_can_be_imported(written, tmp_path):
     folder.mkdir()
     (folder / "beside_the_reward.py").write_text("WORTH = 0.75\n")
     text = "def score(v, t, h):\n    import beside_the_reward\n    return beside_the_reward.WORTH\n"
-    assert scorer_for(written(text, file="rewards/mine.py"))(TURN, [], "x").value == 0.75
+    assert scorer_for(written(text, file="rewards/mine.py"))(TURN, []).value == 0.75
 
 
 def test_reading_a_configuration_imports_nothing_and_a_start_imports_once(written, tmp_path):
@@ -127,7 +127,10 @@ def test_files_and_modules_that_are_not_there(written, tmp_path):
         ({"type": "function", "path": "a.py"}, "`reward.path`: 'a.py' names no function; write it as"),
         ({"type": "function", "path": "a-b:f"}, "`reward.path`: 'a-b:f' names no function"),
         ({"type": "function", "path": "a.py:f", "compiled": 1}, "unknown key `compiled` in [reward]"),
-        ({"type": "functions"}, '`reward`: type must be "preset" or "function".'),
+        (
+            {"type": "functions"},
+            "`reward.type`: There is no reward `functions`; installed are function, preset. Did",
+        ),
         ({"presets": "kevin"}, "unknown key `presets` in [reward]; did you mean `preset`?"),
     ],
 )
@@ -138,8 +141,8 @@ def test_tables_that_cannot_be_read(table, says):
 
 
 def test_a_table_without_a_type_is_a_preset_and_a_dump_is_read_back():
-    assert RolloutConfig.model_validate({"reward": {"preset": "kevin"}}).reward == RewardConfig(preset="kevin")
-    for reward in (RewardConfig(), FunctionRewardConfig(type="function", path="a.b:f")):
+    assert RolloutConfig.model_validate({"reward": {"preset": "kevin"}}).reward == PresetRewardConfig(preset="kevin")
+    for reward in (PresetRewardConfig(), FunctionRewardConfig(type="function", path="a.b:f")):
         config = RolloutConfig(reward=reward)
         assert RolloutConfig.model_validate(config.model_dump()) == config
 
@@ -155,16 +158,17 @@ LATER = {
 def test_what_fails_later_names_the_turn_and_is_no_score(written, name):
     line, says = LATER[name]
     scorer = scorer_for(written(f"def score(v, t, h):\n    if v.max_abs_error != 9: return 1\n{line}\n"))
-    unseen = replace(TURN, verdict=Verdict("incorrect", True, False, max_abs_error=9.0))
+    wrong = Verdict("incorrect", True, False, max_abs_error=9.0)
+    unseen = replace(TURN, index=1, problem="p", trajectory="g/0", verdict=wrong)
     with pytest.raises(RewardFailedError, match=says) as caught:
-        scorer(unseen, [], "turn 2 of p in g/0")
+        scorer(unseen, [])
     assert "--resume" in caught.value.remedy
     assert caught.value.exit_code == 1
 
 
 def test_an_invalid_verdict_never_reaches_the_function(written):
     scorer = scorer_for(written("def score(v, t, h):\n    return 1 if v.status != 'invalid' else 1 / 0\n"))
-    found = scorer(replace(TURN, verdict=invalid("the judge died")), [], "x")
+    found = scorer(replace(TURN, verdict=invalid("the judge died")), [])
     assert (found.value, found.invalid_reason) == (None, "evaluation: the judge died")
 
 
@@ -174,10 +178,10 @@ def test_the_documented_example_runs(written, tmp_path):
     (table,) = re.findall(r"```toml\n(.*?)```", part, re.DOTALL)
     (code,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
     config = RolloutConfig.model_validate(tomllib.loads(table)["rollout"])
-    written(code, file=config.reward.place[0])
+    written(code, file=config.reward.path.partition(":")[0])
     scorer = scorer_for(config.reward)
     fast = replace(TURN, verdict=Verdict("correct", True, True, speedup=4.0), completion_tokens=1000)
-    assert scorer(fast, [], "x").value == pytest.approx(0.3 + 2.0 - 0.01 + 0.1)
+    assert scorer(fast, []).value == pytest.approx(0.3 + 2.0 - 0.01 + 0.1)
     again = replace(fast, index=1)
-    assert scorer(again, [replace(fast, score=1.0)], "x").value == pytest.approx(0.3 + 2.0 - 0.05 - 0.01)
-    assert scorer(replace(TURN, verdict=Verdict("compile_error", False, False)), [], "x").value == 0.0
+    assert scorer(again, [replace(fast, score=1.0)]).value == pytest.approx(0.3 + 2.0 - 0.05 - 0.01)
+    assert scorer(replace(TURN, verdict=Verdict("compile_error", False, False)), []).value == 0.0

@@ -1,4 +1,4 @@
-"""The gate between turns: no completion is in flight while it is closed, and judging goes on."""
+"""A pause between turns: no completion is in flight meanwhile, and evaluations continue."""
 
 import asyncio
 
@@ -6,27 +6,27 @@ import pytest
 
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.gate import TurnGate
 from warpsmith.rollout.samplers.base import Completion
+from warpsmith.rollout.sampling_pause import SamplingPause
 
 
-def test_closing_waits_for_those_inside_and_holds_the_others() -> None:
+def test_a_pause_waits_for_what_is_in_flight_and_holds_the_others() -> None:
     async def go() -> list[str]:
-        gate, told, leave = TurnGate(), [], asyncio.Event()
+        pause, told, leave = SamplingPause(), [], asyncio.Event()
 
         async def first() -> None:
-            async with gate.passage():
+            async with pause.sampling():
                 told.append("first in")
                 await leave.wait()
                 told.append("first out")
 
         async def second() -> None:
-            async with gate.passage():
+            async with pause.sampling():
                 told.append("second in")
 
         inside = asyncio.create_task(first())
         await asyncio.sleep(0)
-        closing = asyncio.create_task(gate.close())
+        closing = asyncio.create_task(pause.pause())
         await asyncio.sleep(0)
         late = asyncio.create_task(second())
         await asyncio.sleep(0)
@@ -35,49 +35,49 @@ def test_closing_waits_for_those_inside_and_holds_the_others() -> None:
         await closing
         told.append("closed")
         await asyncio.sleep(0)
-        gate.open()
+        pause.resume()
         await asyncio.gather(inside, late)
         return told
 
     assert asyncio.run(go()) == ["first in", "first out", "closed", "second in"]
 
 
-def test_one_who_fails_or_is_cancelled_inside_is_inside_no_more() -> None:
+def test_what_fails_or_is_cancelled_is_in_flight_no_more() -> None:
     async def go() -> None:
-        gate = TurnGate()
+        pause = SamplingPause()
 
         async def stays() -> None:
-            async with gate.passage():
+            async with pause.sampling():
                 await asyncio.Event().wait()
 
         with pytest.raises(ValueError, match="lost"):
-            async with gate.passage():
+            async with pause.sampling():
                 raise ValueError("lost")
         task = asyncio.create_task(stays())
         await asyncio.sleep(0)
         task.cancel()
-        await asyncio.wait_for(gate.close(), 5)
+        await asyncio.wait_for(pause.pause(), 5)
 
     asyncio.run(go())
 
 
-def test_the_gate_may_close_again_before_those_that_wait_have_woken() -> None:
+def test_a_pause_may_begin_again_before_those_that_wait_have_woken() -> None:
     async def go() -> None:
-        gate = TurnGate()
-        await gate.close()
+        pause = SamplingPause()
+        await pause.pause()
         told: list[str] = []
 
         async def waits() -> None:
-            async with gate.passage():
+            async with pause.sampling():
                 told.append("in")
 
         task = asyncio.create_task(waits())
         await asyncio.sleep(0)
-        gate.open()
-        await gate.close()
+        pause.resume()
+        await pause.pause()
         await asyncio.sleep(0)
         assert not told
-        gate.open()
+        pause.resume()
         await task
 
     asyncio.run(go())
@@ -102,19 +102,19 @@ class CountingSampler:
 
 def test_every_turn_is_of_one_version_and_an_episode_may_be_of_several(chat, problem, scripted_judge, verdicts) -> None:
     async def go():
-        gate, sampler = TurnGate(), CountingSampler()
+        pause, sampler = SamplingPause(), CountingSampler()
         config = RolloutConfig(
             prompt_style="compact", prompt_tokens=2000, engine={"max_model_len": 4096}, max_turns=4,
             max_consecutive_failures=4,
         )  # fmt: skip
         judge = scripted_judge(lambda kernel: verdicts["wrong"])
-        collector = Collector(sampler, judge, chat, config, run="r", gate=gate)
+        collector = Collector(sampler, judge, chat, config, run="r", pause=pause)
         collecting = asyncio.create_task(collector.collect([problem], 8, label="step-1", seed=0))
         while not collecting.done():
-            await gate.close()
+            await pause.pause()
             assert not sampler.running
             sampler.weight_version += 1
-            gate.open()
+            pause.resume()
             for _ in range(3):
                 await asyncio.sleep(0)
         return await collecting

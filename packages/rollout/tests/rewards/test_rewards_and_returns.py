@@ -1,5 +1,7 @@
 """Rewards and returns: hand-written tables and properties."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,15 +9,21 @@ from pydantic import ValidationError
 
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.rollout.returns import discounted
-from warpsmith.rollout.reward import RewardConfig, score
+from warpsmith.rollout.rewards.config import PresetRewardConfig
+from warpsmith.rollout.rewards.registry import examples, scorer_for
 
 scores = st.lists(st.floats(0, 10), min_size=1, max_size=8)
 gammas = st.floats(0, 1)
+TURN = examples()[0][1]
+
+
+def score(verdict, config):
+    return scorer_for(config)(replace(TURN, verdict=verdict), [])
 
 
 def test_the_figures_that_are_shown_as_defaults_are_those_that_count():
-    shown = {name: field.default for name, field in RewardConfig.model_fields.items()}
-    assert RewardConfig().model_dump() == shown
+    shown = {name: field.default for name, field in PresetRewardConfig.model_fields.items()}
+    assert PresetRewardConfig().model_dump() == shown
 
 
 def correct(speedup):
@@ -43,33 +51,33 @@ KEVIN = [(Verdict("incorrect", True, False), 0.0), (correct(None), 0.3), (correc
 
 @pytest.mark.parametrize(("verdict", "worth"), TRITONFORGE)
 def test_tritonforge(verdict, worth):
-    assert score(verdict, RewardConfig()).value == pytest.approx(worth)
+    assert score(verdict, PresetRewardConfig()).value == pytest.approx(worth)
 
 
 @pytest.mark.parametrize(("verdict", "worth"), KEVIN)
 def test_kevin(verdict, worth):
-    assert score(verdict, RewardConfig(preset="kevin")).value == pytest.approx(worth)
+    assert score(verdict, PresetRewardConfig(preset="kevin")).value == pytest.approx(worth)
 
 
 def test_an_invalid_verdict_is_no_reward():
-    found = score(invalid("the judge died"), RewardConfig())
+    found = score(invalid("the judge died"), PresetRewardConfig())
     assert found.value is None
     assert not found.valid
     assert "the judge died" in found.invalid_reason
 
 
 def test_figures_override_the_preset_and_unknown_ones_are_refused():
-    config = RewardConfig(preset="kevin", compiled=0.05)
+    config = PresetRewardConfig(preset="kevin", compiled=0.05)
     assert (config.compiled, config.correct, config.speedup_cap) == (0.05, 0.3, None)
     with pytest.raises(ValidationError, match="bonus"):
-        RewardConfig(bonus=1)
+        PresetRewardConfig(bonus=1)
     with pytest.raises(ValidationError, match="preset"):
-        RewardConfig(preset="kevn")
+        PresetRewardConfig(preset="kevn")
 
 
 @given(st.floats(0, 100), st.floats(0, 100), st.sampled_from(["tritonforge", "kevin"]))
 def test_faster_is_never_worth_less(one, other, preset):
-    config = RewardConfig(preset=preset)
+    config = PresetRewardConfig(preset=preset)
     slow, fast = sorted([one, other])
     assert score(correct(slow), config).value <= score(correct(fast), config).value
 

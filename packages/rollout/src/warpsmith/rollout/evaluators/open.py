@@ -1,16 +1,16 @@
-"""Opens the judge that a configuration names: in this process, in Ray actors, or on evaluation servers."""
+"""Opens the configured evaluator: in this process, in Ray actors, or on evaluation servers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.config import EvaluationConfig
-from warpsmith.rollout.judging import Judge
+from warpsmith.rollout.evaluators.base import CandidateEvaluator
 
 
 @contextmanager
-def open_judge(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator[Judge]:
-    """Yield a judge that is ready, and end what it started afterwards.
+def open_evaluator(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator[CandidateEvaluator]:
+    """Yield an evaluator that is ready, and end what it started afterwards.
 
     Args:
         config: where candidates are judged. For `ray` this process must be connected to a cluster.
@@ -27,12 +27,12 @@ def open_judge(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator
             with Evaluator(evaluator) as local:
                 yield local
         case "ray":
-            from warpsmith.rollout.ray_judge import RayJudge
+            from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
 
-            with RayJudge(config, evaluator) as spread:
+            with RayEvaluator(config, evaluator) as spread:
                 yield spread
         case "server":
-            from warpsmith.rollout.server_judge import ServerJudge
+            from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
-            with ServerJudge(config, evaluator) as remote:
+            with ServerEvaluator(config, evaluator) as remote:
                 yield remote

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
-from warpsmith.rollout.judges import open_judge
-from warpsmith.rollout.judging import as_problem
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.open import open_evaluator
 
 
 def test_candidates_are_judged_in_this_process_unless_told_otherwise():
@@ -47,6 +47,6 @@ def test_a_verdict_may_not_come_later_than_anybody_waits():
 
 @pytest.mark.slow
 def test_the_judge_of_this_process_judges(problem):
-    with open_judge(EvaluationConfig(), EvaluatorConfig(slots=1, ready_workers=1)) as judge:
+    with open_evaluator(EvaluationConfig(), EvaluatorConfig(slots=1, ready_workers=1)) as judge:
         verdict = asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1))
     assert verdict.status == "correct"

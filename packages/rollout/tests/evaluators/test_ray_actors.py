@@ -10,9 +10,9 @@ from warpsmith.records.errors import UsageError
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.errors import DeadlinePassedError
-from warpsmith.rollout.judges import open_judge
-from warpsmith.rollout.judging import as_problem
-from warpsmith.rollout.ray_judge import RayJudge, on_assigned_gpu
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.evaluators.ray_actors import RayEvaluator, on_assigned_gpu
 
 pytestmark = pytest.mark.slow
 
@@ -70,8 +70,8 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
             source = "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): raise KeyError('x')\n"
             await judge.evaluate_async(Problem.from_source(source), problem.solution)
 
-    with open_judge(config(), EVALUATOR) as judge:
-        assert isinstance(judge, RayJudge)
+    with open_evaluator(config(), EVALUATOR) as judge:
+        assert isinstance(judge, RayEvaluator)
         asyncio.run(go(judge))
 
 
@@ -92,26 +92,26 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
         with pytest.raises(JudgeUnavailableError, match="All 2 evaluator actors are gone"):
             await judge.evaluate_async(as_problem(problem), problem.solution)
 
-    with open_judge(config(retries=1, max_restarts=0), EVALUATOR) as judge:
+    with open_evaluator(config(retries=1, max_restarts=0), EVALUATOR) as judge:
         asyncio.run(killed_twice(judge))
 
 
 @pytest.mark.long
 def test_a_late_verdict_is_not_waited_for_and_an_evaluator_that_cannot_start_says_why(ray, problem):
     with (
-        open_judge(config(actors=1, deadline_s=0.5), EVALUATOR) as judge,
+        open_evaluator(config(actors=1, deadline_s=0.5), EVALUATOR) as judge,
         pytest.raises(DeadlinePassedError, match=r"0\.5 s for a verdict"),
     ):
         asyncio.run(judge.evaluate_async(as_problem(problem), SLEEPER))
     impossible = EvaluatorConfig(start_timeout_s=0.01)
-    with pytest.raises(JudgeUnavailableError, match="did not start"), open_judge(config(actors=1), impossible):
+    with pytest.raises(JudgeUnavailableError, match="did not start"), open_evaluator(config(actors=1), impossible):
         pass
 
 
 def test_more_cores_than_the_cluster_has_are_refused_at_once(ray):
     with (
         pytest.raises(UsageError, match="ask for 200 cores; the Ray cluster has 4"),
-        open_judge(config(actors=100, cores=2), EVALUATOR),
+        open_evaluator(config(actors=100, cores=2), EVALUATOR),
     ):
         pass
 
@@ -119,7 +119,7 @@ def test_more_cores_than_the_cluster_has_are_refused_at_once(ray):
 def test_gpus_that_the_cluster_lacks_are_refused_at_once(ray):
     with (
         pytest.raises(UsageError, match="ask for a GPU each; the Ray cluster has 0"),
-        open_judge(config(), EvaluatorConfig(device="cuda")),
+        open_evaluator(config(), EvaluatorConfig(device="cuda")),
     ):
         pass
 
@@ -142,7 +142,7 @@ def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
         actor._evaluator._judge.process.wait()
         sys.executable = "/bin/false"
 
-    with open_judge(config(actors=1), EVALUATOR) as judge:
+    with open_evaluator(config(actors=1), EVALUATOR) as judge:
         broken = judge._members[0].actor
         ray.get(broken.__ray_call__.remote(lose_the_judge))
         assert asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1)).correct

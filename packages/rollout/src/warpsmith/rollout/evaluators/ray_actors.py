@@ -13,11 +13,12 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
+from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import answered, lost
 from warpsmith.rollout.config import EvaluationConfig
-from warpsmith.rollout.deadlines import Progress, within_phases
+from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
-from warpsmith.rollout.judging import OnRunning
+from warpsmith.rollout.evaluators.base import OnRunning
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -58,12 +59,12 @@ class EvaluatorActor:
         Raises:
             DeadlinePassedError: it stood in line, or the work on it took, for as many seconds as `limits` says.
         """
-        progress, (wait_s, work_s) = Progress(), limits
+        state, (wait_s, work_s) = QueueState(), limits
         request = self._evaluator.evaluate_async(
-            problem, candidate, trials=trials, timeout_s=timeout_s, on_running=progress.set
+            problem, candidate, trials=trials, timeout_s=timeout_s, on_running=state.set
         )
         what = f"a verdict of the evaluator actors on a kernel for {problem.name}"
-        return (await within_phases(wait_s, work_s, progress, request, what)).to_record()
+        return (await within_phases(wait_s, work_s, state, request, what)).to_record()
 
 
 def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> EvaluatorConfig:
@@ -104,7 +105,7 @@ class _Member:
         return self.revival is None and self.given_up is None
 
 
-class RayJudge:
+class RayEvaluator:
     """Judges in `actors` Ray actors. A context manager; then use it within one event loop.
 
     Each actor has one judge with one device: a GPU of its own where the evaluator's device is `cuda`. The least loaded
@@ -182,34 +183,40 @@ class RayJudge:
     async def _judged(self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None) -> Verdict:
         causes: list[str] = []
         avoided: _Member | None = None
-        for _ in range(self.config.retries + 1):
-            member = await self._next(avoided)
-            actor, avoided = member.actor, member
-            member.running += 1
-            try:
-                verdict = await self._asked(member, problem, candidate, trials, timeout_s)
-            except (ActorLostError, JudgeUnavailableError) as error:
-                self.lost += 1
-                causes.append(error.message)
-                self._replace(member, actor, error)
-                continue
-            finally:
-                member.running -= 1
-            if verdict.status != "invalid":
-                return verdict
-            causes.append(f"{member.name}: {verdict.error_message}")
+
+        async def asked_one() -> Verdict:
+            nonlocal avoided
+            avoided = member = await self._next(avoided)
+            verdict = await self._asked(member, problem, candidate, trials, timeout_s)
+            if not retries.is_verdict(verdict):
+                causes.append(verdict.error_message or "")
+            return verdict
+
+        verdict = await retries.with_retries(asked_one, retries.for_actors(self.config.retries), retries.is_verdict)
+        if retries.is_verdict(verdict):
+            return verdict
         return invalid(f"No actor gave a verdict, asked {len(causes)} times: {' '.join(causes)}")
 
     async def _asked(
         self, member: _Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
     ) -> Verdict:
+        """Return what one actor says; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
         limits = self.config.wait_s, self.config.deadline_s
-        call = member.actor.evaluate.remote(problem, candidate, trials, timeout_s, limits)
+        actor = member.actor
+        member.running += 1
         try:
+            call = actor.evaluate.remote(problem, candidate, trials, timeout_s, limits)
             record = await answered(call, self._in_all_s, member.name, "to judge a candidate")
-        except ActorFailedError as error:
+        except (ActorLostError, JudgeUnavailableError) as error:
+            self.lost += 1
+            self._replace(member, actor, error)
             return invalid(error.message)
-        return Verdict.from_record(record)
+        except ActorFailedError as error:
+            return invalid(f"{member.name}: {error.message}")
+        finally:
+            member.running -= 1
+        verdict = Verdict.from_record(record)
+        return verdict if retries.is_verdict(verdict) else invalid(f"{member.name}: {verdict.error_message}")
 
     async def _next(self, avoided: _Member | None) -> _Member:
         """Return the least loaded member that serves, another than `avoided` if there is one; wait for one if none."""

@@ -10,12 +10,12 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.remote import common_conditions, is_contained, too_weak
 from warpsmith.rollout.config import EvaluationConfig
-from warpsmith.rollout.judging import OnRunning
+from warpsmith.rollout.evaluators.base import OnRunning
 
 _LOG = logging.getLogger(__name__)
 
 
-class ServerJudge:
+class ServerEvaluator:
     """Judges on the servers of a configuration. A context manager.
 
     Args:

@@ -13,8 +13,8 @@ from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.errors import SamplerError
-from warpsmith.rollout.judges import open_judge
-from warpsmith.rollout.judging import as_problem
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.open import open_evaluator
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(probl
         )
         assert [v.status for v in await after] == ["correct"] * 4
 
-    with cluster_of(3, 1) as (cluster, nodes), ray_session(cluster.address), open_judge(CONFIG, EVALUATOR) as judge:
+    with cluster_of(3, 1) as (cluster, nodes), ray_session(cluster.address), open_evaluator(CONFIG, EVALUATOR) as judge:
         asyncio.run(go(judge, cluster, nodes))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout.evaluation import compare, pass_at_k, solved_shares, summarise
+from warpsmith.rollout.metrics import compare, pass_at_k, solved_shares, summarise
 
 
 def turn(problem, sample, index, status, *, level=1, speedup=None, valid=True):

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from warpsmith.evaluator.verdict import invalid
-from warpsmith.rollout.judging import CachedJudge, as_problem
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.cache import CachedEvaluator
 
 
 def run(coroutine):
@@ -13,7 +14,7 @@ def run(coroutine):
 
 
 def test_the_same_kernel_is_judged_once_and_a_hit_takes_no_time(problem, scripted_judge, verdicts):
-    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["wrong"]))
+    judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["wrong"]))
 
     async def twice():
         return [await judge.evaluate_async(as_problem(problem), "kernel", trials=1) for _ in range(2)]
@@ -26,7 +27,7 @@ def test_the_same_kernel_is_judged_once_and_a_hit_takes_no_time(problem, scripte
 
 
 def test_simultaneous_questions_share_one_evaluation(problem, scripted_judge, verdicts):
-    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]))
+    judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["correct"]))
 
     async def many():
         return await asyncio.gather(*(judge.evaluate_async(as_problem(problem), "kernel") for _ in range(8)))
@@ -37,7 +38,7 @@ def test_simultaneous_questions_share_one_evaluation(problem, scripted_judge, ve
 
 
 def test_other_kernels_problems_and_trials_are_judged_apart(problem, scripted_judge, verdicts):
-    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]))
+    judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["correct"]))
 
     async def all_different():
         await judge.evaluate_async(as_problem(problem), "one", trials=1)
@@ -50,7 +51,7 @@ def test_other_kernels_problems_and_trials_are_judged_apart(problem, scripted_ju
 
 def test_invalid_verdicts_and_errors_are_not_kept(problem, scripted_judge, verdicts):
     answers = [invalid("lost"), RuntimeError("gone"), verdicts["correct"]]
-    judge = CachedJudge(scripted_judge(lambda _: answers.pop(0)))
+    judge = CachedEvaluator(scripted_judge(lambda _: answers.pop(0)))
 
     async def three():
         assert (await judge.evaluate_async(as_problem(problem), "k")).status == "invalid"
@@ -73,7 +74,7 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
 
     async def scene():
         slow = Slow()
-        judge = CachedJudge(slow)
+        judge = CachedEvaluator(slow)
         first = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
         await asyncio.sleep(0)
         second = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
@@ -117,7 +118,7 @@ async def cancelled():
 
 def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_another(problem, verdicts):
     async def scene():
-        judge = CachedJudge(inner := Scripted(lost, verdicts["correct"]))
+        judge = CachedEvaluator(inner := Scripted(lost, verdicts["correct"]))
         inner.may_end.clear()
         asked = [asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k")) for _ in range(3)]
         await asyncio.sleep(0.05)
@@ -144,7 +145,7 @@ def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_an
 @pytest.mark.parametrize("first", [invalid("lost"), cancelled], ids=["invalid", "cancelled by the judge"])
 def test_those_who_joined_an_evaluation_that_came_to_nothing_share_the_next_one(problem, verdicts, first):
     async def scene(*outcomes):
-        judge = CachedJudge(inner := Scripted(*outcomes))
+        judge = CachedEvaluator(inner := Scripted(*outcomes))
         asked = (judge.evaluate_async(as_problem(problem), "k") for _ in range(16))
         return inner, [verdict.status for verdict in await asyncio.gather(*asked)]
 
@@ -155,7 +156,7 @@ def test_those_who_joined_an_evaluation_that_came_to_nothing_share_the_next_one(
 
 
 def test_the_least_recently_used_goes_first(problem, scripted_judge, verdicts):
-    judge = CachedJudge(inner := scripted_judge(lambda _: verdicts["correct"]), capacity=2)
+    judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["correct"]), capacity=2)
 
     async def scene():
         for kernel in ("a", "b", "a", "c", "a", "b"):
@@ -176,7 +177,7 @@ def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
             return verdicts["correct"]
 
     async def scene():
-        judge = CachedJudge(queue := Queue())
+        judge = CachedEvaluator(queue := Queue())
         heard = [[], [], []]
 
         async def ask(number):
