@@ -14,7 +14,7 @@ from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
 from warpsmith.rollout.samplers.weights.files import adapter_directory
-from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.payload import WeightPayload, expected_shapes
 from warpsmith.rollout.samplers.weights.transports.base import WorkerCall, entered_in_thread
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
@@ -40,7 +40,7 @@ class AsyncVllmSampler:
         self.config = config
         self._version = weight_version
         self._adapter: LoRARequest | None = None
-        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._expected, self._optional = expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
         self._death: SamplerDiedError | None = None

@@ -17,7 +17,7 @@ from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
 from warpsmith.rollout.samplers.weights.files import adapter_directory
-from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
+from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload, expected_shapes
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class VllmSampler:
         self.config = config or SamplerConfig()
         self._version = weight_version
         self._adapter: LoRARequest | None = None
-        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._expected, self._optional = expected_shapes(self.path)
         self._transport = make_transport(self.config)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers.base import Sampling
-from warpsmith.rollout.samplers.weights.payload import WeightPayload, checkpoint_shapes
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
 from warpsmith.rollout.samplers.weights.transports.base import WeightTransport
 
 if TYPE_CHECKING:
@@ -224,10 +224,3 @@ def refused_start(path: Path, error: Exception) -> RolloutError:
     return SamplerError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."
     )
-
-
-def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
-    """Return the shapes a weight payload must have, and the names it may have besides (a tied output layer)."""
-    shapes = checkpoint_shapes(path)
-    optional = frozenset() if "lm_head.weight" in shapes else frozenset({"lm_head.weight"})
-    return shapes, optional

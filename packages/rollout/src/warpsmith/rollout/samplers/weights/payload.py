@@ -209,6 +209,17 @@ def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
     return {name: shape for file in files for name, shape in _header_shapes(file).items()}
 
 
+def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+    """Return the shapes that a payload must have, and further names that it may have (a tied output layer).
+
+    Raises:
+        BadPayloadError: as for `checkpoint_shapes`.
+    """
+    shapes = checkpoint_shapes(path)
+    optional = frozenset() if "lm_head.weight" in shapes else frozenset({"lm_head.weight"})
+    return shapes, optional
+
+
 def _header_shapes(file: Path) -> dict[str, tuple[int, ...]]:
     try:
         with file.open("rb") as stream:
