@@ -208,7 +208,7 @@ def export(
 
     Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
-    from warpsmith.trainer.consolidate import consolidate
+    from warpsmith.trainer.weights.consolidate import consolidate
 
     choose_accelerator()
     typer.echo(str(consolidate(checkpoint, out, form="adapter" if adapter else "model", best=best)))
@@ -247,7 +247,7 @@ def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: i
         return
     if master_port is not None:
         checked_port(master_port)
-    from warpsmith.trainer.preflight import check_files
+    from warpsmith.trainer.doctor.preflight import check_files
 
     check_files(config, resume)
 
@@ -282,8 +282,8 @@ def _show(config: "SftConfig", examples: int) -> None:
     import tempfile
 
     from warpsmith.policy.loading import check_directory, load_chat
-    from warpsmith.trainer.examples.data import arrange, encode_sources
-    from warpsmith.trainer.examples.show import report
+    from warpsmith.trainer.data.dataset import arrange, encode_sources
+    from warpsmith.trainer.data.show import report
 
     choose_accelerator()
     chat = load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
@@ -294,13 +294,13 @@ def _show(config: "SftConfig", examples: int) -> None:
 
 
 def _run_sft(config: Any, resume: bool) -> None:
-    from warpsmith.trainer.sft import run_sft
+    from warpsmith.trainer.runs.sft import run_sft
 
     run_sft(config, resume=resume)
 
 
 def _run_grpo(config: Any, resume: bool) -> None:
-    from warpsmith.trainer.grpo import run_grpo
+    from warpsmith.trainer.runs.grpo import run_grpo
 
     run_grpo(config, resume=resume)
 

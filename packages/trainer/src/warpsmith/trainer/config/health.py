@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from warpsmith.trainer.config.sections import Section
+from warpsmith.trainer.section import Section
 
 
 class HealthSection(Section):

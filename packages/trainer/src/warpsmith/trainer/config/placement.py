@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from warpsmith.trainer.config.sections import Section
+from warpsmith.trainer.section import Section
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.config import EvaluatorConfig

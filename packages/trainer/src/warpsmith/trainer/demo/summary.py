@@ -10,7 +10,7 @@ from typing import Any
 
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.metrics import EvaluationResult, summarise
-from warpsmith.trainer.heldout import absence, gain_of, held_out_rows
+from warpsmith.trainer.telemetry.held_out import absence, gain_of, held_out_rows
 
 Row = Mapping[str, Any]
 

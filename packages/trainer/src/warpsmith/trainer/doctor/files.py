@@ -11,15 +11,15 @@ from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.rewards.config import PresetRewardConfig
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.samplers.vllm.model_length import check_model_length
-from warpsmith.trainer import checkpoint
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.data.sources import check_sources
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError
-from warpsmith.trainer.examples.sources import check_sources
 from warpsmith.trainer.planning.disk import DiskNeed, disk_need
 from warpsmith.trainer.planning.sizes import gib
-from warpsmith.trainer.rundir import refuse_used
+from warpsmith.trainer.runs.run_directory import refuse_used
+from warpsmith.trainer.weights import checkpoint
 
 Config = SftConfig | TrainerConfig
 
@@ -77,9 +77,9 @@ def model_length(config: TrainerConfig) -> Iterator[Finding]:
 
 def reference_of(config: Config) -> Path | None:
     """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
-    if isinstance(config, SftConfig) or not config.algorithm.kl_coefficient:
+    if isinstance(config, SftConfig) or config.algorithm.kl is None:
         return None
-    return config.algorithm.reference
+    return config.algorithm.kl.reference
 
 
 def reference(named: Path, policy: Path) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def reference(named: Path, policy: Path) -> Iterator[Finding]:
         yield Finding("reference policy", "ok", str(named))
         return
     raise ConfigError(
-        f"algorithm.reference: {named} {seen}.",
+        f"algorithm.kl.reference: {named} {seen}.",
         "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
     )
 

@@ -17,9 +17,9 @@ from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.prompts import Attempt, build_prompt
 from warpsmith.trainer.config import SftConfig, TrainerConfig
+from warpsmith.trainer.data.sources import count_source
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import PromptsError
-from warpsmith.trainer.examples.sources import count_source
 
 Config = SftConfig | TrainerConfig
 
@@ -98,7 +98,7 @@ def data(config: SftConfig) -> Iterator[Finding]:
 
 def problems(config: TrainerConfig) -> Iterator[Finding]:
     """Read the problems; DatasetError, ConfigError where there are none."""
-    from warpsmith.trainer.session import load_held_out, load_problems
+    from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
     read = load_problems(config)
     levels = Counter(str(problem.level) for problem in read)
@@ -118,7 +118,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
     Raises:
         PromptsError: some are longer; naming the worst.
     """
-    from warpsmith.trainer.session import load_held_out, load_problems
+    from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
     chat = load_chat(config.policy.path, config.policy.template_kwargs)
     problems = [*load_problems(config), *load_held_out(config)]

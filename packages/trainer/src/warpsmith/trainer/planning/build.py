@@ -82,7 +82,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
         longest, reference, head = config.data.max_tokens, False, False
     else:
         longest = config.rollout.prompt_budget + config.rollout.sampling.max_tokens
-        reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
+        reference, head = config.algorithm.kl is not None, config.algorithm.has_value_head
     return Training(
         shape, WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
         policy.kernels, policy.lora, reference, head, on_gpu,
