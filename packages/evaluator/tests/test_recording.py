@@ -9,7 +9,7 @@ from warpsmith.evaluator import EvaluatorConfig, Problem, arenas, conditions, gp
 from warpsmith.evaluator.evaluation import Evaluation
 from warpsmith.evaluator.judge import Judge
 from warpsmith.evaluator.recording import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
-from warpsmith.evaluator.zygote import roles_of
+from warpsmith.evaluator.roles import roles_of
 
 HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """\

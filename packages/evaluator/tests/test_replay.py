@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from warpsmith.evaluator import Problem, _native, arenas, movement, trace
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.layout import pack
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.operators import OperatorWatch, Watched
 from warpsmith.evaluator.player_device import _dtypes_of
 from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.trace import Recorder, UntraceableError
-from warpsmith.evaluator.worker import Memory
 
 SLOTS, SIZE = pack([arenas.contiguous("float32", (4, 6)), arenas.contiguous("float32", (6,))], 1 << 20)
 
@@ -28,8 +28,8 @@ def arena(seed: int) -> _native.Buffer:
 FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
 
 
-def memory_of(buffer: _native.Buffer) -> Memory:
-    memory = Memory()
+def memory_of(buffer: _native.Buffer) -> Mappings:
+    memory = Mappings()
     memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
     return memory
 

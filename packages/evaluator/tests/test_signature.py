@@ -14,15 +14,15 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from warpsmith.evaluator import _native, arenas, descriptors
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.interpreting import describe_argument
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.signature import kinds_of, launches_of, same_code
 from warpsmith.evaluator.trace import Recorder
-from warpsmith.evaluator.worker import Memory
 
 TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 
 
 def recorded(arguments, options):
-    memory = Memory()
+    memory = Mappings()
     memory.buffers = {name: _native.Buffer.create(name, 4096) for name in ("inputs", "state")}
     view = arenas.view(memory.buffers["inputs"], arenas.contiguous("float32", (16, 16)))
     recorder = Recorder(memory)

@@ -13,7 +13,7 @@ import pytest
 from warpsmith.evaluator import Problem, _native, compile_worker, compiling
 from warpsmith.evaluator.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
 from warpsmith.evaluator.judge import Service
-from warpsmith.evaluator.worker import EXHAUSTED_CODE
+from warpsmith.evaluator.roles import EXHAUSTED_CODE
 
 HALF = 512 << 10
 MEASURED = """\

@@ -10,8 +10,8 @@ from typing import Final, Literal
 from warpsmith.evaluator import wire
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.pool import Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
-from warpsmith.evaluator.worker import EXHAUSTED_CODE
 
 MAX_TEXT: Final = 4000
 STARVED_SHARE: Final = 0.2

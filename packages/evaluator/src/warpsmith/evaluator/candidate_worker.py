@@ -29,15 +29,16 @@ from warpsmith.evaluator import (
 )
 from warpsmith.evaluator.categories import CandidateError, categorise
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.foreign_code import execute, failure, root_cause
 from warpsmith.evaluator.kernels import Binary
 from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.outputs import OutputError
 from warpsmith.evaluator.player import DevicePlayer, HostPlayer, Player
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.trace import Recorder
-from warpsmith.evaluator.worker import Memory, execute, failure, root_cause
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
@@ -69,7 +70,7 @@ class Candidate:
         self, channel: _native.Channel, fields: wire.Fields, kind: HostMemory | DeviceMemory, *, detached: bool
     ) -> None:
         self.kind = kind
-        self.memory = Memory(kind)
+        self.memory = Mappings(kind)
         self.detached = detached
         properties = fields.mapping("properties")
         # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.

@@ -13,12 +13,12 @@ from warpsmith.evaluator.compiling import KernelCompilationError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.extract import ExtractionError
 from warpsmith.evaluator.fence import FenceError
+from warpsmith.evaluator.foreign_code import root_cause
 from warpsmith.evaluator.kernels import ArgumentError
 from warpsmith.evaluator.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.outputs import OutputError
 from warpsmith.evaluator.trace import UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
-from warpsmith.evaluator.worker import root_cause
 
 
 class CandidateError(RuntimeError):

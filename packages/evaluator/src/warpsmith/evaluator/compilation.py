@@ -17,9 +17,9 @@ from warpsmith.evaluator.exhaustion import with_advice
 from warpsmith.evaluator.packed import PackedStore, pack, unpack
 from warpsmith.evaluator.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.signature import kinds_of, same_code
 from warpsmith.evaluator.threads import started_executor
-from warpsmith.evaluator.worker import EXHAUSTED_CODE
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20

@@ -52,9 +52,9 @@ from warpsmith.evaluator.reference import (
     ReferenceStore,
     memory_ran_out,
 )
+from warpsmith.evaluator.roles import roles_of
 from warpsmith.evaluator.threads import started_executor
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict, invalid, well_formed
-from warpsmith.evaluator.zygote import roles_of
 from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4

@@ -8,11 +8,11 @@ import torch
 from warpsmith.evaluator import interpreting, wire
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.kernels import Binary
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.memory import DeviceMemory
 from warpsmith.evaluator.player_device import Arena, DeviceReplay, faults_named
 from warpsmith.evaluator.replay import Kernels, Replay
 from warpsmith.evaluator.rounds import Rounds
-from warpsmith.evaluator.worker import Memory
 
 ARENAS = ("inputs", "state", "answers")
 
@@ -31,7 +31,7 @@ class HostPlayer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._memory = Memory()
+        self._memory = Mappings()
         self._kernels: tuple[str, Kernels] | None = None
         self._fields: wire.Fields | None = None
         # Once: a monitor stays as long as its process does.
@@ -64,7 +64,7 @@ class HostPlayer:
         player.deliver(told.sequence("outputs"), told.value("answer"), memory.buffers["answers"])
 
     def _set_up(self, fields: wire.Fields, fds: list[int]) -> None:
-        self._memory, self._fields = Memory(), None
+        self._memory, self._fields = Mappings(), None
         for name in ARENAS:
             self._memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         for name, size, _ in _past_of(fields):
@@ -104,7 +104,7 @@ class DevicePlayer:
             # Two recordings at once could want more memory than there is.
             self._replay.clear()
             self._replay = None
-        memory = Memory(self._kind)
+        memory = Mappings(self._kind)
         for name in ARENAS:
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         slots = {name: fields.value(f"{name}_slots") for name in ("inputs", "state")}

@@ -26,10 +26,9 @@ from warpsmith.evaluator.memory import DeviceMemory, HostMemory, memory_of
 from warpsmith.evaluator.memory_watch import MemoryWatch
 from warpsmith.evaluator.phases import PhaseClock
 from warpsmith.evaluator.protocol import Kind, Message
+from warpsmith.evaluator.roles import EXHAUSTED_CODE, ZygoteKind, roles_of
 from warpsmith.evaluator.sandbox import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
 from warpsmith.evaluator.threads import started_executor
-from warpsmith.evaluator.worker import EXHAUSTED_CODE
-from warpsmith.evaluator.zygote import ZygoteKind, roles_of
 
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0

@@ -33,13 +33,14 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.drawing import Catch
 from warpsmith.evaluator.draws import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.foreign_code import execute, failure
 from warpsmith.evaluator.layout import FLOATING
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.perturbation import Changes, Perturbation
 from warpsmith.evaluator.protocol import Kind, Message
 from warpsmith.evaluator.rounds import Call, Rounds
 from warpsmith.evaluator.sizes import InputSizes
-from warpsmith.evaluator.worker import Memory, execute, failure
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.memory import Shared
@@ -92,7 +93,7 @@ class Reference:
         self.kind = kind
         self.path = path
         self.config = config
-        self.memory = Memory(kind)
+        self.memory = Mappings(kind)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
         with kind.placing():

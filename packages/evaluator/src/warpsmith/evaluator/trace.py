@@ -23,8 +23,8 @@ from warpsmith.evaluator import descriptors, movement
 from warpsmith.evaluator.arenas import NAMES
 from warpsmith.evaluator.interpreting import describe_argument
 from warpsmith.evaluator.layout import TensorSlot
+from warpsmith.evaluator.mappings import Mappings
 from warpsmith.evaluator.operators import ALLOCATES, CONSTRUCTS
-from warpsmith.evaluator.worker import Memory
 
 MAX_EVENTS: Final = 5000
 MAX_CONSTANT_BYTES: Final = 32 << 20
@@ -49,7 +49,7 @@ class Recorder:
     Memory keeps its number from call to call, as long as somebody keeps the memory.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Mappings) -> None:
         self.events: list[list[Any]] = []
         self._memory = memory
         self._ids: dict[int, int] = {}

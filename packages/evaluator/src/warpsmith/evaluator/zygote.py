@@ -15,29 +15,15 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from warpsmith.evaluator import _native, diagnostics, protocol, worker
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.exhaustion import with_advice
 from warpsmith.evaluator.protocol import Kind
 from warpsmith.evaluator.removal import Backlog, remove, remove_or_say
+from warpsmith.evaluator.roles import ROLES, ZygoteKind, roles_of
 from warpsmith.evaluator.sandbox import GpuAccess, Role, gpu_access, library_paths, policy_for
-
-ZygoteKind = Literal["plain", "interpreting"]
-ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
-    "cpu": {"plain": ("reference", "compile", "host"), "interpreting": ("candidate",)},
-    "cuda": {"plain": ("reference", "compile", "host", "candidate")},
-}
-"""Which zygote forks which workers, by device."""
-
-
-def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
-    """Return which zygote forks which workers under this configuration."""
-    if config.recording == "detached":
-        return dict(ROLES[config.device])
-    return {kind: tuple(role for role in roles if role != "host") for kind, roles in ROLES[config.device].items()}
-
 
 MANY_FORKS: Final = 24
 """From so many on, forks that are cheap repay what making them so takes: half a second, and 16 ms less for each."""
