@@ -6,7 +6,7 @@ is not to write. On a GPU a read-only mapping catches accidents and is no bounda
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -14,8 +14,7 @@ from warpsmith.evaluator import _native, regions, scrubbing
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.regions import Region
 
-if TYPE_CHECKING:
-    Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
+Shared: TypeAlias = _native.Buffer | _native.DeviceBuffer
 
 LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
