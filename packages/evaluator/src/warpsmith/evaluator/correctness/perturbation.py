@@ -121,15 +121,8 @@ class Perturbation:
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
         self._number += 1
-        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
-        amplitude = self._amplitude.get(real)
-        if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
-            return tensor
-        changes = self._changes.take(self._at, tensor.numel()).to(real).reshape(tensor.shape)
-        # No two tensors of a run are given the same.
-        self._at += tensor.numel() + 7919
-        changed = torch.addcmul(tensor, tensor, changes, value=amplitude * self._sign)
-        if self._number in self._inexact:
+        changed = self.everywhere(tensor)
+        if changed is tensor or self._number in self._inexact:
             return changed
         coarse = is_coarse(tensor)
         other = tensor != 0
@@ -137,6 +130,17 @@ class Perturbation:
             self._inexact.add(self._number)
             return changed
         return torch.where(coarse, tensor, changed)
+
+    def everywhere(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy of which every element is perturbed, coarse or not; a tensor of another kind as it is."""
+        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
+        amplitude = self._amplitude.get(real)
+        if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
+            return tensor
+        changes = self._changes.take(self._at, tensor.numel()).to(real).reshape(tensor.shape)
+        # No two tensors of a run are given the same.
+        self._at += tensor.numel() + 7919
+        return torch.addcmul(tensor, tensor, changes, value=amplitude * self._sign)
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,6 @@ from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.processes.pool import Machine, Worker
 from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.recordings.history import STATE_BEFORE, Past
-from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceFailedError, ReferenceSession, memory_ran_out
 from warpsmith.evaluator.reference.trials import Trial
@@ -488,17 +487,9 @@ class Evaluation:
         kept = {
             name: slot
             for name, slot in answer.buffers.items()
-            if name in self._buffer_names and not self._is_idle_counter(name, slot)
+            if name in self._buffer_names and not self.session.counts_idly(name, slot)
         }
         return Placed.of({"output": answer.output, "buffers": kept}, self.config.max_tensor_bytes)
-
-    def _is_idle_counter(self, name: str, slot: TensorSlot) -> bool:
-        """Whether a buffer counts the calls of a normalisation, on which no output and no other buffer depends.
-
-        It does where the statistics are plain means of all calls, and where the problem's own source names it.
-        """
-        counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
-        return counts and not _COUNTER_IN_USE.search(self.session.source)
 
     def _judge(self, answer: Answer, placed: Placed, answers: "Shared") -> str:
         """Compare private copies of what was delivered with the expected answer; return what is wrong, or nothing."""
@@ -526,7 +517,7 @@ class Evaluation:
         after = answer.expected[len(answer.expected) - len(answer.buffers) :]
         for name, expected in zip(answer.buffers, after, strict=True):
             known = name in before and name not in self._buffer_names and name.rpartition(".")[0] in modules
-            known = known and not self._is_idle_counter(name, before[name])
+            known = known and not self.session.counts_idly(name, before[name])
             if known and not tensor_views.equal(
                 tensor_views.view(self.session.state_buffer, before[name]), expected.value
             ):
@@ -644,7 +635,6 @@ def steady(recordings: list[Recording]) -> Recording:
     return [recording for recording in recordings if not recording.past][-1]
 
 
-_COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 _OF_TRITON: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
 """What Triton refuses, interpreted or compiled."""
 _RESTRICTION: Final = re.compile(

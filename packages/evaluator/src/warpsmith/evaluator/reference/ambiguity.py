@@ -13,6 +13,12 @@ CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int
 COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
 """What puts numbers in order; torch promises none for equal ones."""
+PICKS: Final = frozenset(
+    {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode", "max_pool1d", "max_pool2d", "max_pool3d"}
+    | {f"{kind}_max_pool{count}d" for kind in ("adaptive", "fractional") for count in (1, 2, 3)}
+    | {f"{name}_with_indices" for name in ("max_pool1d", "max_pool2d", "max_pool3d")}
+)
+"""What says beside each number where it was found, if it is asked to."""
 SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
 """What searches in sorted numbers, and where these are given."""
 
@@ -39,7 +45,7 @@ class AmbiguityFinder(TorchFunctionMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        self.ranks |= name in RANKINGS
+        self.ranks |= name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor))
         if name in CASTS and isinstance(result, torch.Tensor):
             self._note(args[0], result.dtype)
         elif name in COPIES and len(args) > 1 and isinstance(args[1], torch.Tensor):

@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan, Kind
+from warpsmith.evaluator.reference.draw_plan import ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan, Kind
 
 DEPTH: Final = 6
 """How many of the problem's own frames tell one site from another."""
@@ -33,6 +33,7 @@ FLOATING_DRAWS: Final = frozenset(
     + [f"{name}_{law}_" for name in ("kaiming", "xavier") for law in ("uniform", "normal")]
     + ["trunc_normal_"]
 )
+FROM_ZERO: Final = frozenset({"rand", "rand_like"})
 INTEGER_DRAWS: Final = frozenset({"randint", "randint_like", "random_"})
 TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
 TABLES: Final = frozenset(
@@ -174,7 +175,7 @@ class Catch(TorchFunctionMode):
         """Vary what came into being, and note on it where it comes from."""
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
-            _tag(made, Origin(draws=self.draw(made)))
+            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO)))
         elif name in INTEGER_DRAWS:
             self._integers(made, args, kwargs)
         elif name == "randperm":
@@ -220,12 +221,14 @@ class Catch(TorchFunctionMode):
             nothing: frozenset[str] = frozenset()
             _tag(made, Origin(draws, tables) if floating else Origin(nothing, nothing, all_written))
 
-    def draw(self, made: torch.Tensor) -> frozenset[str]:
-        """Vary a floating draw, and return its site."""
+    def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
+        """Vary a floating draw, and return its site; `from_zero` says that zero is in its range, as its least."""
         site = self._site()
         level = self._level(site, FAR)
         if level > PLAIN:
             mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made))
+        if self.plan.on_grid:
+            mutations.to_grid(made, self._dice(site, made), zero=from_zero or level >= ANYWHERE)
         return frozenset({site})
 
     def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

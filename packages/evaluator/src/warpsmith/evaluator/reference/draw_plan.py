@@ -40,18 +40,20 @@ class DrawPlan:
         kind: how varied sites change.
         levels: how far each may go, by the site's name.
         default: the level of sites that have no entry.
+        on_grid: whether floating draws are then rounded to multiples of a power of two.
     """
 
     kind: Kind = "plain"
     levels: Mapping[str, int] = field(default_factory=dict)
     default: int = PLAIN
+    on_grid: bool = False
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that bears `most`; 0 in a plain input set."""
         return PLAIN if self.kind == "plain" else min(self.levels.get(site, self.default), most)
 
     def to_wire(self) -> dict[str, Any]:
-        return {"kind": self.kind, "levels": dict(self.levels), "default": self.default}
+        return {"kind": self.kind, "levels": dict(self.levels), "default": self.default, "on_grid": self.on_grid}
 
     @staticmethod
     def from_wire(fields: codec.Fields) -> "DrawPlan":
@@ -59,7 +61,7 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is no plan of draws.")
-        return DrawPlan(kind, levels, fields.integer("default"))  # type: ignore[arg-type]
+        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"))  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

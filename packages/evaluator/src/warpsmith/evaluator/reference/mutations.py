@@ -5,6 +5,7 @@ distinct, permutations and coin tosses what they are. The range of a floating dr
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ TINY_OCTAVES: Final = (8.0, 16.0)
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
+GRID_OCTAVES: Final = 2
+"""How far below the spread of a draw the grid is that it may be rounded to: a few dozen numbers are left of it."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 GROWN_OCTAVES: Final = 2.0
@@ -94,6 +97,36 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
         changed = _as_before(wide, changed)
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
+
+
+def to_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool) -> None:
+    """Round a draw to multiples of a power of two, a quarter of its spread at most, within its own range.
+
+    Numbers then lie exactly on boundaries, halfway between integers, and on each other, and stay exact in sums and
+    products of few bits: what a kernel does there is not a matter of rounding.
+
+    Args:
+        tensor: is changed.
+        generator: draws, where the tensor lives.
+        zero: whether numbers of one sign may become zero.
+    """
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if not tensor.numel():
+        return
+    tensor = tensor.detach()
+    wide = tensor.to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    low, high = float(wide.min()), float(wide.max())
+    if not -math.inf < low < high < math.inf:
+        return
+    exponent = math.floor(math.log2(_spread(wide))) - GRID_OCTAVES - Dice(generator).below(2)
+    step = 2.0**exponent
+    rounded = (wide / step).round() * step
+    if low >= 0 or high <= 0:
+        rounded = (wide / step).trunc() * step
+        rounded = torch.where((rounded == 0) & (wide != 0) & (not zero), wide, rounded)
+    least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
+    tensor.copy_(torch.where((rounded < least) | (rounded > most), wide, rounded))
 
 
 Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]

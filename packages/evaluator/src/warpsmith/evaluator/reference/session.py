@@ -1,5 +1,6 @@
 """The judge's side of a reference worker: one problem's state, inputs and answers, all on the judge's memory."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.reference.named_sizes import MOST, is_size
 
@@ -351,6 +353,24 @@ class ReferenceSession:
             if name not in self._constants and slot.dtype in FLOATING and slot.numel
         }
 
+    @property
+    def other_buffers(self) -> dict[str, TensorSlot]:
+        """Buffers that are neither floating nor idle counters: steps, positions, flags."""
+        slots = codec.Fields(self.state.tree).slot_map("buffers")
+        return {
+            name: slot
+            for name, slot in slots.items()
+            if slot.dtype not in FLOATING and slot.numel and not self.counts_idly(name, slot)
+        }
+
+    def counts_idly(self, name: str, slot: TensorSlot) -> bool:
+        """Whether a buffer counts the calls of a normalisation, and neither an output nor another buffer depends on it.
+
+        One does where the statistics are plain means of all calls, or where the problem's own source names the counter.
+        """
+        counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
+        return counts and not _COUNTER_IN_USE.search(self.source)
+
     def reset_state(self) -> None:
         """Put parameters and buffers back to what construction gave them."""
         tensor_views.content(self.state_buffer).copy_(self._pristine)
@@ -499,6 +519,9 @@ class ReferenceSession:
         with suppress(TimeoutError):
             self.worker.end()
         self.close()
+
+
+_COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 
 
 def _check(slot: TensorSlot, limit: int) -> TensorSlot:

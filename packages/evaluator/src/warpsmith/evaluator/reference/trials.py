@@ -6,13 +6,14 @@ bears is found out once, and always the same for a problem, so that verdicts can
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation
 from warpsmith.evaluator.reference.draw_plan import (
@@ -40,10 +41,18 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "rows": "rows of zeros and rows that are nearly constant",
     "small": "small rows and columns",
 }
+ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
+GRID_KIND: Final[Kind] = "shifted"
+"""The kind of the trials whose numbers are rounded to a grid: none of it depends on their last bits."""
+MOST_ON_GRID: Final = 1 << 24
+"""Elements of inputs up to which these are: what is exact of the answer is found by a second run."""
 GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
-CHANGED_STATE: Final = "parameters or buffers changed after construction: derive nothing from them in the constructor"
+CHANGED_STATE: Final = (
+    "parameters or buffers changed after construction: derive nothing from them in the constructor, "
+    "and take no step, position or flag of the module for a constant"
+)
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
 INDEX: Final = "int64"
@@ -52,6 +61,8 @@ MOST_TRIED: Final = 12
 """Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """How far a parameter may go: noise of either sign, noise that only adds, factors around one."""
+MOST_CALLS: Final = 3
+"""From how many calls on a state is seen that a problem's own calls lead to."""
 MOST_ALONE: Final = 4
 """Of how many sites it is found out whether they may be far alone."""
 MILD_OCTAVES: Final = 0.25
@@ -67,6 +78,7 @@ class Trial:
         reshaped: whether the inputs have other shapes than the sample's.
         coarse: whether these stay multiples of a power of two.
         reordered: whether lists of integers that the problem writes stand in another order.
+        on_grid: whether floating draws are multiples of a power of two.
         shapes: which, once they are made.
     """
 
@@ -75,6 +87,7 @@ class Trial:
     reshaped: bool = False
     coarse: bool = False
     reordered: bool = False
+    on_grid: bool = False
     shapes: str = ""
 
     @property
@@ -84,6 +97,7 @@ class Trial:
             OTHER_SHAPES.format(self.shapes) if self.reshaped else "",
             CHANGED_STATE if self.new_parameters else "",
             NO_PROMISE.format(DRAWS[self.kind]) if self.kind in DRAWS else "",
+            ON_GRID if self.on_grid else "",
             OTHER_ORDER if self.reordered else "",
         ]
         return "; and ".join(filter(None, remarks))
@@ -109,21 +123,25 @@ class Learned:
     Attributes:
         levels: how far the numbers of each site may go, by its name, where they may change.
         state: how far each parameter and buffer may go, by its name, where it may change.
+        reached: steps, positions and flags among its buffers as its own calls leave them, call by call.
         resizing: how the shapes of its inputs may change, if they may.
         inputs: the form of its inputs; None where that differs from seed to seed.
         answered: the form of its answer to these, without a value.
         finite: whether the reference answers plain inputs with finite numbers.
         ranks: whether it puts numbers in order, or answers with int64 as what picks does: equal ones have no order.
+        on_grid: whether its inputs may be multiples of a power of two: it puts no numbers in order.
         unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
+    reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizing: Resizing | None = None
     inputs: Placed | None = None
     answered: Answer | None = None
     finite: bool = True
     ranks: bool = False
+    on_grid: bool = False
     unvaried: bool = False
 
 
@@ -168,14 +186,60 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     sample = Form.of(session.inputs, answer)
     ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
-    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks)
+    on_grid = not answer.ranks and sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
+    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
+    _refuse_written_parameters(session)
+    known = replace(known, reached=_reached(session, answer, rng))
     known = replace(known, state=_bearable_state(session, known, rng))
     session.reset_state()
     known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
     if seen.steady and hidden_shapes:
         known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
-    varied = bool(known.levels or known.state) or known.resizing is not None
+    varied = bool(known.levels or known.state or known.reached) or known.resizing is not None
     return replace(known, unvaried=seen.alike and not varied)
+
+
+def _refuse_written_parameters(session: ReferenceSession) -> None:
+    """Refuse a problem whose forward writes to a parameter: outputs and buffers are what is compared.
+
+    Raises:
+        BadProblemError: it does.
+    """
+    now, before = tensor_views.content(session.state_buffer), session.constructed_state
+    if torch.equal(now, before):
+        return
+    for name, slot in session.parameters.items():
+        place = slice(slot.offset, slot.offset + slot.nbytes)
+        if not torch.equal(now[place], before[place]):
+            raise BadProblemError(
+                f"Model.forward writes to the parameter {name}, and what it writes would not be compared.",
+                f"Register {name.rpartition('.')[2]!r} with register_buffer instead of nn.Parameter.",
+            )
+
+
+def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
+    """Return the buffers that are no floating numbers as the problem's own calls leave them, call by call.
+
+    A kernel that computes the first step of an optimizer is right in every call that begins at step zero.
+    """
+    states: list[dict[str, torch.Tensor]] = []
+    slots, answer = session.other_buffers, first
+    while len(states) < MOST_CALLS:
+        after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
+        state = {name: after[name].value for name in slots if name in after}
+        views = {name: tensor_views.view(session.state_buffer, slots[name]) for name in state}
+        if all(tensor_views.equal(views[name], value) for name, value in state.items()):
+            break
+        states.append(state)
+        for name, value in state.items():
+            views[name].copy_(value)
+        found = tried_answer(session, rng, finite=False, exact=False)
+        if found is None:
+            states.pop()
+            break
+        answer = found
+    session.reset_state()
+    return tuple(states)
 
 
 def _bearable_levels(
@@ -216,7 +280,7 @@ def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Rando
     """Return the highest level of each parameter and buffer: of all together, or found one after the other."""
 
     def borne(levels: Mapping[str, int]) -> bool:
-        _change_state(session, levels, rng)
+        _change_state(session, levels, rng, known.reached)
         return tried_answer(session, rng, finite=known.finite, exact=False) is not None
 
     levels = dict.fromkeys(_state_slots(session), ANYWHERE)
@@ -242,9 +306,10 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     turn = min(count - 1, len(VARIED))
     resized = learned.resizing is not None and turn > 1
     later = [
-        Trial(kinds[number % len(kinds)], bool(learned.state), resized and number % turn == turn - 1)
+        Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn == turn - 1)
         for number in range(count - 1)
     ]
+    later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
     rng.shuffle(later)
     return [Trial(), *later]
 
@@ -257,10 +322,10 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it came about, and the reference's answer.
     """
-    trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state))
+    trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     chosen = replace(learned, levels=_one_far(learned.levels, rng)) if trial.kind in GOES_FAR else learned
     for attempt, draws in _attempts(trial, chosen):
-        _change_state(session, learned.state if attempt.new_parameters else {}, rng)
+        _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizing is not None:
             others = learned.resizing
             if attempt.coarse:
@@ -309,6 +374,7 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     if trial == Trial():
         return
     if trial.reshaped:
+        trial = replace(trial, on_grid=False)
         if learned.levels:
             yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
@@ -317,9 +383,11 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
     for cap in range(most, PLAIN, -1):
         levels = {site: min(level, cap) for site, level in learned.levels.items()}
-        yield trial, DrawPlan(trial.kind, levels)
+        if trial.on_grid:
+            yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
     if trial.new_parameters:
-        yield replace(trial, kind="plain"), PLAINLY
+        yield replace(trial, kind="plain", on_grid=False), PLAINLY
 
 
 def changed_answer(session: ReferenceSession, rng: random.Random) -> Answer:
@@ -341,9 +409,18 @@ def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     return parameters | session.varied_buffers
 
 
-def _change_state(session: ReferenceSession, levels: Mapping[str, int], rng: random.Random) -> None:
+def _change_state(
+    session: ReferenceSession,
+    levels: Mapping[str, int],
+    rng: random.Random,
+    reached: Sequence[Mapping[str, torch.Tensor]] = (),
+) -> None:
     """Put parameters and buffers back to what construction gave them, and change them from there."""
     session.reset_state()
+    if reached:
+        slots = session.other_buffers
+        for name, value in rng.choice(reached).items():
+            tensor_views.view(session.state_buffer, slots[name]).copy_(value)
     if not levels:
         return
     generator = session.memory.generator(rng.getrandbits(48))

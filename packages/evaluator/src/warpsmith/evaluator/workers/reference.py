@@ -20,6 +20,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.correctness import perturbation
 from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
+from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
 from warpsmith.evaluator.devices import precision, tensor_views
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
@@ -111,7 +112,7 @@ class Reference:
         # Whether its forward has casts or searches that may be undefined; asked once.
         self._may_be_undefined: bool | None = None
         self._inexact: set[int] = set()
-        self._undefined = self._ranks = False
+        self._undefined = self._ranks = self._on_grid = False
         # What was made and answered last, to the bit as it was told, and where the judge had that put.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, codec.Value] | None = None
@@ -178,6 +179,7 @@ class Reference:
 
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
+        self._on_grid = draws.on_grid
         catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.kind.placing(), catch:
@@ -309,7 +311,8 @@ class Reference:
                     return
                 perturb.start(sign)
                 with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
-                    self._note_spread(self._perturbed(arena, seed, perturb), noted)
+                    perturbed = self._noisy if self._on_grid else self._perturbed
+                    self._note_spread(perturbed(arena, seed, perturb), noted)
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
@@ -317,6 +320,11 @@ class Reference:
         for parameter in model.parameters():
             parameter.data = perturb(parameter.data)
         return self._answer(model, arena, seed, perturb)[1]
+
+    def _noisy(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
+        """Return the tensors of a run in which each result that is rounded is perturbed, and no input is."""
+        with RoundingNoise(perturb):
+            return self._answer(self.model, arena, seed, lambda tensor: tensor)[1]
 
     def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_Told]") -> None:
         """Note how far the tensors of a perturbed run are from the own run's, for some of the answers."""

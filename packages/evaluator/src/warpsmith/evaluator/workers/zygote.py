@@ -1,7 +1,8 @@
 """The zygote: a trusted process of one thread that has imported torch and Triton, and forks contained workers.
 
-It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.workers.zygote FD KIND FOLDER`, with KIND
-`plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its environment).
+It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.workers.zygote FD KIND FOLDER`,
+with KIND `plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its
+environment).
 """
 
 import contextlib
