@@ -40,7 +40,7 @@ def config(**settings):
 
 async def until_running(judge, count):
     async with asyncio.timeout(60):
-        while sum(member.running for member in judge._members) < count:
+        while sum(member.running for member in judge.members) < count:
             await asyncio.sleep(0.01)
 
 
@@ -57,15 +57,15 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
             for n in range(4)
         ]
         await until_running(judge, 4)
-        dead = judge._members[0].actor
+        dead = judge.members[0].actor
         ray.kill(dead)
         assert {v.status for v in await asyncio.gather(*asked)} == {"correct"}
         assert judge.lost >= 1
         async with asyncio.timeout(60):
-            while not judge._members[0].serves:
+            while not judge.members[0].serves:
                 await asyncio.sleep(0.01)
-        assert judge._members[0].actor is not dead
-        assert [member.restarts for member in judge._members] == [1, 0]
+        assert judge.members[0].actor is not dead
+        assert [member.restarts for member in judge.members] == [1, 0]
         with pytest.raises(BadProblemError, match="KeyError"):
             source = "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): raise KeyError('x')\n"
             await judge.evaluate_async(Problem.from_source(source), problem.solution)
@@ -81,10 +81,10 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
         waiting = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), SLEEPER, timeout_s=100))
         for _ in range(2):
             await until_running(judge, 1)
-            (actor,) = [member.actor for member in judge._members if member.running]
+            (actor,) = [member.actor for member in judge.members if member.running]
             ray.kill(actor)
             async with asyncio.timeout(60):
-                while any(member.running and member.actor is actor for member in judge._members):
+                while any(member.running and member.actor is actor for member in judge.members):
                     await asyncio.sleep(0.01)
         verdict = await waiting
         assert (verdict.status, verdict.correct) == ("invalid", False)
@@ -138,12 +138,12 @@ def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
         """End the judge inside an actor, and see to it that this actor starts none any more."""
         import sys
 
-        actor._evaluator._judge.process.kill()
-        actor._evaluator._judge.process.wait()
+        actor.evaluator._judge.process.kill()
+        actor.evaluator._judge.process.wait()
         sys.executable = "/bin/false"
 
     with open_evaluator(config(actors=1), EVALUATOR) as judge:
-        broken = judge._members[0].actor
+        broken = judge.members[0].actor
         ray.get(broken.__ray_call__.remote(lose_the_judge))
         assert asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1)).correct
-        assert (judge._members[0].actor is broken, judge._members[0].restarts, judge.lost) == (False, 1, 1)
+        assert (judge.members[0].actor is broken, judge.members[0].restarts, judge.lost) == (False, 1, 1)

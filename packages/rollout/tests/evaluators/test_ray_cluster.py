@@ -24,7 +24,7 @@ CONFIG = EvaluationConfig(where="ray", actors=2, start_timeout_s=120)
 
 async def until_running(judge, count):
     async with asyncio.timeout(60):
-        while sum(member.running for member in judge._members) < count:
+        while sum(member.running for member in judge.members) < count:
             await asyncio.sleep(0.01)
 
 
@@ -53,13 +53,13 @@ def cluster_of(*cores):
 
 def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(problem):
     async def go(judge, cluster, nodes):
-        assert len({member.node for member in judge._members}) == 2
+        assert len({member.node for member in judge.members}) == 2
         asked = [
             asyncio.ensure_future(judge.evaluate_async(slowed(problem), f"{problem.solution}\n# {n}", trials=2))
             for n in range(4)
         ]
         await until_running(judge, 4)
-        assert [member.running for member in judge._members] == [2, 2]
+        assert [member.running for member in judge.members] == [2, 2]
         await asyncio.to_thread(cluster.remove_node, nodes[1])
         assert [v.status for v in await asyncio.gather(*asked)] == ["correct"] * 4
         assert judge.lost >= 1

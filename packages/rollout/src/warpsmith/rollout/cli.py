@@ -141,7 +141,7 @@ def evaluate(
     )
     if out is not None:
         _check_file(out)
-    rows = _sampled(
+    rows = sampled_turns(
         checkpoint,
         _problems(problems, count, split, levels, seed),
         config,
@@ -202,7 +202,7 @@ def generate(
     with ExitStack() as stack:
         # Made with the first trajectory: a command that cannot start leaves no directory.
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
-        rows = _sampled(
+        rows = sampled_turns(
             checkpoint,
             _problems(problems, count, split, levels, seed),
             config,
@@ -240,7 +240,7 @@ def compare(
     )
 
 
-def _sampled(
+def sampled_turns(
     checkpoint: Path,
     problems: Sequence[datasets.ProblemRow],
     config: RolloutConfig,

@@ -86,7 +86,7 @@ class EvaluationConfig(_Section):
     token_env: str = Field(
         default="WARPSMITH_EVALUATOR_TOKEN",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Server: environment variable that holds the token; the token itself stands in no file.",
+        description="Server: environment variable that holds the token; the token itself is in no file.",
     )
     deadline_s: float = Field(
         default=120.0,
@@ -95,10 +95,10 @@ class EvaluationConfig(_Section):
         "Server: deadline of one verdict, waiting and retries included.",
     )
     wait_s: float = Field(
-        default=3600.0, gt=0, description="Ray: how long one evaluation may stand in line for a slot of an actor."
+        default=3600.0, gt=0, description="Ray: how long one evaluation may wait for a slot of an actor."
     )
     retries: int = Field(
-        default=2, ge=0, le=10, description="Ray, server: times a lost or `invalid` evaluation is asked elsewhere."
+        default=2, ge=0, le=10, description="Ray, server: retries of a lost or `invalid` evaluation, elsewhere first."
     )
 
     @field_validator("servers", mode="before")
@@ -143,18 +143,18 @@ class RolloutConfig(_Section):
     concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
     evaluate_timeout_s: float = Field(
-        default=180.0, gt=0, description="Deadline of one evaluation, from when the judge has a free slot for it."
+        default=180.0, gt=0, description="Deadline of one evaluation, from when the evaluator has a free slot for it."
     )
     evaluate_wait_s: float = Field(
-        default=3600.0, gt=0, description="How long one evaluation may stand in line for a slot of the judge."
+        default=3600.0, gt=0, description="How long one evaluation may wait for a slot of the evaluator."
     )
-    candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
-    retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
+    candidate_timeout_s: float = Field(default=30.0, gt=0, description="Time limit of one candidate's run.")
+    retries: int = Field(default=1, ge=0, description="Retries of a failed or late completion or evaluation.")
     trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
     leave_out_unvaried: bool = Field(
         default=False,
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
-        "kernel may know their outputs by heart.",
+        "kernel may have memorized their outputs.",
     )
     reward: AnyReward = Field(
         default_factory=PresetRewardConfig,

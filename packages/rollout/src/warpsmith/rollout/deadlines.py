@@ -1,4 +1,4 @@
-"""Waits that end: each has a deadline and says what it waited for."""
+"""Waits with a deadline and an error that names what was awaited."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitab
         work_s: seconds that the work on it may take; waiting in the queue does not count.
         state: set by whoever does the work.
         awaitable: what is awaited.
-        what: its name, for the error.
+        what: names it in the error.
     """
     left = {False: wait_s, True: work_s}
     waiting = asyncio.ensure_future(awaitable)

@@ -18,8 +18,8 @@ from warpsmith.rollout.errors import DeadlinePassedError, PromptTooLongError, Sa
 from warpsmith.rollout.turn_rows import EpisodeLabels, TurnRecord, TurnRow, turn_row
 from warpsmith.rollout.turns import Score, Turn
 
-_ENVIRONMENTS_OWN_DEADLINES_S = 5.0
-"""Beyond both deadlines of an evaluation: an environment that keeps them by itself says which of them passed."""
+SLACK_FOR_ENVIRONMENTS_S = 5.0
+"""Time beyond both deadlines of an evaluation: an environment that keeps them itself says which of them passed."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ async def _evaluate(episode: _Episode, turn: TurnRecord) -> None:
 
 async def _verdict(episode: _Episode, turn: TurnRecord) -> Verdict:
     config, problem = episode.setup.sampler.config, episode.labels.problem
-    seconds = config.evaluate_wait_s + config.evaluate_timeout_s + _ENVIRONMENTS_OWN_DEADLINES_S
+    seconds = config.evaluate_wait_s + config.evaluate_timeout_s + SLACK_FOR_ENVIRONMENTS_S
     request = episode.setup.environment.evaluate(problem, turn.kernel)
     return await within(seconds, request, f"the environment's evaluation of an answer to {problem.name}")
 

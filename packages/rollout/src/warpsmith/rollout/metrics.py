@@ -27,7 +27,7 @@ _PASS_AT = (1, 2, 4, 5, 8, 10, 16, 20, 32, 64)
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates over trajectories, 0 to 1; None where there is no trajectory.
+    """Rates over trajectories, 0 to 1; None if there is no trajectory.
 
     Args:
         trajectories: valid trajectories counted.
@@ -77,8 +77,8 @@ class EvaluationResult:
         rates: over everything.
         pass_at: unbiased pass@k (Chen et al. 2021, eq. 1), by k, over problems with at least k valid trajectories.
         by_turn: by turn index.
-        by_level: by level (`none` where problems have no level).
-        speedup: geometric mean of the best speedups of solved trajectories; None where nothing was timed.
+        by_level: by level (`none` for problems without a level).
+        speedup: geometric mean of the best speedups of solved trajectories; None if nothing was timed.
         fast_p: share of trajectories with a correct turn more than p times as fast as the reference, by p (KernelBench,
             arXiv 2502.10517); None likewise.
         invalid: trajectories lost to the infrastructure.
@@ -184,7 +184,7 @@ def solved_shares(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the solved share by problem from `EvaluationResult.to_json()` as read back from a file.
 
     Raises:
-        UsageError: it is no evaluation result.
+        UsageError: it is not an evaluation result.
     """
     problems = result.get("problems")
     if not isinstance(problems, list):

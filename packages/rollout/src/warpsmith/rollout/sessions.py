@@ -49,7 +49,7 @@ def sample_turns(
 
 
 def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
-    """Look at a policy's directory before a sampler or an evaluator starts for it.
+    """Check a policy's directory before a sampler or an evaluator starts for it.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
@@ -64,7 +64,7 @@ def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
 
 @contextmanager
 def _cluster(config: RolloutConfig) -> Iterator[None]:
-    """Be connected to Ray where the evaluators are actors."""
+    """Connect to Ray if the evaluators are actors."""
     if config.evaluation.where != "ray":
         yield
         return

@@ -1,4 +1,4 @@
-"""The interface of whatever judges candidates."""
+"""The interface of an evaluator of candidates."""
 
 from collections.abc import Callable
 from typing import Protocol

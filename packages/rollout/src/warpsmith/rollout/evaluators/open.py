@@ -17,7 +17,7 @@ def open_evaluator(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iter
         evaluator: how they are judged. A server has settings of its own; of these it must meet `minimum_isolation`.
 
     Raises:
-        EvaluatorError: the evaluator cannot start, no server can be reached, or one contains workers too weakly.
+        EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
         UsageError: the cluster has fewer cores than the actors ask for.
     """
     match config.where:

@@ -1,4 +1,4 @@
-"""Evaluators in Ray actors, spread over the nodes of a cluster, behind the one face of a judge."""
+"""Evaluators in Ray actors, spread over the nodes of a cluster, behind one interface."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 4096
-"""Requests that wait in one actor; its evaluator runs as many as it has slots, and one more call must get through."""
+"""Requests that may wait in one actor; its evaluator runs as many at once as it has slots."""
 
 
 class EvaluatorActor:
@@ -37,13 +37,13 @@ class EvaluatorActor:
 
         from warpsmith.evaluator import Evaluator
 
-        self._evaluator = Evaluator(on_assigned_gpu(EvaluatorConfig(**config), ray.get_gpu_ids()))
+        self.evaluator = Evaluator(on_assigned_gpu(EvaluatorConfig(**config), ray.get_gpu_ids()))
 
     async def start(self) -> str:
         """Start the judge and return the id of the node; errors as for `Evaluator`."""
         import ray
 
-        await asyncio.to_thread(self._evaluator.__enter__)
+        await asyncio.to_thread(self.evaluator.__enter__)
         return str(ray.get_runtime_context().get_node_id())
 
     async def evaluate(
@@ -57,10 +57,10 @@ class EvaluatorActor:
         """Return the record of the verdict; see `Evaluator.evaluate`.
 
         Raises:
-            DeadlinePassedError: it stood in line, or the work on it took, for as many seconds as `limits` says.
+            DeadlinePassedError: it waited in the queue, or was worked on, for longer than `limits` says.
         """
         state, (wait_s, work_s) = QueueState(), limits
-        request = self._evaluator.evaluate_async(
+        request = self.evaluator.evaluate_async(
             problem, candidate, trials=trials, timeout_s=timeout_s, on_running=state.set
         )
         what = f"a verdict of the evaluator actors on a kernel for {problem.name}"
@@ -71,7 +71,7 @@ def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> Ev
     """Return the settings for the GPU that Ray gave an actor.
 
     Raises:
-        JudgeUnavailableError: it gave none, or named it in another way than by its number.
+        JudgeUnavailableError: it gave none, or named it otherwise than by its number.
     """
     if config.device == "cpu":
         return config
@@ -85,8 +85,8 @@ def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> Ev
 
 
 @dataclass(eq=False)
-class _Member:
-    """One actor's place: whoever holds it, and what became of those before."""
+class Member:
+    """The place of one actor: its present holder, and how often it was replaced."""
 
     number: int
     actor: "ActorHandle"
@@ -109,9 +109,9 @@ class RayEvaluator:
     """Judges in `actors` Ray actors. A context manager; then use it within one event loop.
 
     Each actor has one judge with one device: a GPU of its own where the evaluator's device is `cuda`. The least loaded
-    actor takes the next request. An actor that dies, or whose device is out of use, is replaced, at most `max_restarts`
-    times, and what it was asked is asked again elsewhere, as is what ended as `invalid`. A request that is lost more
-    often than `retries` times ends as `invalid`: never as a score.
+    actor takes the next request. An actor that dies or loses its device is replaced, at most `max_restarts` times, and
+    its requests are retried on another one, as are `invalid` verdicts. A request that is lost more often than
+    `retries` times ends as `invalid`, never as a score.
 
     Args:
         config: number, size and deadlines of the actors.
@@ -124,7 +124,7 @@ class RayEvaluator:
         self._gpus = int(evaluator.device == "cuda")
         slots = evaluator.slots if "slots" in evaluator.model_fields_set else config.cores
         self._settings = evaluator.model_copy(update={"slots": slots}).model_dump()
-        self._members: list[_Member] = []
+        self.members: list[Member] = []
 
     def __enter__(self) -> Self:
         """Place and start all actors.
@@ -135,7 +135,7 @@ class RayEvaluator:
         """
         _check_room(self.config, self._gpus)
         for number in range(self.config.actors):
-            self._members.append(_Member(number, self._new_actor()))
+            self.members.append(Member(number, self._new_actor()))
         try:
             self._await_start()
         except BaseException:
@@ -159,12 +159,12 @@ class RayEvaluator:
     ) -> Verdict:
         """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
 
-        `on_running` hears nothing: the deadlines of standing in line and of the work are kept here and in the actor.
+        `on_running` is not called: the deadlines of the queue and of the work are kept here and in the actor.
 
         Raises:
             BadProblemError: the problem itself cannot be judged.
-            DeadlinePassedError: the work on it took `deadline_s`, or it stood in line for `wait_s`.
-            JudgeUnavailableError: every actor died more often than it may.
+            DeadlinePassedError: the work on it took `deadline_s`, or it waited in the queue for `wait_s`.
+            JudgeUnavailableError: every actor died more often than `max_restarts`.
         """
         try:
             async with asyncio.timeout(self._in_all_s):
@@ -182,7 +182,7 @@ class RayEvaluator:
 
     async def _judged(self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None) -> Verdict:
         causes: list[str] = []
-        avoided: _Member | None = None
+        avoided: Member | None = None
 
         async def asked_one() -> Verdict:
             nonlocal avoided
@@ -198,9 +198,9 @@ class RayEvaluator:
         return invalid(f"No actor gave a verdict, asked {len(causes)} times: {' '.join(causes)}")
 
     async def _asked(
-        self, member: _Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
+        self, member: Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
     ) -> Verdict:
-        """Return what one actor says; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
+        """Return the verdict of one actor; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
         limits = self.config.wait_s, self.config.deadline_s
         actor = member.actor
         member.running += 1
@@ -218,29 +218,29 @@ class RayEvaluator:
         verdict = Verdict.from_record(record)
         return verdict if retries.is_verdict(verdict) else invalid(f"{member.name}: {verdict.error_message}")
 
-    async def _next(self, avoided: _Member | None) -> _Member:
-        """Return the least loaded member that serves, another than `avoided` if there is one; wait for one if none."""
-        while not (serving := [member for member in self._members if member.serves]):
-            revivals = [member.revival for member in self._members if member.revival is not None]
+    async def _next(self, avoided: Member | None) -> Member:
+        """Return the least loaded serving member, preferably not `avoided`; wait if none is serving."""
+        while not (serving := [member for member in self.members if member.serves]):
+            revivals = [member.revival for member in self.members if member.revival is not None]
             if not revivals:
                 raise self._all_gone()
             await asyncio.wait(revivals, return_when=asyncio.FIRST_COMPLETED)
         return min(serving, key=lambda member: (member is avoided, member.running))
 
     def _all_gone(self) -> JudgeUnavailableError:
-        causes = [member.given_up for member in self._members if member.given_up is not None]
+        causes = [member.given_up for member in self.members if member.given_up is not None]
         error = JudgeUnavailableError(
-            f"All {len(self._members)} evaluator actors are gone: {causes[0].message}",
+            f"All {len(self.members)} evaluator actors are gone: {causes[0].message}",
             "Fix the cause, then raise evaluation.max_restarts if such deaths are to be expected.",
         )
         return with_notes_of(error, causes[0])
 
-    def _replace(self, member: _Member, dead: "ActorHandle", cause: WarpsmithError) -> None:
+    def _replace(self, member: Member, dead: "ActorHandle", cause: WarpsmithError) -> None:
         """Start a new actor in the place of a dead one, once for all requests that saw it die."""
         if member.actor is dead and member.serves:
             member.revival = asyncio.ensure_future(self._revive(member, cause))
 
-    async def _revive(self, member: _Member, cause: WarpsmithError) -> None:
+    async def _revive(self, member: Member, cause: WarpsmithError) -> None:
         try:
             while member.restarts < self.config.max_restarts:
                 member.restarts += 1
@@ -266,7 +266,7 @@ class RayEvaluator:
             "num_gpus": self._gpus,
             "max_concurrency": _CALLS_AT_ONCE,
             "scheduling_strategy": "SPREAD",
-            # The restarts are ours: bounded, and only once the new judge has started is it asked anything.
+            # We restart actors ourselves: bounded, and a new one gets requests only when its judge has started.
             "max_restarts": 0,
         }
         return ray.remote(EvaluatorActor).options(**options).remote(self._settings)
@@ -276,7 +276,7 @@ class RayEvaluator:
         from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
         kills = oom_kills()
-        starts = [member.actor.start.remote() for member in self._members]
+        starts = [member.actor.start.remote() for member in self.members]
         try:
             nodes = ray.get(starts, timeout=self.config.start_timeout_s)
         except GetTimeoutError:
@@ -298,16 +298,16 @@ class RayEvaluator:
             raise JudgeUnavailableError(
                 f"An evaluator actor did not start: {error}", "See Ray's logs of that node."
             ) from error
-        for member, node in zip(self._members, nodes, strict=True):
+        for member, node in zip(self.members, nodes, strict=True):
             member.node = node
 
     def _kill_all(self) -> None:
-        """End all actors; a judge whose actor is gone ends its workers and itself."""
-        for member in self._members:
+        """Kill all actors; a judge whose actor is gone ends its workers and itself."""
+        for member in self.members:
             if member.revival is not None:
                 member.revival.cancel()
             _kill(member.actor)
-        self._members.clear()
+        self.members.clear()
 
 
 def _check_room(config: EvaluationConfig, gpus: int) -> None:

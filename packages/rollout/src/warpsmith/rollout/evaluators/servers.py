@@ -1,4 +1,4 @@
-"""Evaluation servers as a judge."""
+"""Evaluation servers behind the interface of an evaluator."""
 
 import logging
 from types import TracebackType
@@ -16,11 +16,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServerEvaluator:
-    """Judges on the servers of a configuration. A context manager.
+    """Has candidates judged by evaluation servers. A context manager.
 
     Args:
         config: addresses, token, deadline and retries.
-        evaluator: of these settings only `minimum_isolation` counts here; the servers have their own.
+        evaluator: only its `minimum_isolation` is used; the servers have their own settings.
     """
 
     def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
@@ -29,11 +29,11 @@ class ServerEvaluator:
         self._client = self._made(None)
 
     def __enter__(self) -> Self:
-        """Look at every server; one that answers is enough to start with.
+        """Ask every server for its state; one that answers is enough to start.
 
         Raises:
-            ServerError: none is there.
-            IsolationUnavailableError: one contains workers less than the run asks for.
+            ServerError: none answers.
+            IsolationUnavailableError: one isolates workers less than the run requires.
             OtherConditionsError: they do not all judge by the same settings and version, so that rewards would differ.
         """
         try:
@@ -59,10 +59,9 @@ class ServerEvaluator:
     ) -> Verdict:
         """Return a server's verdict; see `Client.evaluate_async`.
 
-        A server that contains too little by now, or judges otherwise than at the start, is left out.
+        A server whose isolation or settings have changed for the worse since the start is left out.
 
-        `on_running` hears nothing: `deadline_s` counts from the request on, and who waits has a place in the server's
-        bounded queue.
+        `on_running` is not called: `deadline_s` counts from the request on, and the server's queue is bounded.
         """
         return await self._client.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
 
@@ -82,7 +81,7 @@ class ServerEvaluator:
         conditions = common_conditions(healths)
         for url, told in healths.items():
             if isinstance(told, ServerError):
-                _LOG.warning("%s Going on with the other servers.", told)
+                _LOG.warning("%s Continuing with the other servers.", told)
             elif not is_contained(tier := str(told["isolation"]), self._weakest):
                 raise too_weak(url, tier, self._weakest)
         return conditions

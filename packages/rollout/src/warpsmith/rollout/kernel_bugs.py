@@ -1,8 +1,7 @@
-"""Mistakes that kernels in the wild have, made on purpose in generated solutions.
+"""Common bugs of kernels, put into generated solutions on purpose.
 
-Code that is scraped or sampled holds such kernels, and imitation cannot tell them from good ones: a policy that was
-warmed on them writes them as often as it read them. The evaluator can tell, and so reinforcement learning unlearns
-them.
+Scraped and sampled code holds such kernels, and imitation cannot tell them from good ones: a policy that was trained on
+them writes them as often as it read them. The evaluator can, so reinforcement learning unlearns them.
 """
 
 import random
@@ -16,7 +15,7 @@ _FORWARD = re.compile(r"    def forward\(self.*?\n(?=\S|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Mistake:
+class KernelBug:
     """One way to get a kernel wrong.
 
     Args:
@@ -28,15 +27,15 @@ class Mistake:
     make: Callable[[str, str], str]
 
 
-def with_mistake(problem: str, solution: str, rng: random.Random) -> str:
-    """Return the solution with one of `MISTAKES`, drawn among those that apply to it.
+def with_bug(problem: str, solution: str, rng: random.Random) -> str:
+    """Return the solution with one of `BUGS`, drawn among those that apply to it.
 
     Args:
         problem: the problem's text.
         solution: a right answer to it.
-        rng: draws the mistake.
+        rng: draws the bug.
     """
-    texts = [mistake.make(problem, solution) for mistake in MISTAKES]
+    texts = [bug.make(problem, solution) for bug in BUGS]
     return rng.choice([text for text in texts if text != solution])
 
 
@@ -78,13 +77,13 @@ def _torch_does_it(problem: str, solution: str) -> str:
     return _FORWARD.sub(lambda _: asked.group().rstrip() + "\n", solution)
 
 
-MISTAKES = (
-    Mistake("no_mask", _no_mask),
-    Mistake("short_grid", _short_grid),
-    Mistake("half_output", _half_output),
-    Mistake("plain_block", _plain_block),
-    Mistake("no_import", _no_import),
-    Mistake("in_place", _in_place),
-    Mistake("torch_does_it", _torch_does_it),
+BUGS = (
+    KernelBug("no_mask", _no_mask),
+    KernelBug("short_grid", _short_grid),
+    KernelBug("half_output", _half_output),
+    KernelBug("plain_block", _plain_block),
+    KernelBug("no_import", _no_import),
+    KernelBug("in_place", _in_place),
+    KernelBug("torch_does_it", _torch_does_it),
 )
-"""All mistakes. None changes what is computed line by line, so that each can stand in any kernel."""
+"""All bugs. None changes what is computed line by line, so that each fits into any kernel."""

@@ -1,4 +1,4 @@
-"""Mistakes made on purpose: each still parses, none is judged correct, and a corpus carries the share asked for."""
+"""Bugs put in on purpose: each still parses, none is judged correct, and a corpus carries the share asked for."""
 
 import ast
 import random
@@ -8,7 +8,7 @@ import pytest
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.mistakes import MISTAKES, with_mistake
+from warpsmith.rollout.kernel_bugs import BUGS, with_bug
 from warpsmith.rollout.sft import sft_examples
 
 PROBLEMS = generate(seed=3, count=120)
@@ -22,11 +22,11 @@ def judge():
         yield evaluator
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_the_evaluator_never_takes_a_mistake_for_correct(judge, mistake):
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_evaluator_never_takes_a_mistake_for_correct(judge, bug):
     problem = Problem(POINTWISE.name, POINTWISE.source)
     assert judge.evaluate(problem, POINTWISE.solution, trials=2).status == "correct"
-    wrong = mistake.make(POINTWISE.source, POINTWISE.solution)
+    wrong = bug.make(POINTWISE.source, POINTWISE.solution)
     assert wrong != POINTWISE.solution
     assert judge.evaluate(problem, wrong, trials=2).status not in {"correct", "invalid"}
 
@@ -34,16 +34,16 @@ def test_the_evaluator_never_takes_a_mistake_for_correct(judge, mistake):
 def test_every_solution_can_be_got_wrong_and_still_parses():
     for problem in PROBLEMS:
         for seed in range(4):
-            wrong = with_mistake(problem.source, problem.solution, random.Random(seed))
+            wrong = with_bug(problem.source, problem.solution, random.Random(seed))
             assert wrong != problem.solution
             ast.parse(wrong)
 
 
 def test_every_mistake_is_made():
-    texts = [m.make(POINTWISE.source, POINTWISE.solution) for m in MISTAKES]
-    drawn = {with_mistake(POINTWISE.source, POINTWISE.solution, random.Random(seed)) for seed in range(100)}
+    texts = [m.make(POINTWISE.source, POINTWISE.solution) for m in BUGS]
+    drawn = {with_bug(POINTWISE.source, POINTWISE.solution, random.Random(seed)) for seed in range(100)}
     assert drawn == set(texts)
-    assert len(drawn) == len(MISTAKES)
+    assert len(drawn) == len(BUGS)
 
 
 @pytest.mark.parametrize(("share", "fewest", "most"), [(0.0, 0, 0), (0.5, 40, 80), (1.0, 120, 120)])
