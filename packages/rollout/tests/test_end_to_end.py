@@ -11,8 +11,8 @@ from warpsmith.rollout.cli import app
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import from_generated, generated
+from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.judging import as_problem
 from warpsmith.rollout.sft import sft_examples
 
 pytestmark = pytest.mark.slow

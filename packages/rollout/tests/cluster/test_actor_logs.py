@@ -118,9 +118,9 @@ def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
 
 def test_the_log_of_another_node_is_read_there(ray):
     (node,) = ray.nodes()
-    (note,) = actor_logs._asked(node["NodeManagerAddress"], Path("/nowhere"), 1)
+    (note,) = actor_logs.log_on_node(node["NodeManagerAddress"], Path("/nowhere"), 1)
     assert note.startswith(f"On {node['NodeManagerAddress']}: The actor's process 1 has left no log in /nowhere")
-    (note,) = actor_logs._asked("198.51.100.7", Path("/nowhere"), 1)
+    (note,) = actor_logs.log_on_node("198.51.100.7", Path("/nowhere"), 1)
     assert note == "The actor's log lies in /nowhere on 198.51.100.7, a node that is gone from the cluster."
 
 
@@ -130,7 +130,7 @@ def test_of_several_processes_the_first_that_failed_is_quoted(tmp_path):
         ":job_id:01\n(SamplerCore pid=7) INFO loading\n(VllmWorker-1 pid=8) ERROR ValueError: no memory\n"
         "(SamplerCore pid=7) ERROR see above\n(MainProcess pid=6) ERROR see above\nplain\n"
     )
-    lines = quoted(log, skip=actor_logs._noise(log)).splitlines()[1:]
+    lines = quoted(log, skip=actor_logs.log_noise(log)).splitlines()[1:]
     assert lines == ["    (VllmWorker-1 pid=8) ERROR ValueError: no memory", "    plain"]
 
 
@@ -143,7 +143,7 @@ def breaks(worker):
 
 def break_sampler(actor):
     """Break the sampler from the loop that it works in; what is broken does not answer any more."""
-    vllm = actor._sampler._sampler
+    vllm = actor.sampler.vllm
     asyncio.run_coroutine_threadsafe(vllm.collective_rpc(breaks), vllm.output_handler.get_loop())
 
 
@@ -157,7 +157,7 @@ def test_a_sampler_that_dies_in_its_core_process_quotes_that_process(ray, tiny_c
         pool = SamplerPool([sampler], max_restarts=0)
         await pool.ready()
         assert len((await pool.generate([5, 6, 7], Sampling(max_tokens=3))).ids) == 3
-        await sampler._actor.__ray_call__.remote(break_sampler)
+        await sampler.actor.__ray_call__.remote(break_sampler)
         told = r"sampler 5 died 1 times.*vLLM's engine process has ended"
         with pytest.raises(SamplerDiedError, match=told) as caught:
             while True:

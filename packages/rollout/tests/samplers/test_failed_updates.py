@@ -77,7 +77,7 @@ CASES = [
 @pytest.mark.parametrize(("load", "dropped", "cause"), CASES)
 def test_an_update_that_fails_half_way_ends_the_sampler(directory, monkeypatch, kind, load, dropped, cause):
     sampler_of, vllm = (VllmSampler, Vllm) if kind == "in process" else (AsyncVllmSampler, AsyncVllm)
-    monkeypatch.setattr(sampler_of, "_start", lambda self: vllm(load, dropped))
+    monkeypatch.setattr(sampler_of, "start_vllm", lambda self: vllm(load, dropped))
 
     async def go():
         sampler = sampler_of(directory, CONFIG, weight_version=6)
@@ -93,7 +93,7 @@ def test_an_update_that_fails_half_way_ends_the_sampler(directory, monkeypatch, 
 @pytest.mark.parametrize("kind", ["in process", "asynchronous"])
 def test_a_whole_update_sets_the_version(directory, monkeypatch, kind):
     sampler_of, vllm = (VllmSampler, Vllm) if kind == "in process" else (AsyncVllmSampler, AsyncVllm)
-    monkeypatch.setattr(sampler_of, "_start", lambda self: vllm())
+    monkeypatch.setattr(sampler_of, "start_vllm", lambda self: vllm())
 
     async def go():
         sampler = sampler_of(directory, CONFIG, weight_version=6)
@@ -104,7 +104,7 @@ def test_a_whole_update_sets_the_version(directory, monkeypatch, kind):
 
 
 def test_an_update_that_is_given_up_at_its_deadline_ends_the_sampler(directory, monkeypatch):
-    monkeypatch.setattr(AsyncVllmSampler, "_start", lambda self: AsyncVllm(lambda: asyncio.Event().wait()))
+    monkeypatch.setattr(AsyncVllmSampler, "start_vllm", lambda self: AsyncVllm(lambda: asyncio.Event().wait()))
 
     async def go():
         sampler = AsyncVllmSampler(directory, CONFIG.model_copy(update={"update_timeout_s": 0.05}))

@@ -43,8 +43,8 @@ async def check_that_errors_arrive_as_they_were_raised(sampler, state):
 
 async def kill(sampler, ray):
     """Kill a sampler's process; `ray.kill` alone returns before it has ended, and it may still answer."""
-    process = psutil.Process(await sampler._actor.__ray_call__.remote(lambda _: os.getpid()))
-    ray.kill(sampler._actor)
+    process = psutil.Process(await sampler.actor.__ray_call__.remote(lambda _: os.getpid()))
+    ray.kill(sampler.actor)
     _, alive = await asyncio.to_thread(psutil.wait_procs, [process], 60)
     assert not alive
 
@@ -99,6 +99,6 @@ def test_a_sampler_that_cannot_start_says_why_and_one_that_is_late_is_not_waited
         late = RemoteSampler(tiny_checkpoint, CONFIG.model_copy(update={"start_timeout_s": 0.05}), name="sampler 8")
         with pytest.raises(DeadlinePassedError, match="sampler 8 to start"):
             await late.ready()
-        ray.kill(late._actor)
+        ray.kill(late.actor)
 
     asyncio.run(go())

@@ -176,7 +176,7 @@ def test_a_cancelled_request_frees_its_place(sampler):
         await sampler.generate(PROMPT, Sampling(max_tokens=3))
 
     asyncio.run(go())
-    assert sampler._waiting == {}
+    assert sampler.in_flight == 0
 
 
 def test_closing_fails_what_is_in_flight_and_what_comes_after(tiny_checkpoint):

@@ -16,7 +16,6 @@ from warpsmith.policy import kernels
 from warpsmith.policy.errors import CheckpointError, KernelsError, QuantizationError, TemplateError, TokenizerError
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.reader import NoRecordsError
-from warpsmith.rollout.errors import UnknownTaskError
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.doctor.preflight import check_files, preflight
@@ -152,10 +151,10 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_task_that_is_not_there_is_refused_before_engines_start(grpo: Grpo) -> None:
-    with pytest.raises(UnknownTaskError, match="no task `kernelbench_multi`") as caught:
-        check_files(grpo("rollout.task_type=kernelbench_multi"), False)
-    assert "kernelbench_multiturn" in caught.value.remedy
+def test_an_environment_that_is_not_there_is_refused_with_the_file(grpo: Grpo) -> None:
+    told = "no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
+    with pytest.raises(ConfigError, match=told):
+        grpo("rollout.task_type=kernelbench_multi")
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:

@@ -50,13 +50,13 @@ def faulty_actor() -> type:
             self.running: set[asyncio.Future[Completion]] = set()
             self.released = asyncio.Event()
             self.module, self.vllm = in_process, LLMEngine
-            self.whole = in_process._pack_output_layer, LLMEngine.reset_prefix_cache
+            self.whole = in_process.pack_output_layer, LLMEngine.reset_prefix_cache
 
         async def misbehave(self, fault: str) -> None:
             self.fault = fault
-            self.module._pack_output_layer, self.vllm.reset_prefix_cache = self.whole
+            self.module.pack_output_layer, self.vllm.reset_prefix_cache = self.whole
             if fault == "output layer not packed":
-                self.module._pack_output_layer = lambda worker: None
+                self.module.pack_output_layer = lambda worker: None
             if fault == "cache kept":
                 self.vllm.reset_prefix_cache = lambda engine, **_: True
             if fault == "cache refused":
@@ -350,7 +350,7 @@ def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe:
         lab.probe(probe, "new")
 
     async def caught_up() -> None:
-        await lab.engine._actor.catch_up.remote()
+        await lab.engine.actor.catch_up.remote()
 
     lab.loop.run(caught_up())
     assert lab.probe(probe, "new") < ROUNDING
@@ -393,8 +393,8 @@ def test_nothing_is_sampled_from_the_first_weights_while_an_engine_restarts(lab:
 
     async def go() -> list[int]:
         lab.engine.newest, lab.engine.fault = asyncio.Queue(), "held"
-        process = psutil.Process(await lab.engine._actor.__ray_call__.remote(lambda _: os.getpid()))
-        ray.kill(lab.engine._actor)
+        process = psutil.Process(await lab.engine.actor.__ray_call__.remote(lambda _: os.getpid()))
+        ray.kill(lab.engine.actor)
         # That returns before it has ended: it may still answer, and nobody would restart it.
         assert not (await asyncio.to_thread(psutil.wait_procs, [process], 60))[1]
         requests = [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=1)))]

@@ -4,9 +4,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from warpsmith.evaluator.address import is_address
+from warpsmith.evaluator.client.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.reward import AnyReward, RewardConfig
+from warpsmith.rollout.registries import EnvironmentName, SamplerName, TransportName
+from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
 
 
 class _Section(BaseModel):
@@ -14,6 +15,7 @@ class _Section(BaseModel):
 
 
 _OWN_TRANSPORTS = (None, "in_process", "shared_file")
+_OWN_ENVIRONMENTS = ("kernelbench", "kernelbench_multiturn")
 
 
 class SamplingConfig(_Section):
@@ -29,7 +31,7 @@ class SamplingConfig(_Section):
 class SamplerConfig(_Section):
     """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU, or one that another package provides."""
 
-    type: str = Field(default="vllm", description="The sampler: `vllm`, or one that an installed package provides.")
+    type: SamplerName = Field(default="vllm", description="`vllm`, or a sampler of an installed package.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
     max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
@@ -42,7 +44,7 @@ class SamplerConfig(_Section):
     cpu_bind: str | None = Field(
         default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
     )
-    transport: str | None = Field(
+    transport: TransportName | None = Field(
         default=None,
         description="How weights reach the sampler's worker processes: `in_process` (default on a CPU), `shared_file` "
         "(default on a GPU), or one that an installed package provides.",
@@ -84,7 +86,7 @@ class EvaluationConfig(_Section):
     token_env: str = Field(
         default="WARPSMITH_EVALUATOR_TOKEN",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Server: environment variable that holds the token; the token itself stands in no file.",
+        description="Server: environment variable that holds the token; the token itself is in no file.",
     )
     deadline_s: float = Field(
         default=120.0,
@@ -93,10 +95,10 @@ class EvaluationConfig(_Section):
         "Server: deadline of one verdict, waiting and retries included.",
     )
     wait_s: float = Field(
-        default=3600.0, gt=0, description="Ray: how long one evaluation may stand in line for a slot of an actor."
+        default=3600.0, gt=0, description="Ray: how long one evaluation may wait for a slot of an actor."
     )
     retries: int = Field(
-        default=2, ge=0, le=10, description="Ray, server: times a lost or `invalid` evaluation is asked elsewhere."
+        default=2, ge=0, le=10, description="Ray, server: retries of a lost or `invalid` evaluation, elsewhere first."
     )
 
     @field_validator("servers", mode="before")
@@ -125,7 +127,13 @@ class EvaluationConfig(_Section):
 class RolloutConfig(_Section):
     """What is asked, how it is sampled, judged and scored, and when an episode ends."""
 
-    task_type: str = Field(default="kernelbench_multiturn", description="`kernelbench` or `kernelbench_multiturn`.")
+    task_type: EnvironmentName = Field(
+        default="kernelbench_multiturn",
+        description="`kernelbench`, `kernelbench_multiturn`, or an environment of an installed package.",
+    )
+    environment: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of an environment that another package provides."
+    )
     prompt_style: PromptStyle = Field(default="full", description="`compact` is for tiny models.")
     prompt_tokens: int | None = Field(default=None, ge=16, description="Token budget of a prompt with its history.")
     max_turns: int = Field(default=3, ge=1, le=64, description="Turns of an episode.")
@@ -135,21 +143,22 @@ class RolloutConfig(_Section):
     concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
     evaluate_timeout_s: float = Field(
-        default=180.0, gt=0, description="Deadline of one evaluation, from when the judge has a free slot for it."
+        default=180.0, gt=0, description="Deadline of one evaluation, from when the evaluator has a free slot for it."
     )
     evaluate_wait_s: float = Field(
-        default=3600.0, gt=0, description="How long one evaluation may stand in line for a slot of the judge."
+        default=3600.0, gt=0, description="How long one evaluation may wait for a slot of the evaluator."
     )
-    candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
-    retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
+    candidate_timeout_s: float = Field(default=30.0, gt=0, description="Time limit of one candidate's run.")
+    retries: int = Field(default=1, ge=0, description="Retries of a failed or late completion or evaluation.")
     trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
     leave_out_unvaried: bool = Field(
         default=False,
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
-        "kernel may know their outputs by heart.",
+        "kernel may have memorized their outputs.",
     )
     reward: AnyReward = Field(
-        default_factory=RewardConfig, description="How a verdict is scored: by a preset, or a function of your own."
+        default_factory=PresetRewardConfig,
+        description="How a turn is scored: by a preset, a function of your own, or a reward of an installed package.",
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
@@ -162,6 +171,15 @@ class RolloutConfig(_Section):
     def prompt_budget(self) -> int:
         """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
         return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
+
+    @model_validator(mode="after")
+    def _environments_settings_have_a_reader(self) -> Self:
+        if self.environment and self.task_type in _OWN_ENVIRONMENTS:
+            raise ValueError(
+                f"environment ({', '.join(self.environment)}): `{self.task_type}` has no keys in this table; its "
+                "settings are max_turns, gamma, success_score and max_consecutive_failures"
+            )
+        return self
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:

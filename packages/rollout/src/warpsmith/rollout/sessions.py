@@ -10,9 +10,9 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.collector import Collector, Rows
 from warpsmith.rollout.config import RolloutConfig, SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.episodes import Row
-from warpsmith.rollout.judges import open_judge
+from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.samplers.vllm.model_length import check_model_length
+from warpsmith.rollout.turn_rows import TurnRow
 
 
 def sample_turns(
@@ -26,7 +26,7 @@ def sample_turns(
     seed: int,
     role: str,
     on_trajectory: Callable[[Rows], None],
-) -> list[Row]:
+) -> list[TurnRow]:
     """Return the turns of `samples` episodes for each problem, sampled by a checkpoint in this process.
 
     Evaluators in Ray are placed on the cluster that `RAY_ADDRESS` names, or on a local one that ends with the session.
@@ -36,24 +36,24 @@ def sample_turns(
 
     chat = load_chat(checkpoint)
 
-    async def collected() -> list[Row]:
+    async def collected() -> list[TurnRow]:
         sampler = start_sampler(checkpoint, config.engine)
         try:
-            collector = Collector(sampler, judge, chat, config, run=run, on_trajectory=on_trajectory)
+            collector = Collector(sampler, evaluator, chat, config, run=run, on_trajectory=on_trajectory)
             return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)
         finally:
             await sampler.close()
 
-    with _cluster(config), open_judge(config.evaluation, evaluator_config) as judge:
+    with _cluster(config), open_evaluator(config.evaluation, evaluator_config) as evaluator:
         return asyncio.run(collected())
 
 
 def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
-    """Look at a policy's directory before a sampler or an evaluator starts for it.
+    """Check a policy's directory before a sampler or an evaluator starts for it.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
-        ModelTooShortError: it reads fewer tokens than the sampler is to take.
+        ModelTooShortError: it reads fewer tokens than vLLM is to take.
     """
     from warpsmith.policy.loading import check_directory, check_weights, load_chat
 
@@ -64,7 +64,7 @@ def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
 
 @contextmanager
 def _cluster(config: RolloutConfig) -> Iterator[None]:
-    """Be connected to Ray where the evaluators are actors."""
+    """Connect to Ray if the evaluators are actors."""
     if config.evaluation.where != "ray":
         yield
         return

@@ -1,4 +1,4 @@
-"""Calls to Ray actors: each with a deadline, each failure with a type of its own and the last words of the actor."""
+"""Calls to Ray actors, each with a deadline; a failure has its own type and quotes the actor's log."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ _REASON: Final = re.compile(r"^The actor (?:is dead|died) because .*", re.MULTIL
 
 
 async def answered(reference: Awaitable[T], seconds: float, who: str, what: str) -> T:
-    """Return what a call to an actor gives.
+    """Return the result of a call to an actor.
 
     Args:
         reference: the pending call.
@@ -33,7 +33,7 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
 
     Raises:
         ActorLostError: the actor, its node or the cluster is gone. The error quotes the actor's log.
-        ActorFailedError: the method raised something that is no WarpsmithError; those arrive as they were raised.
+        ActorFailedError: the method raised another error than a WarpsmithError; those are raised as they are.
         DeadlinePassedError: it took too long.
     """
     import ray
@@ -57,7 +57,7 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
 
 
 def lost(error: "RayActorError", who: str, kills: int) -> ActorLostError:
-    """Return what tells of a dead actor: how it ended, and the last lines of its log.
+    """Return the error of a dead actor: how it ended, and the last lines of its log.
 
     Args:
         error: Ray's.
@@ -73,14 +73,14 @@ def _failed(error: "RayTaskError", who: str) -> ActorFailedError:
 
 
 def _quoting(text: str, error: E) -> E:
-    """Attach the last words of the actor that Ray's `text` names."""
+    """Attach the last log lines of the actor that Ray's `text` names."""
     for note in last_words(text):
         error.add_note(note)
     return error
 
 
 def _how(text: str) -> str:
-    """Return what Ray says of the end itself, without its guesses at causes and without the list of ids."""
+    """Return what Ray reports about the end itself, without its guesses at causes and its list of ids."""
     raised = text.partition("raised in its creation task,")[2]
     if raised:
         return f"it could not start: {_raised(raised)}"

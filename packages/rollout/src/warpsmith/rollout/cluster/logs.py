@@ -20,7 +20,7 @@ _NODE_SECONDS: Final = 20.0
 
 
 def last_words(told: str) -> Sequence[str]:
-    """Return the last lines of the log of the actor that Ray tells of; where they cannot be had, why.
+    """Return the last log lines of the actor that a Ray error names; if they cannot be read, the reason.
 
     Args:
         told: the text of Ray's error, which names process and node.
@@ -36,7 +36,7 @@ def last_words(told: str) -> Sequence[str]:
     if address is None or address[1] == here:
         return _of_process(folder, int(pid[1]))
     try:
-        return _asked(address[1], folder, int(pid[1]))
+        return log_on_node(address[1], folder, int(pid[1]))
     except RayError as error:
         return [f"The actor's log lies in {folder} on {address[1]}, which does not answer: {type(error).__name__}."]
 
@@ -47,11 +47,11 @@ def quote_own_log(error: WarpsmithError) -> None:
         files = [Path(f"/proc/self/fd/{number}").readlink() for number in (1, 2)]
         for file in dict.fromkeys(files):
             if file.is_file():
-                quote_into(error, [file], skip=_noise(file))
+                quote_into(error, [file], skip=log_noise(file))
 
 
 def folder_of_session() -> Path:
-    """Return where this session's logs lie, on every node alike."""
+    """Return the folder of this session's logs, the same on every node."""
     from ray._private.worker import global_worker
 
     return Path(global_worker.node.get_logs_dir_path())
@@ -63,20 +63,20 @@ def _of_process(folder: Path, pid: int) -> list[str]:
     if not logs:
         return [f"The actor's process {pid} has left no log in {folder} on {os.uname().nodename}."]
     said = [log for log in logs if log.stat().st_size]
-    return [quoted(log, skip=_noise(log)) for log in said or logs[-1:]]
+    return [quoted(log, skip=log_noise(log)) for log in said or logs[-1:]]
 
 
-def _noise(log: Path) -> re.Pattern[str]:
-    """Return what to leave out of a log: Ray's marks, and what vLLM's other processes say of the first that failed.
+def log_noise(log: Path) -> re.Pattern[str]:
+    """Return what to leave out of a log: Ray's marks, and what vLLM's other processes say about the first failure.
 
-    A worker of vLLM ends the engine's core, and that the engine in the actor; each logs a traceback, and only
+    A failed worker of vLLM ends vLLM's core, which ends the sampler in the actor; each logs a traceback, and only
     the first has the cause.
     """
     found = _FAILED.search(tail_of(log))
     return re.compile(rf"{_MARKS}|(?!{re.escape(found[1])})\(\S+ pid=\d+\) " if found else _MARKS)
 
 
-def _asked(address: str, folder: Path, pid: int) -> list[str]:
+def log_on_node(address: str, folder: Path, pid: int) -> list[str]:
     """Return the same from another node, read by a task there."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -1,4 +1,4 @@
-"""Ray: a local instance of our own, or the one an address names."""
+"""A Ray session: a local instance, or an existing cluster."""
 
 import os
 import select
@@ -32,11 +32,11 @@ def ray_session(
     temp_dir: Path | None = None,
     on_lost: Callable[[SamplerError], None] | None = None,
 ) -> Iterator[None]:
-    """Connect to Ray for the time of a `with` block.
+    """Connect to Ray for the duration of a `with` block.
 
     Args:
         address: an existing cluster (`auto` for the one on this machine); None starts a local one and ends it.
-        num_cpus: logical CPUs of a local instance; None for those of the machine.
+        num_cpus: logical CPUs of a local instance; None for all of the machine's.
         object_store_bytes: shared memory of a local instance; it holds one copy of the weights.
         temp_dir: where a local instance writes logs and sockets; its path must be short.
         on_lost: called, from another thread, when a process of the local instance itself ends. Ray would end this
@@ -61,7 +61,7 @@ def ray_session(
             address=address or "local", log_to_driver=False, logging_level="ERROR", **(local if address is None else {})
         )
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-        # A connection that failed half way would be in the way of the next one.
+        # A half-open connection would block the next one.
         ray.shutdown()
         where = address or "a local instance"
         raise SamplerError(f"Ray cannot be started on {where}: {error}.", _remedy(error)) from error
@@ -73,16 +73,16 @@ def ray_session(
 
 
 def check_token(address: str | None = None) -> str:
-    """Look at the token that Ray authenticates with, before Ray starts; imports nothing of it.
+    """Check the token that Ray authenticates with, before Ray starts. Does not import Ray.
 
-    Ray takes RAY_AUTH_TOKEN, else the file that RAY_AUTH_TOKEN_PATH names, else ~/.ray/auth_token. New versions make
-    the latter for a local instance; for a cluster it has to be there.
+    Ray takes RAY_AUTH_TOKEN, else the file that RAY_AUTH_TOKEN_PATH names, else ~/.ray/auth_token. New versions create
+    the latter for a local instance; for a cluster it must exist.
 
     Returns:
         Where the token comes from, as part of a sentence.
 
     Raises:
-        RayTokenError: there is none, and none can be made.
+        RayTokenError: there is none, and none can be created.
     """
     mode = os.environ.get(_MODE, "").strip().lower()
     if mode == "disabled":
@@ -126,7 +126,7 @@ def _token_in(path: Path, what: str) -> str:
 
 
 def _token_to_be_made(path: Path) -> str:
-    """Look at whether a local instance can write its own token."""
+    """Check whether a local instance can write its own token."""
     parent = next(folder for folder in path.parents if folder.exists())
     if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise RayTokenError(
@@ -163,13 +163,13 @@ def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[SamplerError],
         names = [watched[fd] for fd in ready]
         error = SamplerError(
             f"Ray's {' and '.join(names)} has ended, and with it the samplers. {told_of_memory(kills)}".strip(),
-            "Without a word in its log it was killed; go on with --resume.",
+            "If its log is empty it was killed; continue with --resume.",
         )
         on_lost(quote_into(error, [path for name in names for path in _said(logs, name)]))
 
 
 def _said(logs: Path, name: str) -> list[Path]:
-    """Return the logs in which one of Ray's own processes has said something; one of them where it has not."""
+    """Return the non-empty logs of one of Ray's own processes; one of them if all are empty."""
     both = [logs / f"{name}.out", logs / f"{name}.err"]
     return [log for log in both if log.is_file() and log.stat().st_size] or both[:1]
 

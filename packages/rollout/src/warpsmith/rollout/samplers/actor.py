@@ -1,4 +1,4 @@
-"""A sampler in a Ray actor, and the handle that makes it look like a sampler at home."""
+"""A sampler in a Ray actor, and the handle that has the interface of a local sampler."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
@@ -33,7 +33,7 @@ _CALL_SECONDS = 3600.0
 """Deadline of a completion or a score; episodes set their own, shorter ones."""
 
 _CLOSE_SECONDS = 20.0
-"""How long a sampler may take to end by itself; an error that ends a run is not to wait for one that hangs."""
+"""How long a sampler may take to close; the error that ends a run must not wait for one that hangs."""
 
 
 class SamplerActor:
@@ -42,9 +42,9 @@ class SamplerActor:
     def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
         self._refusal: WarpsmithError | None = None
         try:
-            self._sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
+            self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
-            # Raised here, it would reach nobody: Ray turns what a constructor raises into text.
+            # Not raised here: Ray turns the errors of a constructor into text.
             self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
             quote_own_log(self._refusal)
 
@@ -66,17 +66,17 @@ class SamplerActor:
         """See `Sampler.update_weights`; return the version that is loaded now."""
         with _quoted():
             await self._running().update_weights(payload)
-        return self._sampler.weight_version
+        return self.sampler.weight_version
 
     async def close(self) -> None:
         """See `Sampler.close`."""
         if self._refusal is None:
-            await self._sampler.close()
+            await self.sampler.close()
 
     def _running(self) -> Sampler:
         if self._refusal is not None:
             raise self._refusal
-        return self._sampler
+        return self.sampler
 
 
 @contextmanager
@@ -91,9 +91,9 @@ def _quoted() -> Iterator[None]:
 class RemoteSampler:
     """The Sampler interface over an actor. Use it within one event loop.
 
-    A dead actor raises SamplerDiedError from whatever was called; `restart` makes a new one with the weights that were
-    loaded last. Every call has a deadline. After an update that was not answered in time, nothing is sampled until
-    another update or a restart has gone well: which weights the actor holds is not known.
+    Every call to a dead actor raises SamplerDiedError; `restart` starts a new one with the weights that were loaded
+    last. Every call has a deadline. After an update that was not answered in time, sampling is blocked until another
+    update or a restart succeeds: which weights the actor holds is not known.
 
     Args:
         path: a Hugging Face directory, visible on the actor's node.
@@ -120,7 +120,7 @@ class RemoteSampler:
         self._first_version = self._version = weight_version
         self._last_payload: Any = None
         self._in_doubt = False
-        self._actor = self._new_actor()
+        self.actor = self._new_actor()
 
     @property
     def weight_version(self) -> int:
@@ -134,7 +134,7 @@ class RemoteSampler:
             SamplerError: it cannot start.
             DeadlinePassedError: it did not start in time.
         """
-        await self._started(self._actor)
+        await self._started(self.actor)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion; see `Sampler.generate`. A cancelled wait cancels the request in the actor.
@@ -143,7 +143,7 @@ class RemoteSampler:
             WeightsUnknownError: the last update was not answered.
         """
         self._check_certain()
-        call = self._actor.generate.remote(list(prompt_ids), sampling)
+        call = self.actor.generate.remote(list(prompt_ids), sampling)
         return await self._call(call, _CALL_SECONDS, "to complete a prompt")
 
     async def score(self, ids: Sequence[int]) -> list[float]:
@@ -153,7 +153,7 @@ class RemoteSampler:
             WeightsUnknownError: the last update was not answered.
         """
         self._check_certain()
-        return await self._call(self._actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+        return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights; see `Sampler.update_weights`."""
@@ -162,11 +162,11 @@ class RemoteSampler:
         await self.load(ray.put(payload))
 
     async def load(self, reference: Any) -> None:
-        """Replace all weights by a payload that lies in Ray's object store, so that many samplers share one copy."""
+        """Replace all weights by a payload in Ray's object store, so that many samplers share one copy."""
         try:
-            self._version = await self._loaded(self._actor, reference)
+            self._version = await self._loaded(self.actor, reference)
         except (BadPayloadError, SamplerDiedError):
-            # Nothing was loaded, or nobody is left to sample from what was.
+            # Nothing was loaded, or the sampler is gone.
             raise
         except BaseException:
             self._in_doubt = True
@@ -176,9 +176,9 @@ class RemoteSampler:
     async def restart(self) -> None:
         """Replace the actor by a new one and load the weights that were loaded last.
 
-        Until those are there, calls go to the dead actor and fail: no request finds the weights at `path` in between.
+        Until they are loaded, calls go to the dead actor and fail: nothing is sampled from the older weights at `path`.
         """
-        self._kill(self._actor)
+        self._kill(self.actor)
         fresh = self._new_actor()
         try:
             version = await self._started(fresh)
@@ -189,21 +189,21 @@ class RemoteSampler:
             raise
         finally:
             self.restarts += 1
-        self._actor, self._version, self._in_doubt = fresh, version, False
+        self.actor, self._version, self._in_doubt = fresh, version, False
 
     async def close(self) -> None:
-        """End the actor; one that is gone, or does not answer any more, is killed as it is."""
+        """Close the sampler and end the actor; one that does not answer is killed."""
         try:
-            await self._call(self._actor.close.remote(), _CLOSE_SECONDS, "to close")
+            await self._call(self.actor.close.remote(), _CLOSE_SECONDS, "to close")
         except (SamplerError, DeadlinePassedError):
             return
         finally:
-            self._kill(self._actor)
+            self._kill(self.actor)
 
     def _new_actor(self) -> "ActorHandle":
         import ray
 
-        # Many requests are in flight at once, and one more call must always get through.
+        # Many requests are in flight at once, and one more call must always be accepted.
         options = {"max_concurrency": 2 * self.config.max_sequences + 1024, **self._options}
         remote = ray.remote(SamplerActor).options(**options)
         return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
@@ -219,7 +219,7 @@ class RemoteSampler:
     def _check_certain(self) -> None:
         if self._in_doubt:
             raise WeightsUnknownError(
-                f"{self.name} did not say that it has loaded the weights that it was sent last; it samples nothing.",
+                f"{self.name} did not say that it has loaded the last weights; sampling is blocked.",
                 "Send whole weights again, or restart it.",
             )
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from warpsmith.records.errors import UsageError
 from warpsmith.records.last_words import told_in_full, with_notes_of
 from warpsmith.rollout.errors import SamplerDiedError, SamplerError
+from warpsmith.rollout.retries import SAMPLER_RESTARTS
 from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
@@ -29,7 +30,7 @@ class SamplerPool:
         UsageError: there is no member.
     """
 
-    def __init__(self, samplers: Sequence[RemoteSampler], *, max_restarts: int = 3) -> None:
+    def __init__(self, samplers: Sequence[RemoteSampler], *, max_restarts: int = SAMPLER_RESTARTS) -> None:
         if not samplers:
             raise UsageError("A pool of no samplers cannot sample.", "Give one sampler at least.")
         self.samplers = tuple(samplers)
@@ -57,7 +58,7 @@ class SamplerPool:
     async def update_weights(self, payload: WeightPayload) -> None:
         """Load a payload into every member from one shared copy.
 
-        Where a member fails, the others are waited for, so that the error tells of all.
+        If a member fails, the others are awaited, so that the error names all failures.
 
         Raises:
             SamplerError: a member failed, or the members do not all have the version afterwards.
@@ -65,7 +66,7 @@ class SamplerPool:
         import ray
 
         reference = ray.put(payload)
-        loads = [self._surviving(i, lambda sampler: sampler.load(reference)) for i in self._load]
+        loads = [self.surviving(i, lambda sampler: sampler.load(reference)) for i in self._load]
         outcomes = await asyncio.gather(*loads, return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
@@ -78,7 +79,7 @@ class SamplerPool:
 
     @property
     def members(self) -> "tuple[Member, ...]":
-        """Each member by itself, for who must hear from all of them: one that dies meanwhile is restarted here too."""
+        """Each member as a sampler of its own; one that dies meanwhile is restarted as in the pool."""
         return tuple(Member(self, index) for index in self._load)
 
     async def close(self) -> None:
@@ -89,12 +90,12 @@ class SamplerPool:
         index = min(self._load, key=lambda i: self._load[i])
         self._load[index] += 1
         try:
-            return await self._surviving(index, request)
+            return await self.surviving(index, request)
         finally:
             self._load[index] -= 1
 
-    async def _surviving(self, index: int, request: Callable[[RemoteSampler], Awaitable[T]]) -> T:
-        """Return what the request gives, restarting the member where it dies."""
+    async def surviving(self, index: int, request: Callable[[RemoteSampler], Awaitable[T]]) -> T:
+        """Return the result of a request, restarting the member if it dies."""
         sampler = self.samplers[index]
         while True:
             seen = sampler.restarts
@@ -111,8 +112,8 @@ class SamplerPool:
                 return
             if sampler.restarts >= self.max_restarts:
                 told = SamplerDiedError(
-                    f"{sampler.name} died {sampler.restarts + 1} times, last of this: {death.message}",
-                    "Fix the cause, and go on with --resume.",
+                    f"{sampler.name} died {sampler.restarts + 1} times, the last time: {death.message}",
+                    "Fix the cause, and continue with --resume.",
                 )
                 raise with_notes_of(told, death) from death
             _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, told_in_full(death))
@@ -128,8 +129,8 @@ class Member:
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion with this sampler; see `Sampler.generate`."""
-        return await self.pool._surviving(self.index, lambda sampler: sampler.generate(prompt_ids, sampling))
+        return await self.pool.surviving(self.index, lambda sampler: sampler.generate(prompt_ids, sampling))
 
     async def score(self, ids: Sequence[int]) -> list[float]:
         """Return this sampler's log-probs; see `Sampler.score`."""
-        return await self.pool._surviving(self.index, lambda sampler: sampler.score(ids))
+        return await self.pool.surviving(self.index, lambda sampler: sampler.score(ids))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.evaluation import EvaluationResult, summarise
+from warpsmith.rollout.metrics import EvaluationResult, summarise
 from warpsmith.trainer.telemetry.held_out import absence, gain_of, held_out_rows
 
 Row = Mapping[str, Any]

@@ -33,7 +33,7 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         AdapterError: peft is not installed.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
         ContainmentError: this machine contains them too weakly.
-        UnknownTaskError, BadRewardError: `rollout.task_type` or `rollout.reward` names nothing that can be used.
+        RegistryError, BadRewardError: the environment or the reward cannot be imported or used.
         RayTokenError, WandbError, PackagesError: Ray, W&B, or packages beside torch are not as a run needs them.
         UnfitRunError: several of these.
     """

@@ -21,12 +21,12 @@ from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
-from warpsmith.rollout.gate import TurnGate
-from warpsmith.rollout.judges import open_judge
+from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
+from warpsmith.rollout.sampling_pause import SamplingPause
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError
@@ -68,7 +68,7 @@ class RolloutSession:
         self.held_out = load_held_out(config)
         self._say = say
         self._background = BackgroundLoop() if config.algorithm.max_staleness else None
-        self._gate = TurnGate()
+        self._pause = SamplingPause()
         self.drained_s = 0.0
         self._stack = ExitStack()
 
@@ -90,7 +90,7 @@ class RolloutSession:
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
             self._judge = stack.enter_context(
-                open_judge(rollout.evaluation, self.config.placement.evaluator(self.config.evaluator))
+                open_evaluator(rollout.evaluation, self.config.placement.evaluator(self.config.evaluator))
             )
             self._stack = stack.pop_all()
         return self
@@ -112,7 +112,7 @@ class RolloutSession:
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
-            gate=None if self._background is None else self._gate,
+            pause=None if self._background is None else self._pause,
         )  # fmt: skip
 
     @property
@@ -160,10 +160,10 @@ class RolloutSession:
             return
         began, rollout = time.monotonic(), self.config.rollout
         seconds = (rollout.retries + 1) * rollout.generate_timeout_s + _GATE_S
-        self._loop.run(within(seconds, self._gate.close(), "waiting for the completions in flight before a sync"))
+        self._loop.run(within(seconds, self._pause.pause(), "waiting for the completions in flight before a sync"))
         self.drained_s = time.monotonic() - began
         yield
-        self._background.call(self._gate.open)
+        self._background.call(self._pause.resume)
 
     def ahead(self, collect: Callable[[int, Progress], Sampled], progress: Progress) -> RunAhead:
         """Return what samples the batches to come with `collect` while others are trained."""
@@ -184,8 +184,8 @@ class RolloutSession:
 
     def cache_figures(self) -> dict[str, float]:
         """Return how many verdicts were kept ones, over the whole run."""
-        judge = self._collector.judge
-        return {"verdict_cache_hits": float(judge.hits), "verdict_cache_misses": float(judge.misses)}
+        cache = self._collector.evaluator
+        return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
 
     def _on_turn(self, row: Any) -> None:
         if self.config.run.console == "turns":

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow.compute as pc
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.evaluation import Comparison, compare, solved_shares, summarise
+from warpsmith.rollout.metrics import Comparison, compare, solved_shares, summarise
 
 When = Literal["before", "after"]
 COMPARISON: Literal["comparison"] = "comparison"
@@ -69,7 +69,7 @@ def is_kept(run_dir: Path, when: When) -> bool:
 def keep_gain(run_dir: Path) -> Comparison | None:
     """Put the interval of the gain in solved trajectories into `summary.json`, or why there is none (`absence`).
 
-    The interval is a paired bootstrap over problems; see `warpsmith.rollout.evaluation.compare`. None where it cannot
+    The interval is a paired bootstrap over problems; see `warpsmith.rollout.metrics.compare`. None where it cannot
     be computed, or an evaluation was not asked for.
     """
     before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")

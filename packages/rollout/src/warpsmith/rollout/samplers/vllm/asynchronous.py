@@ -14,7 +14,7 @@ from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
 from warpsmith.rollout.samplers.weights.files import adapter_directory
-from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.payload import WeightPayload, expected_shapes
 from warpsmith.rollout.samplers.weights.transports.base import WorkerCall, entered_in_thread
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
@@ -40,12 +40,12 @@ class AsyncVllmSampler:
         self.config = config
         self._version = weight_version
         self._adapter: LoRARequest | None = None
-        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._expected, self._optional = expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
         self._death: SamplerDiedError | None = None
         self._transport = make_transport(config)
-        self._engine = self._start()
+        self.vllm = self.start_vllm()
 
     @property
     def weight_version(self) -> int:
@@ -71,7 +71,7 @@ class AsyncVllmSampler:
     async def _generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
         partial = PartialCompletion()
         reason = None
-        outputs = self._engine.generate(
+        outputs = self.vllm.generate(
             {"prompt_token_ids": prompt_ids},
             settings.sampling_params(sampling),
             str(next(self._numbers)),
@@ -87,13 +87,13 @@ class AsyncVllmSampler:
         """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
         self._check_alive()
         settings.check_request(ids, self.config)
-        outputs = self._engine.generate(
+        outputs = self.vllm.generate(
             {"prompt_token_ids": list(ids)},
             settings.scoring_params(),
             str(next(self._numbers)),
             lora_request=self._adapter,
         )
-        # Kept as they come: which output of a request carries the prompt's log-probs is vLLM's business.
+        # Which output of a request carries the prompt's log-probs differs between versions of vLLM.
         async with aclosing(outputs):
             found = [output.prompt_logprobs async for output in outputs if output.prompt_logprobs]
         return prompt_logprobs(ids, found[-1] if found else None)
@@ -108,7 +108,7 @@ class AsyncVllmSampler:
             try:
                 await within(self.config.update_timeout_s, self._load(payload), what)
             except (asyncio.CancelledError, DeadlinePassedError):
-                # Set here: the load hears of it only after our caller, who may ask for a completion at once.
+                # Set here: the cancelled load ends after our caller continues, and it may ask for a completion at once.
                 self._death = settings.half_loaded(payload.version, "it was given up")
                 raise
 
@@ -121,21 +121,21 @@ class AsyncVllmSampler:
                 await self._replace(payload.version, lambda: self._load_adapter(folder))
 
     async def _load_weights(self, call: WorkerCall) -> None:
-        await self._engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
+        await self.vllm.collective_rpc(call.method, kwargs=dict(call.kwargs))
 
     async def _load_adapter(self, folder: Path) -> None:
-        settings.check_adapter_loaded(await self._engine.add_lora(settings.adapter_request(folder, load=True)))
+        settings.check_adapter_loaded(await self.vllm.add_lora(settings.adapter_request(folder, load=True)))
         self._adapter = settings.adapter_request(folder)
 
     async def _replace(self, version: int, load: Callable[[], Awaitable[None]]) -> None:
         """Pause vLLM and load. An error after the pause leaves a mixture of weights, so it ends the sampler."""
         # Returns once the steps in flight have delivered, so every token read so far is of the old version.
-        await self._engine.pause_generation(mode="keep", clear_cache=False)
+        await self.vllm.pause_generation(mode="keep", clear_cache=False)
         try:
             await load()
-            settings.check_cache_dropped(await self._engine.reset_prefix_cache(reset_running_requests=True))
+            settings.check_cache_dropped(await self.vllm.reset_prefix_cache(reset_running_requests=True))
             self._version = version
-            await self._engine.resume_generation()
+            await self.vllm.resume_generation()
         except Exception as error:
             self._death = settings.half_loaded(version, error)
             raise self._death from error
@@ -146,9 +146,9 @@ class AsyncVllmSampler:
 
     async def close(self) -> None:
         """Stop vLLM's processes."""
-        await asyncio.to_thread(self._engine.shutdown)
+        await asyncio.to_thread(self.vllm.shutdown)
 
-    def _start(self) -> "AsyncLLM":
+    def start_vllm(self) -> "AsyncLLM":
         settings.set_environment(self.config)
         try:
             from vllm.engine.arg_utils import AsyncEngineArgs

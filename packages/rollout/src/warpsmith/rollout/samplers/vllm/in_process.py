@@ -1,4 +1,4 @@
-"""vLLM inside this process, stepped by one thread that nobody else calls into."""
+"""vLLM inside this process, stepped by one thread of its own."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
 from warpsmith.rollout.samplers.weights.files import adapter_directory
-from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
+from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload, expected_shapes
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Request:
-    """A completion on its way."""
+    """A completion in progress."""
 
     prompt_ids: list[int]
     sampling: Sampling
@@ -37,7 +37,7 @@ class _Request:
 
 @dataclass
 class _Scoring:
-    """A prompt whose log-probs are wanted."""
+    """A prompt to score."""
 
     prompt_ids: list[int]
     future: "Future[list[float]]"
@@ -53,7 +53,7 @@ class _Update:
 
 @dataclass
 class _Stop:
-    """The last thing the thread takes from its inbox."""
+    """The last item that the thread takes from its inbox."""
 
 
 _Item = _Request | _Scoring | _Update | _Stop
@@ -81,15 +81,15 @@ class VllmSampler:
         self.config = config or SamplerConfig()
         self._version = weight_version
         self._adapter: LoRARequest | None = None
-        self._expected, self._optional = settings.expected_shapes(self.path)
+        self._expected, self._optional = expected_shapes(self.path)
         self._transport = make_transport(self.config)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
         self._updating: _Update | None = None
         self._numbers = itertools.count()
         self._death: BaseException | None = None
-        # Guards the moment between a last look at `_death` and a new entry in the inbox.
-        self._gate = threading.Lock()
+        # Nothing may enter the inbox between setting `_death` and emptying it.
+        self._entrance = threading.Lock()
         started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="vllm", daemon=True)
         self._thread.start()
@@ -101,6 +101,11 @@ class VllmSampler:
     def weight_version(self) -> int:
         """Version of the weights that the next token is sampled with."""
         return self._version
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that vLLM works on; one that was cancelled leaves at the next step."""
+        return len(self._waiting)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion; see `Sampler.generate`."""
@@ -135,10 +140,10 @@ class VllmSampler:
         self._inbox.put(_Stop())
         await asyncio.to_thread(self._thread.join)
 
-    # The calling side ----------------------------------------------------------------------------------------------
+    # Calls from other threads ---------------------------------------------------------------------------------------
 
     def _post(self, item: _Item) -> None:
-        with self._gate:
+        with self._entrance:
             if self._death is not None:
                 raise _died(self._death)
             self._inbox.put(item)
@@ -155,10 +160,10 @@ class VllmSampler:
     # vLLM's thread -------------------------------------------------------------------------------------------------
 
     def _run(self, started: "Future[None]") -> None:
-        """Start vLLM and serve until told to stop; whatever ends the thread reaches everyone who waits."""
+        """Start vLLM and serve until stopped; whatever ends the thread fails every waiting call."""
         cause: BaseException = SamplerDiedError("The sampler was closed.", "Start a new one.")
         try:
-            engine = self._start()
+            engine = self.start_vllm()
         except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
             started.set_exception(settings.refused_start(self.path, error))
             return
@@ -171,7 +176,7 @@ class VllmSampler:
             self._end(cause)
             engine.engine_core.shutdown()
 
-    def _start(self) -> "LLMEngine":
+    def start_vllm(self) -> "LLMEngine":
         settings.set_environment(self.config)
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
@@ -213,7 +218,7 @@ class VllmSampler:
         parameters = (
             settings.scoring_params() if isinstance(item, _Scoring) else settings.sampling_params(item.sampling)
         )
-        # Known before vLLM sees it: whatever ends the thread here must reach this caller too.
+        # Before vLLM gets it: an error that ends the thread here must fail this call too.
         self._waiting[name] = item
         try:
             engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
@@ -229,13 +234,13 @@ class VllmSampler:
         """
         try:
             if payload.adapter is None:
-                # Everything at once: fused layers are corrupted by a part of what they are made of.
+                # All at once: a fused layer is corrupted by a part of its weights.
                 with self._transport.ship(payload) as call:
                     engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
-                engine.collective_rpc(_pack_output_layer)
+                engine.collective_rpc(pack_output_layer)
             else:
                 self._load_adapter(engine, payload, payload.adapter)
-            # Running requests are computed anew: a cache that mixes two versions fits neither.
+            # Running requests are recomputed: a cache that mixes two versions fits neither.
             settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
         except Exception as error:
             raise settings.half_loaded(payload.version, error) from error
@@ -264,7 +269,7 @@ class VllmSampler:
             _settle(item.future, lambda: _result(item, output))
 
     def _end(self, cause: BaseException) -> None:
-        with self._gate:
+        with self._entrance:
             self._death = cause
         late = [item for item in self._arrivals(block=False) if not isinstance(item, _Stop)]
         begun = [] if self._updating is None else [self._updating]
@@ -280,7 +285,7 @@ def _result(item: _Request | _Scoring, output: Any) -> Any:
 
 
 def _settle(future: "Future[Any]", work: Callable[[], Any]) -> None:
-    """Give the future what `work` returns, or its typed error. A future that was cancelled meanwhile is left."""
+    """Set the future to what `work` returns, or to its typed error. A cancelled future stays cancelled."""
     try:
         result = work()
     except RolloutError as error:
@@ -307,11 +312,11 @@ def _died(cause: BaseException) -> SamplerDiedError:
     )
 
 
-def _pack_output_layer(worker: Any) -> None:
+def pack_output_layer(worker: Any) -> None:
     """Pack the output layer's weights again, inside vLLM's worker.
 
     On a CPU vLLM multiplies with a packed copy. `reload_weights` renews the copies of the layers it loads; an output
-    layer that is tied to the embedding is not among them, and would go on sampling from the weights before.
+    layer that is tied to the embedding is not among them, and would keep the old weights.
     """
     head = worker.get_model().lm_head
     head.quant_method.process_weights_after_loading(head)

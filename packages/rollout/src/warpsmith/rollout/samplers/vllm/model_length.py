@@ -1,4 +1,4 @@
-"""The most tokens that vLLM lets a model read, from its config.json; importable without vLLM, torch or transformers."""
+"""The context length that vLLM allows a model, from its config.json. Imports no vLLM, torch or transformers."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _KEYS: Final = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
-"""Where models keep their length; the smallest one holds."""
+"""Keys of a model's length; the smallest value counts."""
 
 _UNSCALED: Final = frozenset({"default", "mrope", "su", "longrope", "llama3"})
 """Kinds of RoPE whose model names its whole length; others multiply it by `factor`."""
@@ -32,11 +32,11 @@ _ALLOW: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 @dataclass(frozen=True)
 class ModelLength:
-    """How long a model is.
+    """The length of a model.
 
     Attributes:
-        tokens: the most that vLLM takes.
-        source: where in config.json that comes from.
+        tokens: the most that vLLM allows.
+        source: the key of config.json that it comes from.
     """
 
     tokens: int
@@ -44,12 +44,14 @@ class ModelLength:
 
 
 def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
-    """Return the model's length, None where its config.json names none and vLLM takes any.
+    """Return the model's length; None if its config.json names none, or the sampler is not vLLM.
 
     Raises:
         ModelTooShortError: `engine.max_model_len` is more, and vLLM would not start.
         policy's CheckpointError: there is no config.json, or it is damaged.
     """
+    if config.type != "vllm":
+        return None
     found = model_length(read_config(path))
     if found is not None and config.max_model_len > found.tokens and not _is_allowed():
         raise ModelTooShortError(

@@ -1,4 +1,4 @@
-"""Putting a completion together from what vLLM delivers piece by piece."""
+"""Completions from the pieces that vLLM delivers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class PartialCompletion:
     weight_versions: list[int] = field(default_factory=list)
 
     def extend(self, piece: Any, version: int) -> None:
-        """Add a `CompletionOutput` that carries what is new, sampled by weights of `version`."""
+        """Add the new tokens of a `CompletionOutput`, sampled by weights of `version`."""
         ids = list(piece.token_ids)
         self.ids += ids
         self.logprobs += sampled_logprobs(ids, piece.logprobs)
@@ -41,7 +41,7 @@ def finish_reason(given: str | None) -> FinishReason:
             return given
         case _:
             raise SamplerError(
-                f"vLLM ended a request with reason {given!r}.", "Look at vLLM's log; the request can be tried again."
+                f"vLLM ended a request with reason {given!r}.", "See vLLM's log; the request can be retried."
             )
 
 

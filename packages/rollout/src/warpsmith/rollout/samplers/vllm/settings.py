@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers.base import Sampling
-from warpsmith.rollout.samplers.weights.payload import WeightPayload, checkpoint_shapes
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
 from warpsmith.rollout.samplers.weights.transports.base import WeightTransport
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _cpu_environment(config: SamplerConfig) -> dict[str, str]:
         # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib),
-        # An eager engine compiles one function alone, which counts ranks of log-probabilities: seconds for nothing.
+        # An eager engine compiles one function alone, which counts ranks of log-probabilities: seconds without a gain.
         "TORCH_COMPILE_DISABLE": os.environ.get("TORCH_COMPILE_DISABLE", "1"),
     }
     return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
@@ -82,13 +82,13 @@ def _lora_arguments(config: SamplerConfig) -> dict[str, Any]:
 
 
 def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
-    """Return what names the one adapter of a sampler to vLLM.
+    """Return vLLM's name for the one adapter of a sampler.
 
-    Every version has the same number, so that requests on their way go on with the new one.
+    Every version has the same number, so that running requests continue with the new one.
 
     Args:
         directory: where the adapter was read from.
-        load: read it again, in the place of the one before.
+        load: read it again, in place of the adapter before.
     """
     from vllm.lora.request import LoRARequest
 
@@ -96,17 +96,17 @@ def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
 
 
 def check_adapter_loaded(loaded: bool) -> None:
-    """Refuse to go on where vLLM did not take an adapter.
+    """Raise if vLLM did not load an adapter.
 
     Raises:
         SamplerError: it did not.
     """
     if not loaded:
-        raise SamplerError("vLLM did not take the adapter.")
+        raise SamplerError("vLLM did not load the adapter.")
 
 
 def check_kind(payload: WeightPayload, config: SamplerConfig) -> None:
-    """Refuse an adapter where whole weights are taken, and whole weights where an adapter is.
+    """Refuse an adapter if the sampler takes whole weights, and whole weights if it takes adapters.
 
     Raises:
         BadPayloadError: nothing was loaded.
@@ -139,8 +139,8 @@ def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,
-        # Ray gave our actor all of the sampler's GPUs. Left to itself, vLLM would ask Ray for them once more where it
-        # counts fewer than it needs, and wait for ever.
+        # Ray gave our actor all of the sampler's GPUs. vLLM would ask Ray for them again if it
+        # counts fewer than it needs, and wait forever.
         "distributed_executor_backend": "mp" if config.tensor_parallel_size > 1 else "uni",
     }
 
@@ -224,10 +224,3 @@ def refused_start(path: Path, error: Exception) -> RolloutError:
     return SamplerError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."
     )
-
-
-def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
-    """Return the shapes a weight payload must have, and the names it may have besides (a tied output layer)."""
-    shapes = checkpoint_shapes(path)
-    optional = frozenset() if "lm_head.weight" in shapes else frozenset({"lm_head.weight"})
-    return shapes, optional

@@ -1,4 +1,4 @@
-"""Weights on their way from trainer to samplers: one block of bytes with a checked table of contents.
+"""Weights for samplers: one block of bytes with a checked table of contents.
 
 The container needs numpy alone; torch is imported where tensors go in or come out. Ray moves the block through shared
 memory without a copy.
@@ -58,8 +58,8 @@ class Adapter:
     """A low-rank adapter on the weights that a sampler was started with: W + (alpha / rank) B A.
 
     Args:
-        rank: of its factors.
-        alpha: what their product is weighed by, times the rank.
+        rank: rank of its factors.
+        alpha: scale of their product, times the rank.
         layers: names of the layers that have one, as `model.layers.0.self_attn.q_proj`.
     """
 
@@ -80,7 +80,7 @@ class Adapter:
             base: the shapes of the weights that the adapter is on.
 
         Raises:
-            BadPayloadError: it is on a layer that they lack.
+            BadPayloadError: the model lacks one of its layers.
         """
         found: dict[str, tuple[int, ...]] = {}
         for layer in self.layers:
@@ -106,10 +106,10 @@ class WeightPayload:
     """All weights of one version, or the whole adapter that makes that version of the sampler's first weights.
 
     Args:
-        version: the weight version that these weights are.
-        manifest: what lies where.
+        version: their weight version.
+        manifest: the tensors in the block.
         data: all bytes, uint8, one dimension.
-        adapter: what the tensors are factors of; None where they are the model's weights.
+        adapter: the adapter whose factors the tensors are; None for the model's weights.
     """
 
     version: int
@@ -139,10 +139,10 @@ class WeightPayload:
 
         Args:
             expected: the model's shapes by name.
-            optional: further names that may be there (a tied output layer).
+            optional: further names that may be present (a tied output layer).
 
         Raises:
-            BadPayloadError: a name is missing, unknown or there twice, a shape differs, or a checksum does not fit.
+            BadPayloadError: a name is missing, unknown or duplicated, a shape differs, or a checksum does not match.
         """
         if self.adapter is not None:
             expected, optional = self.adapter.shapes(expected), frozenset()
@@ -180,7 +180,7 @@ class WeightPayload:
         for entry in self.manifest:
             raw = self.data[entry.offset : entry.offset + entry.nbytes]
             with warnings.catch_warnings():
-                # The block is read-only where it comes out of Ray's object store, and so it is used.
+                # A block from Ray's object store is read-only, and nothing here writes to it.
                 warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
                 flat = torch.from_numpy(raw)
             yield entry.name, flat.view(getattr(torch, entry.dtype)).reshape(entry.shape)
@@ -192,7 +192,7 @@ class WeightPayload:
         save_file(dict(self.tensors()), path, metadata={"format": "pt"})
 
     def save_adapter(self, directory: Path, adapter: Adapter) -> None:
-        """Write the factors as peft has them into a directory that is there."""
+        """Write the factors in peft's format into an existing directory."""
         self.save(directory / "adapter_model.safetensors")
         (directory / "adapter_config.json").write_text(json.dumps(adapter.peft_config), encoding="utf-8")
 
@@ -207,6 +207,17 @@ def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
     if not files:
         raise BadPayloadError(f"{directory} holds no .safetensors file.", "Give a Hugging Face checkpoint directory.")
     return {name: shape for file in files for name, shape in _header_shapes(file).items()}
+
+
+def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+    """Return the shapes that a payload must have, and further names that it may have (a tied output layer).
+
+    Raises:
+        BadPayloadError: as for `checkpoint_shapes`.
+    """
+    shapes = checkpoint_shapes(path)
+    optional = frozenset() if "lm_head.weight" in shapes else frozenset({"lm_head.weight"})
+    return shapes, optional
 
 
 def _header_shapes(file: Path) -> dict[str, tuple[int, ...]]:
