@@ -50,10 +50,13 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
         (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
         (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip"]),
-        (SMALL + "[rollout.evaluation]\nserver = ['http://a']", ["[rollout.evaluation]", "did you mean `servers`"]),
-        (SMALL + "[rollout.evaluation]\nwhere = 'server'", ["`rollout.evaluation`", "needs servers"]),
         (
-            SMALL + "[rollout.evaluation]\nwhere = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
+            SMALL + "[rollout.evaluation]\ntype = 'server'\nserver = ['http://a']",
+            ["[rollout.evaluation]", "did you mean `servers`"],
+        ),
+        (SMALL + "[rollout.evaluation]\ntype = 'server'", ["key `servers` is missing in [rollout.evaluation]"]),
+        (
+            SMALL + "[rollout.evaluation]\ntype = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
             ["evaluator.slots", "only minimum_isolation"],
         ),
         (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),

@@ -147,7 +147,7 @@ def test_a_disk_without_room_is_refused_with_both_figures(grpo: Grpo) -> None:
 def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
     servers = 'rollout.evaluation.servers=["http://127.0.0.1:9"]'
     with pytest.raises(ServerError, match="cannot be reached") as caught:
-        preflight(grpo("rollout.evaluation.where=server", servers), False)
+        preflight(grpo("rollout.evaluation.type=server", servers), False)
     assert caught.value.exit_code == 2
 
 
