@@ -194,8 +194,9 @@ def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
     load_grpo(file, off.split())
 
 
-def test_the_keys_of_a_task_that_is_not_known_here_are_its_own(file: Path) -> None:
-    assert load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"]).rollout.gamma == 0.4
+def test_a_task_that_no_package_provides_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no environment `another`; installed are kernelbench, kernelbench_multi"):
+        load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"])
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:

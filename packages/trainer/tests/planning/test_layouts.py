@@ -193,7 +193,7 @@ def test_engines_that_would_wait_for_gpus_are_refused(file: Path) -> None:
 
 def test_ranks_of_an_sft_run_that_have_no_gpu(tmp_path: Path) -> None:
     path = tmp_path / "sft.toml"
-    path.write_text('[run]\ndir = "run"\n[policy]\npath = "models/smollm2-135m"\n[data]\nproblems = 10\n')
+    path.write_text('[run]\ndir = "run"\n[policy]\npath = "models/smollm2-135m"\n[data.source]\nproblems = 10\n')
     config = load_sft(path)
     made = plan(config, shape_of(config.policy.path), machines.named("2xh200"), 3)
     assert made.misfits == ["GPU 2 is to train and is not there: 2xh200 has 2, 0 to 1."]
