@@ -234,7 +234,7 @@ def _as_options(overrides: list[str], resume: bool) -> list[str]:
 
 @contextmanager
 def _owner(run_dir: Path) -> Iterator[Mapping[str, str]]:
-    """Own the run's directory; yields what lets the ranks share it. A rank owns or shares it later, by itself."""
+    """Own the run's directory; yields what lets the ranks share it. A rank owns or shares it later."""
     if is_rank():
         yield {}
         return
@@ -243,7 +243,7 @@ def _owner(run_dir: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: int | None) -> None:
-    """Refuse at once what can be refused without torch; rank 0 asks for the rest, and for this again."""
+    """Run the checks that need no torch; rank 0 runs all of them again."""
     if is_rank():
         return
     if master_port is not None:

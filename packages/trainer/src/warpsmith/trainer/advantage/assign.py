@@ -8,7 +8,7 @@ from warpsmith.trainer.advantage.types import Credit, Turns
 
 
 def assign(turns: Turns, estimator: Estimator, how: Normalisation, critic: Critic | None = None) -> Credit:
-    """Return the advantages of `turns`; with a critic also its values and what they are to be."""
+    """Return the advantages of `turns`; with a critic also its values and their targets."""
     found = estimator.samples(turns, critic)
     credit = normalise(found, how)
     if critic is None:

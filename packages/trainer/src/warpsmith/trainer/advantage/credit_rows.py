@@ -40,7 +40,7 @@ class CreditedBatch:
 
         Args:
             ratios: columns of `credits`, each (N,); NaN is recorded as null. A turn whose ratios are all NaN was not
-                passed through the policy, and its first row stays as it is.
+                passed through the policy, and its first row is kept.
         """
         known = self.credit.counted & np.logical_or.reduce([np.isfinite(values) for values in ratios.values()])
         return self._rows(np.flatnonzero(known), ratios)

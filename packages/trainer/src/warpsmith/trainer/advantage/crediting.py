@@ -39,7 +39,7 @@ class Crediting:
     ranks: Ranks
 
     def credit(self, batch: pa.Table) -> tuple[Credit, Figures]:
-        """Return the credit of a table of TURNS, and the means of what was taken off its scores."""
+        """Return the credit of a table of TURNS, and the mean penalties on its scores."""
         algorithm, gamma = self.config.algorithm, self.config.rollout.gamma
         turns = credit_columns(batch)
         figures: Figures = {}

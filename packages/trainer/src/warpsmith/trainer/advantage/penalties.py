@@ -26,7 +26,7 @@ def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float
 def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
     """Return the turns with s_t - penalty_t as their scores, and the returns that follow from those.
 
-    R_t = s_t + gamma R_(t+1); NaN from the last turn without a score down. What is taken off adds up in `penalty`,
+    R_t = s_t + gamma R_(t+1); NaN up to the last turn without a score. Penalties add up in `penalty`,
     which is 0 for a turn without a score.
     """
     score = np.where(turns.valid, turns.score - penalty, np.nan)

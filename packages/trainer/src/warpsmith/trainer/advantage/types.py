@@ -22,7 +22,7 @@ class Turns:
         score: s_t; read only where `valid`.
         returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN where a later score is missing.
         valid: false where the turn has no score that the policy earned (an infrastructure failure).
-        penalty: what was taken off `score`, 0 where there is none; None where nothing was taken off any.
+        penalty: subtracted from `score` so far, 0 where there is no score; None if nothing was subtracted.
     """
 
     group: Keys
@@ -48,7 +48,7 @@ class Samples:
     """What an estimator makes of the turns: the value to compare, and with whom.
 
     Attributes:
-        value: what each turn is judged by; NaN where it is unknown.
+        value: value of each turn; NaN where it is unknown.
         group: the baseline group of each turn, as an integer code.
         unit: turns of one unit share one value and count once in the baseline.
     """
@@ -68,8 +68,8 @@ class Credit:
         groups: baseline groups with at least one known value.
         flat_groups: those of one member or of no spread; their advantages are 0.
         members: known values behind each turn's baseline, its own among them; 0 where `counted` is false.
-        value: what a value function said of each turn; None without one.
-        target: what it is to say, NaN where `counted` is false; None without one.
+        value: the value head's output for each turn; None without one.
+        target: its training target, NaN where `counted` is false; None without one.
     """
 
     advantage: Values

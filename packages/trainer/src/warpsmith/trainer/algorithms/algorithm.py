@@ -9,7 +9,7 @@ from typing import Any
 class Algorithm:
     """An algorithm, `[algorithm] type = "its name"`: keys of that table, used where the file does not set them.
 
-    It stands behind an entry point of the group `warpsmith.algorithms`, under its name.
+    It is registered as an entry point of the group `warpsmith.algorithms`, under its name.
 
     Attributes:
         defaults: as the table in a file. A table in it applies to the same `type` alone: a file that chooses another

@@ -39,7 +39,7 @@ def _line(name: str, field: FieldInfo) -> str:
 
 
 def as_toml(value: object) -> str:
-    """Return a value as it would stand in a file; None, which TOML lacks, as `unset`."""
+    """Return a value in TOML syntax; None, which TOML lacks, as `unset`."""
     if value is None:
         return "unset"
     if isinstance(value, bool):

@@ -14,7 +14,7 @@ _CUTOFF = 0.75
 
 @dataclass(frozen=True)
 class Place:
-    """A table in which a key may stand.
+    """A table and its keys.
 
     Attributes:
         table: dotted name; empty for the top level.

@@ -1,4 +1,4 @@
-"""Keys that stand in two tables of a GRPO file, or that the chosen task does not read.
+"""Refuses keys that another table of a GRPO file overrides, or that the chosen task does not read.
 
 The tables `[rollout]` and `[evaluator]` belong to other packages, which also serve commands that read all of their
 keys. A training run refuses what it would not read.

@@ -89,7 +89,7 @@ class CheckpointSection(Section):
 
 
 class WandbSection(Section):
-    """`[wandb]`: Weights & Biases; its files stand in the run directory."""
+    """`[wandb]`: Weights & Biases; its files are in the run directory."""
 
     mode: Literal["offline", "online", "disabled"] = Field(
         default="offline", description="`offline` needs no network and no account."

@@ -40,7 +40,7 @@ class SftRunSection(RunSection):
         return {**values, "steps": 300}
 
     def updates(self, examples: int, batch_size: int) -> int:
-        """Return how many updates the run makes, where an epoch hands out so many examples."""
+        """Return how many updates the run makes, given the examples of an epoch."""
         ends = [] if self.steps is None else [self.steps]
         if self.epochs is not None:
             ends.append(max(1, -int(-self.epochs * examples // batch_size)))

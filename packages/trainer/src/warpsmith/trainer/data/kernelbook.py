@@ -84,7 +84,7 @@ def with_class(code: str, name: str, new: str, column: str) -> str:
 
 
 def _replaced(code: str, starts: Sequence[tuple[int, int]], length: int, new: str) -> str:
-    """Put `new` in the place of `length` characters at each (line from 1, column)."""
+    """Replace `length` characters at each (line from 1, column) by `new`."""
     # Only at newlines, as the tokenizer counts them.
     lines = code.split("\n")
     for line, column in reversed(starts):

@@ -14,7 +14,7 @@ class Sample:
     Attributes:
         messages: role and content; the last one is an assistant's.
         problem: names what the chat is about; chats of one problem are held out together.
-        place: where it stands, for example `row 3 of chats.parquet`.
+        place: where it is, for example `row 3 of chats.parquet`.
     """
 
     messages: Chat
@@ -28,7 +28,7 @@ class Refusal:
 
     Attributes:
         reason: the kind of cause, the same for every row it holds for.
-        place: where the row stands.
+        place: where the row is.
         detail: what is wrong with this row; may be empty.
     """
 

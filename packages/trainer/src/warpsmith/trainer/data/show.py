@@ -23,7 +23,7 @@ def report(data: SftData, config: SftConfig, chat: ChatFormat, examples: int, *,
     """Yield the lines of the report.
 
     Args:
-        data: what is to be trained.
+        data: the training data.
         config: of the run.
         chat: decodes it.
         examples: how many are shown, in the order in which the run takes them.
@@ -59,7 +59,7 @@ def _lengths(data: SftData) -> Iterator[str]:
 
 
 def _plan(data: SftData, config: SftConfig) -> Iterator[str]:
-    """Yield what an epoch and the run come to, and what padding would cost with and without packing."""
+    """Yield the size of an epoch and of the run, and the share of padding with and without packing."""
     batch, order = config.data.batch_size, data.order
     epoch = order.taken(0, len(order))
     trained = sum(int(data.store.row(example).mask.sum()) for example in epoch)

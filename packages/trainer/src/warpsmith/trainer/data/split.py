@@ -7,7 +7,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def held_out(problem: npt.NDArray[np.uint64], count: int, seed: int) -> Bools:
-    """Return (E,) True for the examples that are held out: at least `count`, as few problems as give so many.
+    """Return (E,) True for the examples that are held out: at least `count`, from as few problems as possible.
 
     A problem is held out if its hash, mixed with the seed, is among the lowest. So the choice depends on nothing else:
     a problem that is added pushes out one at most.

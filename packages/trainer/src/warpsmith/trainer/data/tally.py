@@ -40,7 +40,7 @@ class Tally:
         self.trained += trained
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to be told: the counts, then each reason with its first row."""
+        """Yield the report: the counts, then each reason with its first row."""
         out = sum(self.left_out.values())
         yield f"{self.label}: {self.rows:,} rows, {self.examples:,} examples, {self.tokens:,} tokens" + (
             f"; left out {out:,}:" if out else "."

@@ -28,7 +28,7 @@ class Phases:
         return time.monotonic() - self._began
 
     def table(self, parts: Mapping[str, float]) -> str:
-        """The phases as lines, each with its share of the whole; `parts`, named `phase/part`, stand below theirs."""
+        """The phases as lines, each with its share of the total; `parts`, named `phase/part`, follow their phase."""
         total = self.total
         lines = []
         for name, seconds in self.seconds.items():

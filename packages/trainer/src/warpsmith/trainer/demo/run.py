@@ -56,7 +56,7 @@ def new_directory() -> Path:
 def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str], None] | None = None) -> Path:
     """Run the demo; return the path of its `summary.json`.
 
-    A demo that was interrupted goes on with `resume`: what is finished is kept, what is not resumes from its newest
+    An interrupted demo continues with `resume`: finished phases are kept, the others resume from their newest
     checkpoint. The times of the summary are then those of the last start.
 
     Raises:

@@ -4,7 +4,7 @@
 def is_lost_peer(error: RuntimeError) -> bool:
     """Return whether an error of torch.distributed says that another process of the group has ended.
 
-    gloo raises plain RuntimeErrors that name its source files; NCCL and the store have types of their own, which are
+    gloo raises plain RuntimeErrors that name its source files; NCCL and the store have their own types, which are
     known by name so that torch need not be imported for them.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}

@@ -8,9 +8,9 @@ def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False, 
 
     Args:
         lengths: tokens of each row.
-        budget: most tokens of a micro-batch; a row longer than that stands alone.
+        budget: most tokens of a micro-batch; a longer row is alone in its micro-batch.
         packed: count the rows' own tokens; otherwise the padded size, rows x longest.
-        world: ranks that packed micro-batches are to be spread over evenly.
+        world: ranks that packed micro-batches are spread over evenly.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     return _levelled(order, lengths, budget, world) if packed else _neighbours(order, lengths, budget)

@@ -24,7 +24,7 @@ class PackedRow:
     Attributes:
         ids_1K, mask_1K: as in the padded rows.
         positions_1K: restarting at 0 where a sequence begins, which is all that keeps the sequences apart.
-        place_K: where each token stands in the padded rows, flattened.
+        place_K: position of each token in the padded rows, flattened.
         shape: (B, T) of the padded rows.
     """
 

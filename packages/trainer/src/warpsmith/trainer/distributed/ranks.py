@@ -143,5 +143,5 @@ def _bind(run: RunSection) -> None:
 
 
 def _quiet(deepspeed: Any) -> None:
-    """Let DeepSpeed log warnings only; the run has progress lines of its own."""
+    """Let DeepSpeed log warnings only; the run prints its own progress."""
     deepspeed.utils.logger.setLevel("WARNING")

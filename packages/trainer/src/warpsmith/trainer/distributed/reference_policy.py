@@ -36,9 +36,9 @@ class PolicyWithoutAdapters:
 
 
 class FrozenModel:
-    """A model of its own.
+    """A separate model.
 
-    It stands whole on every rank, except under ZeRO stage 3, which spreads its parameters as it does the policy's.
+    Every rank holds all of it, except under ZeRO stage 3, which spreads its parameters as it does the policy's.
     """
 
     def __init__(self, model: nn.Module, *, zero: ZeroSection, ranks: Ranks, dtype: str) -> None:

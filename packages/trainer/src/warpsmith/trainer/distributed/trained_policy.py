@@ -6,7 +6,7 @@ from warpsmith.policy.loading import Policy
 
 
 def load_to_train(config: PolicyConfig, seed: int) -> Policy:
-    """Load what is to be trained; with `[policy.lora]` only the adapters on its model want a gradient.
+    """Load the policy to train; with `[policy.lora]` only its adapters require a gradient.
 
     Args:
         config: what to load.

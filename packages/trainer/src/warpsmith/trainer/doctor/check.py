@@ -62,7 +62,7 @@ def findings_of(checks: Sequence[Check]) -> Iterator[Finding]:
 
 
 def stop_at_errors(checks: Sequence[Check]) -> None:
-    """Go through a list of checks, and refuse the run by all that is wrong at once.
+    """Run a list of checks, and refuse the run with all errors at once.
 
     Raises:
         WarpsmithError: the error of the one check that failed.

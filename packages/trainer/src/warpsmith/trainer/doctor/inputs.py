@@ -89,7 +89,7 @@ def mask(chat: ChatFormat, *, thoughts: bool = False) -> Finding:
 
 
 def data(config: SftConfig) -> Iterator[Finding]:
-    """Count what the run is to learn from."""
+    """Count the rows of the sources."""
     for label, part in zip(config.data.labels, config.data.parts, strict=True):
         rows = count_source(part)
         remedy = "" if rows else "Correct `path` of the source, or take the source out."

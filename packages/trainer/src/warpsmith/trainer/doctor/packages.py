@@ -7,7 +7,7 @@ from warpsmith.trainer.doctor.finding import Finding
 
 
 def beside_torch() -> Iterator[Finding]:
-    """Ask whether transformers and vLLM can be imported beside what is installed.
+    """Check that transformers and vLLM can be imported with the installed packages.
 
     Raises:
         PackagesError: they cannot.

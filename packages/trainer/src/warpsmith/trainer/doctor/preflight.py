@@ -28,13 +28,13 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         ConfigError: the run's directory holds a run, its disk has no room for the checkpoints, or policy and reference
             policy have other tokens.
         policy's CheckpointError: there is no model in its directory, or none in that of the reference policy.
-        ModelTooShortError: the policy reads fewer tokens than its sampler is to take.
-        DataError, NoRecordsError: files or runs that an SFT run is to learn from are not there.
+        ModelTooShortError: the policy's context is shorter than the sampler's.
+        DataError, NoRecordsError: sources of an SFT run are missing.
         AdapterError: peft is not installed.
         ServerError, IsolationUnavailableError: no evaluation server answers, or one contains workers too weakly.
         ContainmentError: this machine contains them too weakly.
         RegistryError, BadRewardError: the environment or the reward cannot be imported or used.
-        RayTokenError, WandbError, PackagesError: Ray, W&B, or packages beside torch are not as a run needs them.
+        RayTokenError, WandbError, PackagesError: Ray, W&B or installed packages are not usable.
         UnfitRunError: several of these.
     """
     stop_at_errors(checks_without_torch(config, resume))

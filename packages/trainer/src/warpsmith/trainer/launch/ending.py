@@ -15,7 +15,7 @@ CRASHED: Final = 70
 def ends_after_exit_handlers() -> Iterator[None]:
     """End this process, once it comes to that, with the code that the block gives it, after its exit handlers.
 
-    An exception that nothing handles gives it the code `CRASHED`: what started it then knows that no message was told.
+    An exception that nothing handles gives it the code `CRASHED`: its parent then knows that no message was printed.
 
     The interpreter would look for seconds through what torch and Ray have loaded, and where it is kept from that,
     Triton's extension complains in forty lines. Handlers that were registered before this block do not run.

@@ -56,8 +56,8 @@ def launch(
     own.
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
-    second ends them at once. The launcher has a session of its own, so that a terminal's Ctrl-C reaches the ranks
-    once only. A rank that dies without a message of its own is told of, with the last lines of its log in `run_dir`.
+    second ends them at once. The launcher has its own session, so that a terminal's Ctrl-C reaches the ranks
+    once only. A rank that dies without its own message is reported with the last lines of its log in `run_dir`.
 
     Raises:
         PortError: there is no free port, or the one named is taken.
@@ -150,7 +150,7 @@ def demo_processes() -> int:
 
 
 def choose_accelerator() -> None:
-    """Set DS_ACCELERATOR to cpu where there is no NVIDIA device and nobody has set it."""
+    """Set DS_ACCELERATOR to cpu if there is no NVIDIA device and it is not set."""
     if not _has_nvidia():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
 

@@ -16,10 +16,10 @@ ATTEMPTS: Final = 64
 
 
 def free_port() -> int:
-    """Return a TCP port of the loopback interface that nobody listens on now.
+    """Return a TCP port of the loopback interface that is free now.
 
-    Ranks listen on it only once they have imported what they need. So it is one that the kernel gives to nobody who
-    asks for any port, wherever there is such a one.
+    Ranks listen on it only once they have imported what they need. So it is outside of the
+    kernel's ephemeral range if possible.
 
     Raises:
         PortError: the machine gives none.

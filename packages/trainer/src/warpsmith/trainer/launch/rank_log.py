@@ -36,7 +36,7 @@ def log_of(folder: Path, rank: int) -> Path:
 def keep(run_dir: Path) -> None:
     """Write what this rank says on stderr to its log as well, from here until the process ends.
 
-    A process of its own copies it, so that nothing is lost where the rank is killed. Progress is drawn on `screen()`,
+    A separate process copies it, so that nothing is lost if the rank is killed. Progress is drawn on `screen()`,
     which the log does not see.
     """
     folder = logs_of(run_dir).absolute()
@@ -49,7 +49,7 @@ def keep(run_dir: Path) -> None:
 
 
 def discard_if_alone(run_dir: Path) -> None:
-    """Remove the ranks' logs where nothing else of a run is there: its ranks refused to begin, and have said why."""
+    """Remove the ranks' logs if the run wrote nothing else: its ranks refused to start, and have said why."""
     logs = logs_of(run_dir)
     if logs.is_dir() and {path.name for path in run_dir.iterdir()} <= {logs.name, LOCK}:
         shutil.rmtree(logs)

@@ -14,7 +14,7 @@ class ValueBatch:
     Attributes:
         value_B1: the value head's, with gradient.
         old_B1: the same before the update.
-        target_B1: what it is to be, GAE's advantage plus `old_B1`.
+        target_B1: training target, GAE's advantage plus `old_B1`.
         weight_B1: 1 over the counted turns of the whole batch; 0 on turns that do not count.
     """
 

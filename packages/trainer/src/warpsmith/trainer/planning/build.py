@@ -57,7 +57,7 @@ def plan(
     Args:
         config: its configuration.
         shape: the policy's.
-        machine: where it is to run. Without GPUs the ranks train on its host.
+        machine: where it will run. Without GPUs the ranks train on its host.
         processes: ranks, where the configuration does not name their GPUs; one a GPU, or one, when not given.
     """
     gpus = [Device(f"GPU {number}", machine.gpu_bytes) for number in range(machine.gpus)]

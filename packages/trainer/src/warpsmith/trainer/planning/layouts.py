@@ -24,10 +24,10 @@ class _Sizes:
 
     Attributes:
         train: ranks.
-        engines: engines on GPUs of this machine.
-        each: GPUs of one engine.
+        engines: samplers on GPUs of this machine.
+        each: GPUs of one sampler.
         judges: evaluators with a GPU.
-        together: whether engines stand on GPUs that train.
+        together: whether samplers share GPUs that train.
         timed: whether candidates are timed, on GPUs that do nothing else.
     """
 
@@ -48,7 +48,7 @@ def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tup
     Args:
         config: the run's.
         gpus: of the machine.
-        processes: ranks that the command was told to start; a layout then leaves their number alone.
+        processes: ranks given on the command line; a layout then keeps their number.
     """
     if not gpus:
         return list(_on_the_host(config))
@@ -101,7 +101,7 @@ def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
 
 
 def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
-    """Return how many engines and evaluators there may be beside the rest: what loses least, and the fewest.
+    """Return possible numbers of samplers and evaluators next to the rest: the least loss, and the fewest.
 
     Fewer than there is room for spare the host, as fewer ranks do.
     """

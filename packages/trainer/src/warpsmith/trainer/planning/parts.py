@@ -34,7 +34,7 @@ class Device:
     Attributes:
         name: `GPU 0` or `host`.
         bytes: what it has.
-        parts: what is to be in it.
+        parts: what it will hold.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Device:
 
     @property
     def fits(self) -> bool:
-        """Whether it has as much."""
+        """Whether everything fits."""
         return self.peak <= self.bytes
 
 

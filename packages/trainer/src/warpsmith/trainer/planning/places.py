@@ -16,7 +16,7 @@ class Places:
 
 
 def places_of(config: TrainerConfig | SftConfig, gpus: int, processes: int | None = None) -> Places:
-    """Return where each part stands; what the file leaves open is where the commands would put it.
+    """Return the GPUs of each part; what the file leaves open is as the commands would place it.
 
     Args:
         config: the run's.
@@ -39,7 +39,7 @@ def places_of(config: TrainerConfig | SftConfig, gpus: int, processes: int | Non
 
 
 def misplaced(config: TrainerConfig | SftConfig, places: Places, gpus: int, name: str) -> list[str]:
-    """Say what is wrong with the places, a sentence each; none where nothing is.
+    """Return what is wrong with the placement, one sentence each.
 
     Args:
         config: the run's.

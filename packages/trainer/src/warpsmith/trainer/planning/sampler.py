@@ -19,7 +19,7 @@ class Cache:
     Attributes:
         bytes: on one device; negative where the rest leaves nothing.
         tokens: that it holds.
-        sequences: of the full length that it holds at once.
+        sequences: of full length that it holds at once.
     """
 
     bytes: int

@@ -17,7 +17,7 @@ Costed = tuple[float, Change]
 def nearest(
     config: TrainerConfig | SftConfig, gpus: int, fits: Callable[[Sequence[str]], bool], processes: int | None = None
 ) -> Change | None:
-    """Return the nearest change under which `fits` holds, of up to three changes at once; None where none does.
+    """Return the nearest change under which `fits` holds, of up to three changes at once; None if there is none.
 
     What trains the same comes before what does not, then fewer changes before more, then what costs less.
 
@@ -25,7 +25,7 @@ def nearest(
         config: what does not fit.
         gpus: of the machine.
         fits: whether a run fits with these keys set; a ConfigError of it counts as no.
-        processes: ranks that the command was told to start, None where it was not.
+        processes: ranks given on the command line, or None.
     """
     others = list(_changes(config))
     placed = layouts(config, gpus, processes) if isinstance(config, TrainerConfig) else []

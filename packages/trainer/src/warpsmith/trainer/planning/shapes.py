@@ -112,7 +112,7 @@ def shape_of(path: Path, model: str | None = None) -> ModelShape:
 
 
 def _known(name: str) -> ModelShape:
-    """Look a name up: a path's parts, the last one first, since a run's `final_model` stands under the run's name."""
+    """Look a name up: a path's parts, the last one first, since a run's `final_model` is under the run's name."""
     parts = reversed(re.sub(r"[_\s]", "-", name.lower()).split("/"))
     near = next((found for part in parts if (found := [known for known in KNOWN if part.startswith(known)])), [])
     if not near:

@@ -119,7 +119,7 @@ def _weights(run: Training) -> int:
 
 
 def _reference(run: Training) -> int:
-    """Adapters switched off are the reference policy; else it is a model of its own."""
+    """With adapters, the reference policy is the model without them; else it is a separate model."""
     return run.shape.parameters * run.width if run.reference and run.lora is None else 0
 
 
@@ -170,14 +170,14 @@ def layer_token_bytes(run: Training) -> int:
 
 
 def _norm_bytes(run: Training, width: int, vectors: int = 1) -> int:
-    """Return what norms of vectors, `width` numbers together, keep of one token beside their output."""
+    """Return what norms of vectors, `width` numbers together, keep of one token besides their output."""
     if run.kernels == LIGER:
         return run.width * width + _FP32 * vectors
     return (_FP32 + run.width) * width
 
 
 def _adapter_token_bytes(run: Training) -> int:
-    """Return what the adapters keep: the rank's middle of each, and with dropout its input once more."""
+    """Return what the adapters keep: the low-rank activations of each, and with dropout a copy of its input."""
     lora = run.lora
     if lora is None:
         return 0

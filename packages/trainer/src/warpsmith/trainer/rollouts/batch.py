@@ -20,7 +20,7 @@ class TrainingTurns:
     """N turns ready for an update.
 
     Attributes:
-        rows: prompt and completion of each turn; the mask stands on the completion.
+        rows: prompt and completion of each turn; the mask is 1 on the completion.
         sampler: log-probabilities as sampled, aligned with the row's ids and 0 on the prompt.
         lengths: completion tokens.
         advantage: of each turn.
@@ -28,7 +28,7 @@ class TrainingTurns:
         update: which of the step's updates a turn belongs to.
         temperature: that the completions were sampled at.
         value: the value head's of each turn's prompt before the update, NaN where it is unknown; None without one.
-        target: what the value head is to say; None without one.
+        target: the value head's training target; None without one.
     """
 
     rows: Sequence[Row]

@@ -147,7 +147,7 @@ class BatchSource:
 def groups_with_spread(table: pa.Table, estimator: Estimator) -> list[str]:
     """Return the names of the groups in which two samples differ in what the estimator judges by, in their order.
 
-    By the scores as the evaluator gave them, before anything is taken off. `gae` compares no samples with one another,
+    By the evaluator's scores, before penalties. `gae` compares no samples with one another,
     so there is no answer for it.
     """
     credit = assign(credit_columns(table), estimator, Normalisation(scale=NoScale()))

@@ -17,12 +17,12 @@ _STOP_S = 60.0
 
 
 class RunAhead:
-    """Collects the batches of the steps to come, one after the other, each as soon as it is admitted.
+    """Collects the batches of the next steps, one after the other, each as soon as the bound admits it.
 
     Args:
         collect: samples the batch of a step, `BatchSource.collect`.
         max_staleness: see `Admission`.
-        progress: where the run stands.
+        progress: the run's progress.
         steps: the last step; nothing is sampled beyond it.
         cut_off: ends what a thread waits for, `BackgroundLoop.cut_off`.
     """
@@ -117,7 +117,7 @@ def check_staleness(turns: pa.Table, version: int, max_staleness: int, step: int
         turns: with the column `weight_versions` of `TURNS`.
         version: of the weights that the step begins with.
         max_staleness: most versions that a token may be older.
-        step: that is to train them.
+        step: that will train them.
 
     Raises:
         StalenessError: there is one.

@@ -21,9 +21,9 @@ def recorded_figures(run_dir: Path, step: int) -> list[Mapping[str, float]]:
 
 
 class RecordedBatches:
-    """What a resumed run trains as it was recorded, instead of sampling it again.
+    """Recorded batches that a resumed run trains instead of sampling them again.
 
-    A batch is recorded in one append before it is trained, so that it is there whole or not at all. Trained again from
+    A batch is recorded in one append before it is trained, so a batch is complete or missing. Trained again from
     the checkpoint's weights, in the same order, it gives the weights that the run had when it was killed.
 
     Args:

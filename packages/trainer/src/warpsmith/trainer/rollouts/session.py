@@ -150,7 +150,7 @@ class RolloutSession:
     def turns_held(self) -> Iterator[None]:
         """Have no completion in flight inside the block: those under way end first, others begin after it.
 
-        They stay held where the block fails: nothing is to be sampled from weights that were not proved.
+        They stay held if the block fails: nothing may be sampled from unverified weights.
 
         Raises:
             DeadlinePassedError: those under way have not ended when their own deadlines have passed.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Admission:
-    """Where training stands, and what follows from it for the rollouts of later steps.
+    """The progress of training, and which rollouts of later steps it admits.
 
     Batches are trained in the order of their steps, one a step, and a step raises the version of the weights by at
     most one. A turn sampled now is therefore, when step s trains it, at most s - 1 - `step` versions old: the steps
@@ -39,5 +39,5 @@ class Admission:
         return self.version + step - 1 - self.step
 
     def after(self, step: int, version: int) -> "Admission":
-        """Return how it stands once step `step` is done and the samplers have `version`."""
+        """Return the state after step `step`, with `version` in the samplers."""
         return Admission(self.max_staleness, step, version)

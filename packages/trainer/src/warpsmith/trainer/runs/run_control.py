@@ -23,7 +23,7 @@ class RunControl:
         config: the run's file.
         ranks: the processes.
         engine: what is trained.
-        steps: how many there are to be.
+        steps: the number of steps.
     """
 
     def __init__(self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine, steps: int) -> None:
@@ -37,7 +37,7 @@ class RunControl:
         self._scores: list[float] = []
 
     def begin(self, resume: bool) -> Progress:
-        """Return where the run stands: at its start, or at the newest checkpoint, which is loaded.
+        """Return the run's progress: its start, or the newest checkpoint, which is loaded.
 
         Raises:
             CheckpointError: there is none, or it is of another configuration.
@@ -59,7 +59,7 @@ class RunControl:
         return self._before + time.monotonic() - self._began
 
     def goes_on(self, progress: Progress, stop: Interrupt) -> bool:
-        """Ask rank 0 whether another step is to be made: steps, seconds and signals allow it."""
+        """Ask rank 0 whether to make another step: steps, seconds and signals allow it."""
         run = self.config.run
         spent = time.monotonic() - self._began
         over = progress.step >= self.steps or (run.seconds is not None and spent >= run.seconds)

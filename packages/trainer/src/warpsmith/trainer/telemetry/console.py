@@ -8,7 +8,7 @@ _NAN = float("nan")
 
 
 def short(figures: Figures) -> str:
-    """Return the few figures that stand beside a progress bar."""
+    """Return the metrics shown next to a progress bar."""
     loss = f"loss {figures['loss']:.4f}" if "loss" in figures else "no update"
     return f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, {loss}"
 
@@ -73,7 +73,7 @@ def _trained(figures: Figures) -> str:
 
 
 def _agreement(figures: Figures) -> str:
-    """Return how sampler and trainer agree; nothing of a step that trained no turn, whose tokens nobody compared."""
+    """Return how sampler and trainer agree; nothing for a step that trained no turn."""
     if "sampler_gap" not in figures:
         return ""
     return (

@@ -22,7 +22,7 @@ FILE = "summary.json"
 
 
 def label(when: When) -> str:
-    """Return the label under which an evaluation's groups stand in the records."""
+    """Return the label of an evaluation's groups in the records."""
     return f"held-out/{when}"
 
 
@@ -33,7 +33,7 @@ def held_out_rows(run_dir: Path, when: When) -> list[Row]:
 
 
 def keep_figures(run_dir: Path, when: When, step: int, figures: Mapping[str, float]) -> None:
-    """Put the figures of one evaluation into `summary.json`, beside those of the other."""
+    """Add the metrics of one evaluation to `summary.json`."""
     found = _read(run_dir)
     held_out = found.setdefault("held_out", {})
     held_out[when] = dict(figures)
@@ -50,7 +50,7 @@ def keep_absence(run_dir: Path, what: When | Literal["comparison"], reason: str)
 
 
 def absence(run_dir: Path) -> str | None:
-    """Return why the two evaluations cannot be compared; None where nothing is known to keep them from it."""
+    """Return why the two evaluations cannot be compared, or None."""
     absent = _read(run_dir).get("held_out", {}).get("absent", {})
     return next((str(absent[what]) for what in ("before", "after", COMPARISON) if what in absent), None)
 

@@ -51,7 +51,7 @@ class Bar:
             self._bar.stop()
 
     def advance(self, note: str = "", to: int | None = None) -> None:
-        """Count one more (or up to `to`); say `note` beside it."""
+        """Count one more (or up to `to`); show `note` next to it."""
         self.done = self.done + 1 if to is None else to
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, note=note)

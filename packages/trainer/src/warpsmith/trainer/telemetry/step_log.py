@@ -31,7 +31,7 @@ class StepLog:
         wandb: where else to.
         config: written to `config.json` in the run directory, and handed to W&B.
 
-    Where W&B fails on the way, that is said once, and the run goes on without it: the `steps` table has everything.
+    If W&B fails during the run, that is reported once, and the run continues without it: the `steps` table has all.
     """
 
     def __init__(self, writer: RunWriter, run: RunSection, wandb: WandbSection, config: BaseModel) -> None:

@@ -39,7 +39,7 @@ class Course:
         return fmean(first) if len(first) == self.limits.baseline_steps else None
 
     def lately(self, name: str) -> float | None:
-        """Return the mean of the last `patience` steps; None until there are so many."""
+        """Return the mean of the last `patience` steps; None before that many."""
         last = [step[name] for step in self.steps[-self.limits.patience :] if name in step]
         return fmean(last) if len(last) == self.limits.patience else None
 
@@ -171,7 +171,7 @@ class Finding:
 
     Attributes:
         flags: `health/<name>` of every check, 1 where it warns.
-        said: (name, text) of warnings that are to be said now: new ones, and old ones every `repeat_every` steps.
+        said: (name, text) of warnings to print now: new ones, and continuing ones every `repeat_every` steps.
     """
 
     flags: Mapping[str, float]

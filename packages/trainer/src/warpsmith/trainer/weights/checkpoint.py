@@ -51,7 +51,7 @@ class Progress:
 
 
 def directory_of(run_dir: Path) -> Path:
-    """Return where the checkpoints of a run stand."""
+    """Return the directory of a run's checkpoints."""
     return run_dir / "checkpoints"
 
 
@@ -97,7 +97,7 @@ def base_of(policy: PolicyConfig) -> str | None:
 
 
 def check_base(path: Path, state: Mapping[str, Any], policy: PolicyConfig) -> None:
-    """Refuse to go on with adapters on other weights than they were trained on, or on weights that they are merged in.
+    """Refuse to resume adapters on other weights than they were trained on, or on weights that contain them.
 
     Raises:
         CheckpointError: the policy's directory has changed since the checkpoint was written.
@@ -152,7 +152,7 @@ def save(
 
 
 def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any], base: str | None = None) -> None:
-    """Let a run that is killed before its first checkpoint go on from its start; for rank 0 alone."""
+    """Let a run that is killed before its first checkpoint resume from its start; rank 0 only."""
     start = directory_of(run_dir) / START
     partial = _partial(start)
     with _refusals_told(start):
@@ -295,7 +295,7 @@ _WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
 
 
 def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse to go on under a configuration that would train something else.
+    """Refuse to resume with a configuration that would train something else.
 
     Raises:
         CheckpointError: naming each changed key with both values.

@@ -11,7 +11,7 @@ ADAPTER = "final_adapter"
 
 
 def export(policy: Policy, engine: ZeroEngine, ranks: Ranks, target: Path, bucket_elements: int) -> Path:
-    """Write the model in training as a Hugging Face directory that appears whole or not at all; collective.
+    """Write the model in training as a Hugging Face directory, atomically; collective.
 
     Where adapters are trained, the directory holds the weights with them added, and `final_adapter` beside it the
     adapters alone, in peft's format.

@@ -64,7 +64,7 @@ class Probe:
         """Return the largest gap between a sampler's and the trainer's log-probability of a token.
 
         After the first probe a gap may not be of the size of the update's own change either: so a sampler that kept
-        weights, or some of them, is told from rounding though the update was small.
+        weights, or some of them, is distinguished from rounding even if the update was small.
 
         Raises:
             ProbeError: a gap is above the tolerance, or as large as the change; or a sampler answers as before the

@@ -40,7 +40,7 @@ async def publish(payload: "WeightPayload", sampler: "Sampler", deadline_s: floa
 
     Args:
         payload: the weights.
-        sampler: who samples.
+        sampler: receives the weights.
         deadline_s: seconds that it may take.
         dtype: type of the weights in training; a payload of another one was made of something else.
 

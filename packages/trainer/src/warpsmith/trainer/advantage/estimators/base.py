@@ -23,7 +23,7 @@ class Critic:
 class Estimator(Section):
     """An estimator and its settings, `[algorithm.estimator]`; a subclass has a key `type: Literal["its name"]`.
 
-    It stands behind an entry point of the group `warpsmith.estimators`, under that name.
+    It is registered as an entry point of the group `warpsmith.estimators`, under that name.
 
     Attributes:
         has_value_head: whether a value head is trained for it; its class is then a `ValueEstimator`.
@@ -33,7 +33,7 @@ class Estimator(Section):
     type: str
 
     def samples(self, turns: Turns, critic: Critic | None) -> Samples:
-        """Return what each turn is judged by, and the turns it is compared with.
+        """Return the value of each turn, and the turns it is compared with.
 
         Args:
             turns: N turns.

@@ -1,4 +1,4 @@
-"""Final credit: every turn is judged by the score of the trajectory's last turn."""
+"""Final credit: the value of every turn is the score of the trajectory's last turn."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ class FinalScore(Estimator):
     """s_T for every turn, grouped by prompt group; a trajectory counts once in the baseline.
 
     Only the last turn must be valid for its score to be known; invalid earlier turns are left out themselves. What was
-    taken off the scores of earlier turns is taken off s_T too, without a discount: no earlier score counts otherwise.
+    subtracted from earlier turns is subtracted from s_T too, undiscounted: no earlier score counts otherwise.
     """
 
     type: Literal["final"] = "final"

@@ -1,4 +1,4 @@
-"""Trajectory credit: every turn is judged by the whole trajectory's return R_0."""
+"""Trajectory credit: the value of every turn is the whole trajectory's return R_0."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Turn credit: each turn is a sample of its own, judged by R_t, against the same turn of its prompt group."""
+"""Turn credit: each turn is its own sample, with the value R_t, compared with the same turn of its prompt group."""
 
 from typing import Literal
 

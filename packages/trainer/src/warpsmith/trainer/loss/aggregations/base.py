@@ -13,7 +13,7 @@ from warpsmith.trainer.section import Section
 class Aggregation(Section):
     """An aggregation and its settings, `[algorithm.aggregation]`; a subclass has a key `type: Literal["its name"]`.
 
-    It stands behind an entry point of the group `warpsmith.aggregations`, under that name.
+    It is registered as an entry point of the group `warpsmith.aggregations`, under that name.
     """
 
     type: str

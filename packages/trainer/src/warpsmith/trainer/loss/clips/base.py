@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Clip(Section):
     """A clip and its settings, the table `[algorithm.clip]`; a subclass has a key `type: Literal["its name"]`.
 
-    It stands behind an entry point of the group `warpsmith.clips`, under that name.
+    It is registered as an entry point of the group `warpsmith.clips`, under that name.
     """
 
     type: str
