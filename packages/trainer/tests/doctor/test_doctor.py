@@ -135,11 +135,10 @@ def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
     assert "does not exist" in wrong.seen
 
 
-def test_a_task_that_is_not_there_is_an_error_with_its_remedy(load: Load) -> None:
-    checks = checks_without_torch(load("rollout.task_type=kernelbench_multi"), resume=False)
-    (wrong,) = [one for one in findings_of(checks) if one.state == "error"]
-    assert (wrong.state, wrong.remedy) == ("error", "Did you mean `kernelbench_multiturn`?")
-    assert wrong.seen == "There is no task `kernelbench_multi`; the tasks are kernelbench, kernelbench_multiturn."
+def test_a_task_that_is_not_there_is_refused_with_the_file(load: Load) -> None:
+    told = "There is no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
+    with pytest.raises(ConfigError, match=told):
+        load("rollout.task_type=kernelbench_multi")
 
 
 def test_problems_are_counted_by_level(load: Load) -> None:
@@ -286,7 +285,7 @@ def test_a_budget_without_room_for_a_verdict_is_a_warning(load: Load) -> None:
     _, warning = inputs.prompts(load(budget))
     assert (warning.state, "leave no room for a verdict" in warning.seen) == ("warning", True)
     assert f"to {length.answered} or more" in warning.remedy
-    single = inputs.prompts(load(budget, "rollout.task_type=kernelbench"))
+    single = inputs.prompts(load(budget, "rollout.task_type=kernelbench", "rollout.max_turns=unset"))
     assert [one.state for one in single] == ["ok"]
 
 
