@@ -118,7 +118,7 @@ def to_grid(
         generator: draws, where the tensor lives.
         zero: whether numbers of one sign may become zero.
         numbers: numbers that the problem may compare with, of which some are written where they lie in the range.
-        rows: whether some rows become equal to others, and some hold one number.
+        rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
@@ -146,13 +146,11 @@ def to_grid(
 
 
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Copy one slice of the first and of the last but one dimension to another, and let a row hold one number."""
+    """Copy one slice of the first and of the last but one dimension to another."""
     for dim in {0, wide.dim() - 2}:
         if wide.shape[dim] > 2:
             source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
-    row = wide.view(-1, wide.shape[-1])[dice.below(wide.numel() // wide.shape[-1])]
-    row.fill_(float(row[dice.below(row.numel())]))
     return wide
 
 
