@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise

@@ -145,6 +145,16 @@ def to_grid(
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
 
+def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+    """Copy some rows of an earlier draw to a later one: to the same place where both have one form, and to another."""
+    one, other = (draw.detach().view(-1, draw.shape[-1]) for draw in (tensor, earlier))
+    dice = Dice(generator)
+    if tensor.shape == earlier.shape:
+        same = dice.below(len(one))
+        one[same] = other[same]
+    one[dice.below(len(one))] = other[dice.below(len(other))]
+
+
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Copy one slice of the first and of the last but one dimension to another."""
     for dim in {0, wide.dim() - 2}:

@@ -346,7 +346,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
-    """Return an answer that says whether its inputs are far, or products of large ones may be."""
+    """Return an answer that says whether its inputs are far, or products of large ones may be.
+
+    On a grid that is no matter: each rounding of the reference is perturbed, and not its inputs.
+    """
+    if draws.on_grid:
+        return answer
     levels = list(draws.levels.values())
     large = draws.kind == "outliers" and sum(level >= ANY_SIGN for level in levels) > 1
     far = large or (draws.kind in GOES_FAR and FAR in levels)
