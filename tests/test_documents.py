@@ -1,0 +1,136 @@
+"""What holds for the documents: every link and anchor resolves, guides stay short, commands that they name exist."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# Documents whose paragraphs are held to the limit; reference tables and lists of results are not paragraphs.
+SHORT = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "evaluator",
+            "evaluator-reference",
+            "evaluator-design",
+            "timing",
+            "timing-reference",
+            "timing-design",
+            "glossary",
+            "installing",
+            "releasing",
+            "development",
+            "judgement",
+            "fence",
+            "isolation",
+            "host-code",
+            "bench",
+            "serving",
+            "sandbox",
+        )
+    ),
+]
+WORDS_A_PARAGRAPH = 80
+
+
+def tracked(*patterns: str) -> list[Path]:
+    done = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [path for line in done.stdout.splitlines() if (path := ROOT / line).is_file()]
+
+
+def prose(text: str) -> str:
+    """Return the text without fenced code and code spans, in which brackets are no links."""
+    text = re.sub(r"^( *)```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "`code`", text)
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a code host makes of a document's headings, and those that stand as HTML."""
+    text = re.sub(r"^( *)```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: dict[str, int] = {}
+    for heading in re.findall(r"^#{1,6} +(.*?) *$", text, flags=re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        found[name] = found.get(name, -1) + 1
+        if found[name]:
+            found[f"{name}-{found[name]}"] = 0
+    return found.keys() | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+def broken(path: Path) -> list[str]:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        to = (path.parent / place).resolve() if place else path
+        if not to.exists():
+            wrong.append(f"{target}: no such file")
+        elif anchor and anchor not in anchors(to):
+            wrong.append(f"{target}: no such heading")
+    return wrong
+
+
+def test_a_broken_link_is_found(tmp_path):
+    (tmp_path / "other.md").write_text("# One `thing`, twice\n\n# Here\n\n# Here\n\n```\n# no heading\n```\n")
+    page = tmp_path / "page.md"
+    page.write_text("[a](other.md#one-thing-twice) [b](other.md#here-1) [c](https://x.org/#y) `[d](e)` [f](#top)\n# Top\n")
+    assert broken(page) == []
+    page.write_text("[a](other.md#no-heading) [b](absent.md) [c](#top)\n")
+    assert len(broken(page)) == 3
+
+
+@pytest.mark.parametrize("path", tracked("*.md"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_and_anchor_resolves(path):
+    assert broken(path) == []
+
+
+def test_every_document_that_the_sources_name_is_there():
+    named = set()
+    for path in tracked("*.py", "*.cpp", "*.h", "*.toml", "*.service", "*/Containerfile", "*/README.md"):
+        named |= set(re.findall(r"\bdocs/[a-z-]+\.md\b", path.read_text(encoding="utf-8", errors="replace")))
+    assert named
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+def paragraphs(text: str) -> list[str]:
+    blocks = re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [block for block in blocks if not block.lstrip().startswith(("|", "#", "<"))]
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_paragraphs_are_short(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    long = [block for block in paragraphs(text) if len(block.split()) > WORDS_A_PARAGRAPH]
+    assert not long, "\n\n".join(long)
+
+
+def test_the_readme_is_read_in_three_minutes():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_support_matrix_fits_two_screens():
+    assert len((ROOT / "docs/status.md").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_every_make_target_that_a_document_names_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for path in [*tracked("*.md"), *tracked(".github/workflows/*.yml")]:
+        text = path.read_text(encoding="utf-8")
+        named = set(re.findall(r"(?:`|^|run: |&& )make ([a-z-]+)", text, flags=re.MULTILINE))
+        assert named <= targets, f"{path.relative_to(ROOT)} names {sorted(named - targets)}"
+
+
+def test_continuous_integration_runs_what_the_readme_tells_a_contributor_to_run():
+    told = set(re.findall(r"^make (?:lint|test)\b", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
+    run = (ROOT / ".github/workflows/ci.yml").read_text()
+    assert told == {"make lint", "make test"}
+    for command in told:
+        assert re.search(rf"run: .*{command}$", run, flags=re.MULTILINE), command
