@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.evaluator import ERROR_CATEGORIES, FLAGS, STATUSES, EvaluatorConfig, Verdict
+
 ROOT = Path(__file__).resolve().parent.parent
 # Documents whose paragraphs are held to the limit; reference tables and lists of results are not paragraphs.
 SHORT = [
@@ -40,7 +42,11 @@ WORDS_A_PARAGRAPH = 80
 
 def tracked(*patterns: str) -> list[Path]:
     done = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [path for line in done.stdout.splitlines() if (path := ROOT / line).is_file()]
 
@@ -81,7 +87,9 @@ def broken(path: Path) -> list[str]:
 def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "other.md").write_text("# One `thing`, twice\n\n# Here\n\n# Here\n\n```\n# no heading\n```\n")
     page = tmp_path / "page.md"
-    page.write_text("[a](other.md#one-thing-twice) [b](other.md#here-1) [c](https://x.org/#y) `[d](e)` [f](#top)\n# Top\n")
+    page.write_text(
+        "[a](other.md#one-thing-twice) [b](other.md#here-1) [c](https://x.org/#y) `[d](e)` [f](#top)\n# Top\n"
+    )
     assert broken(page) == []
     page.write_text("[a](other.md#no-heading) [b](absent.md) [c](#top)\n")
     assert len(broken(page)) == 3
@@ -134,3 +142,41 @@ def test_continuous_integration_runs_what_the_readme_tells_a_contributor_to_run(
     assert told == {"make lint", "make test"}
     for command in told:
         assert re.search(rf"run: .*{command}$", run, flags=re.MULTILINE), command
+
+
+def cells(document: str, heading: str) -> set[str]:
+    """Return the code spans of the first column of the tables below a heading."""
+    section = (ROOT / document).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("Statuses", STATUSES),
+        ("Error categories", ERROR_CATEGORIES),
+        ("Flags", FLAGS),
+        ("Settings", EvaluatorConfig.model_fields),
+    ],
+)
+def test_the_evaluators_reference_lists_what_there_is(heading, names):
+    assert cells("docs/evaluator-reference.md", heading) == set(names)
+
+
+def test_the_evaluators_reference_gives_the_fields_of_a_verdict():
+    record = Verdict("invalid", compiled=False, correct=False).to_record()
+    assert cells("docs/evaluator-reference.md", "Fields of a verdict") == record.keys()
+
+
+def test_the_evaluators_reference_gives_the_bounds_of_settings():
+    """Bounds stand in the table as the configuration has them; sizes are written in MiB or KiB."""
+    section = (ROOT / "docs/evaluator-reference.md").read_text(encoding="utf-8")
+    for name, field in EvaluatorConfig.model_fields.items():
+        row = next(line for line in section.splitlines() if line.startswith(f"| `{name}` | "))
+        for bound in field.metadata:
+            limit = getattr(bound, "le", None)
+            if limit is not None:
+                assert f"{limit:,}".removesuffix(".0") in row or str(limit).removesuffix(".0") in row, row
+        if isinstance(field.default, int) and not isinstance(field.default, bool) and field.default < 1 << 16:
+            assert f"| {field.default} |" in row, row
