@@ -41,7 +41,7 @@ def test_architectures_that_keep_sequences_apart(family):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("family", MIXING)
 def test_architectures_that_mix_silently_are_refused(family, dtype):
-    with pytest.raises(UnsupportedModelError, match=r"does not keep .* apart: .* move by [0-9.]+ on average") as caught:
+    with pytest.raises(UnsupportedModelError, match=r"does not separate .* change by [0-9.]+ on average") as caught:
         check_packing(model_of(family, **MIXING[family]).to(dtype), CPU)
     assert caught.value.remedy
 

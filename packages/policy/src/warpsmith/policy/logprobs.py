@@ -187,14 +187,14 @@ def _refuse_unpackable(base: "PreTrainedModel") -> None:
     """Refuse a model that is not told where a sequence begins, or carries state from one into the next."""
     if "position_ids" not in signature(base.forward).parameters:
         raise UnsupportedModelError(
-            f"{type(base).__name__} takes no positions, so it cannot know where a sequence of a packed row begins.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} takes no positions, so it cannot tell where a sequence of a packed row begins.",
+            "Use one sequence for each row, padded on the right.",
         )
     kinds = set(base.config.to_dict().get("layer_types") or ()) - _PACKABLE_LAYERS
     if kinds:
         raise UnsupportedModelError(
-            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which a packed row would mix.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which mix packed sequences.",
+            "Use one sequence for each row, padded on the right.",
         )
 
 
@@ -213,13 +213,13 @@ def unwrap(model: nn.Module) -> "PreTrainedModel":
         if isinstance(module, PreTrainedModel):
             return module
     raise UnsupportedModelError(
-        f"{type(model).__name__} holds no transformers model.", "Pass a model loaded by Policy.load."
+        f"{type(model).__name__} contains no transformers model.", "Pass a model loaded by Policy.load."
     )
 
 
 def _effective(temperature: float) -> float:
     if not 0 <= temperature < float("inf"):
-        raise UnsupportedModelError(f"The temperature is {temperature}.", "Give the sampler's, at least 0.")
+        raise UnsupportedModelError(f"The temperature is {temperature}.", "Pass the sampler's temperature, 0 or more.")
     return 1.0 if temperature < GREEDY_BELOW else temperature
 
 

@@ -38,8 +38,8 @@ def check_layers(model: "nn.Module") -> None:
     for name, layer in layers(model).items():
         if not isinstance(layer.get_base_layer(), Linear) or name.rpartition(".")[2] == "lm_head":
             raise AdapterError(
-                f"{name} is an embedding, the output layer, or no linear layer; it can have no adapter here.",
-                "Name linear layers of the blocks in target_modules, as q_proj or down_proj.",
+                f"{name} is an embedding, the output layer, or not a linear layer; it cannot have an adapter.",
+                "Name linear layers of the blocks in target_modules, such as q_proj or down_proj.",
             )
 
 

@@ -34,9 +34,9 @@ def check_beside_torch() -> str:
     if broken:
         told = "; ".join(f"{name} {unfit[name]} ({said})" for name, said in broken.items())
         raise PackagesError(
-            f"Beside torch {torch} these cannot be imported, and transformers and vLLM import them: {told}.",
+            f"With torch {torch} these packages cannot be imported, but transformers and vLLM import them: {told}.",
             f"No run needs them: `{sys.executable} -m pip uninstall --yes {' '.join(broken)}`, then run the same "
-            "command again. Or install the builds that belong to this torch.",
+            "command again. Or install their builds for this torch.",
         )
     return f"nothing keeps torch {torch} from being used"
 

@@ -53,10 +53,10 @@ def check_packing(model: nn.Module, device: torch.device) -> None:
     # Written so that a NaN is refused too.
     if not gap <= TOLERANCE[base.dtype]:
         raise UnsupportedModelError(
-            f"{type(base).__name__} does not keep the sequences of a packed row apart: behind another sequence, the "
-            f"log-probabilities of a sequence move by {gap:.3g} on average, and {TOLERANCE[base.dtype]:g} would be "
-            "rounding.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} does not separate the sequences of a packed row: after another sequence, the "
+            f"log-probabilities of a sequence change by {gap:.3g} on average; rounding explains "
+            f"{TOLERANCE[base.dtype]:g}.",
+            "Use one sequence for each row, padded on the right.",
         )
 
 

@@ -32,7 +32,7 @@ class Example:
 
     @property
     def trained(self) -> int:
-        """How many tokens carry loss."""
+        """How many tokens are trained."""
         return int((self.labels != IGNORED).sum())
 
 
@@ -52,7 +52,7 @@ def encode(chat: ChatFormat, messages: Sequence[Message], *, train_on: Literal["
     """
     turns = chat.turns(messages)
     if not turns:
-        raise MessagesError("The conversation has no assistant's turn.", "Give one answer at least.")
+        raise MessagesError("The conversation has no assistant's turn.", "Include at least one answer.")
     if train_on == "last" or len(turns) == 1:
         return [_of_turn(turns[-1])]
     ids, mask = chat.loss_mask(messages)

@@ -67,7 +67,7 @@ def _settings(**values: int) -> TinySettings:
             f"{'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg'].removeprefix('Value error, ')}"
             for e in error.errors()
         )
-        raise PolicyError(f"The sizes of the model do not fit: {causes}.", "Change the sizes named.") from None
+        raise PolicyError(f"The sizes of the model are invalid: {causes}.", "Change the sizes named.") from None
 
 
 def train_tokenizer(corpus: Iterable[str], settings: TinySettings) -> "PreTrainedTokenizerFast":
@@ -117,7 +117,7 @@ def _checked(corpus: Iterable[str]) -> Iterator[str]:
         yield text
         yield "system\nuser\nassistant\n"
     if empty:
-        raise PolicyError("The corpus holds no text.", "Give texts of the kind the model will read and write.")
+        raise PolicyError("The corpus holds no text.", "Pass texts like those that the model will read and write.")
 
 
 def _initialise(settings: TinySettings, tokenizer: "PreTrainedTokenizerFast") -> "Qwen3ForCausalLM":

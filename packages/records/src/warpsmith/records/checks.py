@@ -82,7 +82,7 @@ def _refuse_unknown_names(table: str, schema: pa.Schema, row: Row, index: int) -
     unknown = [name for name in row if schema.get_field_index(name) < 0]
     if unknown:
         raise SchemaError(
-            f"Row {index} of `{table}` has a column `{unknown[0]}`, which the schema does not have.",
+            f"Row {index} of `{table}` has a column `{unknown[0]}`, which is not in the schema.",
             REMEDY,
             table=table,
             column=unknown[0],
@@ -105,7 +105,7 @@ def _refuse_unknown_fields(table: str, field: pa.Field, value: Any, index: int) 
         path = f"{field.name}.{name}"
         if name not in known:
             raise SchemaError(
-                f"Row {index} of `{table}` has a field `{path}`, which the schema does not have.",
+                f"Row {index} of `{table}` has a field `{path}`, which is not in the schema.",
                 REMEDY,
                 table=table,
                 column=path,
@@ -191,7 +191,7 @@ def _null_error(table: str, field: pa.Field, column: pa.Array) -> SchemaError:
     row = _first_row(column, lambda part: _has_forbidden_null(part, field))
     return SchemaError(
         f"Row {row} of `{table}`, column `{field.name}`: a null (or a missing value) in {field.type}, "
-        "where the schema allows none.",
+        "which the schema does not allow.",
         REMEDY,
         table=table,
         column=field.name,
@@ -230,7 +230,7 @@ def _check_rule(table: str, batch: pa.RecordBatch, rule: Rule) -> None:
     row = pc.index(broken, True).as_py()
     raise SchemaError(
         f"Row {row} of `{table}`: column `{rule.column}` must {rule.says}.",
-        "Mend the row before it is recorded.",
+        "Fix the row before recording it.",
         table=table,
         column=rule.column,
         row=row,

@@ -60,7 +60,7 @@ def unreadable(path: Path, error: OSError) -> UnreadableFileError:
     return UnreadableFileError(
         path,
         f"cannot be read: {error.strerror or error}.",
-        "Mend the permissions of the file and of the folders above it.",
+        "Fix the permissions of the file and of its parent folders.",
     )
 
 
@@ -188,7 +188,7 @@ def _decode_header(slot: bytes, path: Path) -> Header:
     body, check = slot[:-_CHECK_BYTES], slot[-_CHECK_BYTES:]
     magic, format_version, schema_version, _, segment_id, table, created_us = _HEADER.unpack(body)
     if magic != _HEADER_MAGIC:
-        raise ForeignFileError(path, "this is no journal of Warpsmith records.", "Move it out of the run's records.")
+        raise ForeignFileError(path, "this is not a journal of Warpsmith records.", "Move it out of the run's records.")
     if check != _check(body, b""):
         raise CorruptSegmentError(path, "the journal's header is damaged.", SALVAGE)
     if format_version > FORMAT_VERSION:

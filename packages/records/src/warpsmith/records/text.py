@@ -57,7 +57,7 @@ def read_json(path: str | Path, error: type[WarpsmithError] = TextError, what: s
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise error(f"{path} is not JSON: {cause}.", remedy or "Correct it, or write it again.") from cause
+        raise error(f"{path} is not JSON: {cause}.", remedy or "Fix it, or write it again.") from cause
 
 
 def decode(data: bytes, where: str, error: type[WarpsmithError] = TextError) -> str:
@@ -97,7 +97,7 @@ def stream_lines(
         with path.open("rb") as file:
             yield from _lines(file)
     except UnicodeDecodeError as cause:
-        raise error(f"{path} is no valid {cause.encoding.upper()}: {cause.reason}.", "Save it as UTF-8.") from cause
+        raise error(f"{path} is not valid {cause.encoding.upper()}: {cause.reason}.", "Save it as UTF-8.") from cause
     except OSError as cause:
         raise _unopened(path, cause, error, what, remedy) from cause
 

@@ -89,7 +89,7 @@ def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
     if not kept:
         raise NoTimelineError(
             f"{reader.run_dir} has no turn and no step" + (f" of {named(steps)}." if steps else "."),
-            "Name a run that has recorded some, or other steps.",
+            "Choose a run that has recorded some, or other steps.",
         )
     origin = min(begin for _, _, begin, _, _ in kept)
     return sorted(
@@ -114,7 +114,7 @@ def chosen_steps(reader: RunReader, text: str | None) -> range | None:
         return None
     named_steps = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
     if named_steps is None or int(named_steps[2] or named_steps[1]) < int(named_steps[1]):
-        raise UsageError(f"{text!r} names no steps.", "Write them as 3-6, as 3 for one, or as all.")
+        raise UsageError(f"{text!r} is not a range of steps.", "Use 3-6, 3 for one step, or all.")
     return range(int(named_steps[1]), int(named_steps[2] or named_steps[1]) + 1)
 
 
