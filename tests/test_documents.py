@@ -3,11 +3,13 @@
 import re
 import subprocess
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from warpsmith.evaluator import ERROR_CATEGORIES, FLAGS, STATUSES, EvaluatorConfig, Verdict
+from warpsmith.evaluator import ERROR_CATEGORIES, FLAGS, STATUSES, Evaluator, EvaluatorConfig, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 # Documents whose paragraphs are held to the limit; reference tables and lists of results are not paragraphs.
@@ -177,3 +179,52 @@ def test_the_evaluators_reference_gives_defaults_and_upper_bounds():
         small = [field.default] if type(field.default) is int and field.default < 1 << 16 else []
         for number in limits + small:
             assert str(number) in rows[name].replace(",", ""), rows[name]
+
+
+COMMAND = re.compile(r"warpsmith-(records|policy|evaluator|rollout|trainer) ([a-z][a-z0-9-]*)((?:\\\n|[^\n`|;&#)])*)")
+
+
+def commands_named(text: str) -> set[tuple[str, str, str]]:
+    """Return package, subcommand and option (or nothing) of each command line in code."""
+    code = "\n".join(re.findall(r"^ *```.*?\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL))
+    code += "\n" + "\n".join(re.findall(r"`(warpsmith-[^`]+)`", text))
+    found = set()
+    for package, name, rest in COMMAND.findall(code):
+        found.add((package, name, ""))
+        found |= {(package, name, option) for option in re.findall(r"(?<!\S)(--[a-z][a-z0-9-]*)", rest)}
+    return found
+
+
+def test_every_command_and_option_that_a_document_names_exists():
+    known = {}
+    for package in ("records", "policy", "evaluator", "rollout", "trainer"):
+        group = get_command(import_module(f"warpsmith.{package}.cli").app)
+        known[package] = {
+            name: {option for given in command.params for option in (*given.opts, *given.secondary_opts)}
+            for name, command in group.commands.items()
+        }
+    named = {(path, one) for path in tracked("*.md") for one in commands_named(path.read_text(encoding="utf-8"))}
+    assert len(named) > 100
+    wrong = [
+        f"{path.relative_to(ROOT)}: warpsmith-{package} {name} {option}"
+        for path, (package, name, option) in sorted(named)
+        if name not in known[package] or option not in known[package][name] | {"", "--help"}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_its_first_commands_print():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    problem = ROOT / "tests/attacks/problems/add.py"
+    assert f"check {problem.relative_to(ROOT)} tests/attacks/controls/elementwise.py" in text
+    shown = re.findall(r"^(correct|rejected)  compiled=(\w+)  trials=(\d)", text, flags=re.MULTILINE)
+    with Evaluator(EvaluatorConfig(slots=1, ready_workers=1)) as evaluator:
+        verdicts = [
+            evaluator.evaluate(problem, ROOT / "tests/attacks" / name, trials=5)
+            for name in ("controls/elementwise.py", "decoy_kernel.py")
+        ]
+    assert shown == [(one.status, str(one.compiled), str(one.trials)) for one in verdicts]
+    assert f"flags: {verdicts[1].flags[0]}" in text
+    assert verdicts[1].error_message is not None
+    assert verdicts[1].error_message.split(" Torch may")[0] in text
