@@ -20,9 +20,9 @@ from _launch_guesses import Guesses, Kernels
 from _plain_triton import fails, globals_of, load, refuses
 from _refusals import Flows, Refusal
 
-from warpsmith.evaluator import compiling
-from warpsmith.evaluator.extract import Extracted, extract_usable
-from warpsmith.evaluator.extract.library import module_exists
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.extract import Extracted, extract_usable
+from warpsmith.evaluator.languages.triton.extract.library import module_exists
 
 ARCH: Final = 90
 ABSENT: Final = re.compile(
@@ -147,7 +147,7 @@ class _Survey:
         kernels, host = Kernels(nodes), HostCode(tree, set(nodes))
         first = entries(nodes)
         with tempfile.TemporaryDirectory() as folder:
-            ours = compiling.load_kernels(extracted, Path(folder))
+            ours = compilation.load_kernels(extracted, Path(folder))
             plain = load(source, str(self._path), nodes)
             for name in first:
                 if self.report.launched.get(name, TRIED) == TRIED:
@@ -377,8 +377,10 @@ def compiled(ours: dict[str, Any], name: str, launch: Any) -> str:
     if name not in ours:
         return NOT_EXTRACTED
     try:
-        compiling.compile_launch(ours, {"kernel": name, "arguments": launch.arguments, "options": launch.options}, ARCH)
-    except compiling.KernelCompilationError as error:
+        compilation.compile_launch(
+            ours, {"kernel": name, "arguments": launch.arguments, "options": launch.options}, ARCH
+        )
+    except compilation.KernelCompilationError as error:
         _give_up(str(error))
         return str(error)
     return ""

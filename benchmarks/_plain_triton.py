@@ -23,8 +23,8 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction, MockTensor, create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator.arenas import TORCH_DTYPES
-from warpsmith.evaluator.compiling import SHARED_MEMORY_BYTES, triton_dtype
+from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.languages.triton.compilation import SHARED_MEMORY_BYTES, triton_dtype
 
 TARGET: Final = GPUTarget("cuda", 90, 32)
 

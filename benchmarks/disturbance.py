@@ -24,7 +24,7 @@ from _machine import describe, need_gpu, write_result
 from gpu_timing import cases
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.evaluator.sandbox import gpu_environment
+from warpsmith.evaluator.sandbox.policies import gpu_environment
 
 HERE = Path(__file__).parent
 KERNELS: Final = ("add 2^20", "softmax 4096x2048", "add 2^24", "softmax 262144x2048", "amax 16x2^22")

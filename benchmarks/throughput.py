@@ -26,7 +26,7 @@ from _plot import bars
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
 from warpsmith.evaluator.config import RECORDING_WAYS
-from warpsmith.evaluator.phases import PHASES
+from warpsmith.evaluator.processes.phases import PHASES
 
 HERE = Path(__file__).parent
 TRIALS: Final = 5

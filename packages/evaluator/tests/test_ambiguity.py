@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.evaluator.ambiguity import AmbiguityFinder
+from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 
 FINITE = torch.tensor([0.0, 200.9, 255.9])
 

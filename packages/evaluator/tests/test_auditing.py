@@ -7,19 +7,21 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem, _native, blame, facts
-from warpsmith.evaluator import judge as judging
-from warpsmith.evaluator.audit import CHEATS
+from warpsmith.evaluator import BadProblemError, Problem, _native
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
-from warpsmith.evaluator.compare import PART, Expected
-from warpsmith.evaluator.facts import allclose
-from warpsmith.evaluator.judge import Judge
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.pool import WorkerDiedError
-from warpsmith.evaluator.reference import ReferenceFailedError
-from warpsmith.evaluator.timing import Side, measure_one
-from warpsmith.evaluator.wire import Fields
+from warpsmith.evaluator.correctness.compare import PART, Expected
+from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.ipc.codec import Fields
+from warpsmith.evaluator.judge import problem_facts
+from warpsmith.evaluator.judge import service as judging
+from warpsmith.evaluator.judge.problem_audit import CHEATS
+from warpsmith.evaluator.judge.problem_facts import allclose
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.processes import failure_attribution
+from warpsmith.evaluator.processes.pool import WorkerDiedError
+from warpsmith.evaluator.reference.session import ReferenceFailedError
+from warpsmith.evaluator.timing.clocks import Side, measure_one
 from warpsmith.records.errors import UsageError
 
 MODEL = """\
@@ -269,7 +271,7 @@ def test_what_a_device_has_no_room_for_is_audited_again_alone(judge, add_problem
         alone.append(judge.floor._alone)
         if len(alone) == 1:
             raise error
-        return facts.facts_of(session, machine)
+        return problem_facts.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
     assert judge.audit(add_problem)["passes"]["evaluator"] == []
@@ -320,7 +322,7 @@ def test_who_is_alone_has_what_idle_references_held(judge, add_problem, monkeypa
         seen.append((session in idle, [one.worker.alive for one in idle]))
         if len(seen) == 1:
             raise out_of_memory("run")
-        return facts.facts_of(session, machine)
+        return problem_facts.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
     judge.audit(add_problem)
@@ -338,9 +340,9 @@ def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
 
 def test_a_worker_that_dies_before_it_is_used_is_no_problems_fault(config):
     died = WorkerDiedError("reference", _native.Exit(1, None))
-    assert blame.fault_of_a_reference(died, config) == "ended"
+    assert failure_attribution.fault_of_a_reference(died, config) == "ended"
     died.at_start = True
-    assert blame.fault_of_a_reference(died, config) is None
+    assert failure_attribution.fault_of_a_reference(died, config) is None
 
 
 def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, add_problem, monkeypatch):

@@ -26,8 +26,8 @@ from warpsmith.evaluator.bench.scoring import Answer, score
 from warpsmith.evaluator.bench.settings import local_settings
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, VerdictLogError, ended_now
 from warpsmith.evaluator.cli import main
-from warpsmith.evaluator.conditions import HEADER, name_of
 from warpsmith.evaluator.errors import DatasetError
+from warpsmith.evaluator.fingerprint import HEADER, name_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError

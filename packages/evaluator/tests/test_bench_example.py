@@ -8,7 +8,7 @@ import pytest
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.bench.example import FOLDER, write_example
 from warpsmith.evaluator.cli import main
-from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.records.errors import UsageError
 
 

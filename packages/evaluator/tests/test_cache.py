@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.client import DeviceFacts
+from warpsmith.evaluator.client.evaluator import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.server.cache import Asked, VerdictCache, driver_version
 from warpsmith.evaluator.server.service import Ask, Service

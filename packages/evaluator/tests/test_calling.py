@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from warpsmith.evaluator import Evaluator, Problem, arenas
-from warpsmith.evaluator.calling import called, constructed, forward_arguments, init_arguments
+from warpsmith.evaluator import Evaluator, Problem
+from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.workers.calling import called, constructed, forward_arguments, init_arguments
 
 
 def model(scale=1.0, shift=0.0, config=None):
@@ -98,10 +99,10 @@ def test_a_problem_for_a_gpu_with_names_in_place_of_places_is_judged(evaluator: 
     [(np.float32(0.5), 0.5), (np.float64(0.25), 0.25), (np.int64(7), 7), (np.uint8(7), 7), (np.bool_(True), True)],
 )
 def test_a_number_of_numpys_is_a_plain_number(number, plain):
-    found = arenas.describe([number], [])[0]
+    found = tensor_views.describe([number], [])[0]
     assert (found, type(found)) == (plain, type(plain))
 
 
 def test_a_number_that_python_has_not_is_named():
     with pytest.raises(WireError, match="type numpy"):
-        arenas.describe([np.longdouble(1.5)], [])
+        tensor_views.describe([np.longdouble(1.5)], [])

@@ -8,15 +8,15 @@ from torch import nn
 from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator._native import NativeError
-from warpsmith.evaluator.categories import CandidateError, categorise
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.extract import ExtractionError
-from warpsmith.evaluator.interpreting import GridError, IllegalAccessError
-from warpsmith.evaluator.kernels import ArgumentError
-from warpsmith.evaluator.launching import KernelFailedError
-from warpsmith.evaluator.outputs import OutputError
-from warpsmith.evaluator.trace import UntraceableError
+from warpsmith.evaluator.languages.triton.extract import ExtractionError
+from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError, IllegalAccessError
+from warpsmith.evaluator.languages.triton.launcher import KernelFailedError
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
+from warpsmith.evaluator.recordings.outputs import OutputError
+from warpsmith.evaluator.recordings.trace import UntraceableError
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
+from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 
 REFUSED = "device: cuModuleLoadData failed: {}, result {}."
 

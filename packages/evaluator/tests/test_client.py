@@ -27,9 +27,9 @@ from warpsmith.evaluator import (
     JudgeUnavailableError,
     Problem,
 )
-from warpsmith.evaluator.blame import CandidateFailedError, SuspectError, overrun
-from warpsmith.evaluator.client import _Judge
-from warpsmith.evaluator.pool import Machine, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.client.evaluator import _Judge
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError, overrun
+from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerTimeoutError
 
 SLOW_CANDIDATE = """
 import time
@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candid
 
 def test_a_ctrl_c_is_for_the_caller_alone(evaluator):
     """A terminal signals the foreground group: the judge and all that it starts are in another."""
-    command = b"\0warpsmith.evaluator.judge\0"
+    command = b"\0warpsmith.evaluator.judge.service\0"
     judges = [pid for pid in children(os.getpid()) if command in Path(f"/proc/{pid}/cmdline").read_bytes()]
     below = [child for pid in judges for child in children(pid)]
     assert judges
@@ -486,7 +486,7 @@ def test_workers_are_ready_single_use_and_contained(machine: Machine):
 
 @pytest.mark.parametrize("role", ["candidate", "reference", "compile"])
 def test_a_worker_that_was_killed_but_is_not_yet_gone_is_given_to_nobody(machine: Machine, role, monkeypatch):
-    monkeypatch.setattr("warpsmith.evaluator.pool._has_ended", lambda pidfd: False)
+    monkeypatch.setattr("warpsmith.evaluator.processes.pool._has_ended", lambda pidfd: False)
     killed = [machine.take(role, 30) for _ in range(3)]
     for worker in killed:
         worker.kill()

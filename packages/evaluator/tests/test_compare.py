@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import arenas
-from warpsmith.evaluator.compare import (
+from warpsmith.evaluator.correctness.compare import (
     RELATIVE,
     Expected,
     agrees,
@@ -17,6 +16,7 @@ from warpsmith.evaluator.compare import (
     near_one,
     relative_tolerance,
 )
+from warpsmith.evaluator.devices import tensor_views
 
 
 def expected(value: torch.Tensor, exact: torch.Tensor | None = None) -> Expected:
@@ -158,8 +158,8 @@ def test_a_bound_is_a_share_of_the_element_and_of_its_spread(dtype, power, reduc
     two = bounds(Expected(value * 2.0**power, None, spread * 2**power), reduction)
     assert bool((two <= 2.0**power * one * (1 + 1e-12)).all())
     assert bool((one >= 2 * spread).all())
-    share = relative_tolerance(arenas.NAMES[dtype], reduction)
-    rest = max(near_one(arenas.NAMES[dtype]), floor(arenas.NAMES[dtype]))
+    share = relative_tolerance(tensor_views.NAMES[dtype], reduction)
+    rest = max(near_one(tensor_views.NAMES[dtype]), floor(tensor_views.NAMES[dtype]))
     assert bool((one <= (share * value.double().abs() + 2 * spread.double() + rest) * (1 + 1e-12)).all())
 
 
@@ -238,9 +238,9 @@ def flat(expected, *_):
 def test_parts_amount_to_the_whole(output, part):
     with pytest.MonkeyPatch.context() as patch:
         # What is found from a sample is found from all here, of which the next test tells.
-        patch.setattr("warpsmith.evaluator.compare._sampled", flat)
+        patch.setattr("warpsmith.evaluator.correctness.compare._sampled", flat)
         whole = compare(*output, 4.0)
-        patch.setattr("warpsmith.evaluator.compare.PART", part)
+        patch.setattr("warpsmith.evaluator.correctness.compare.PART", part)
         assert facts(compare(*output, 4.0)) == facts(whole)
 
 
@@ -250,7 +250,7 @@ def test_a_large_output_is_judged_as_a_small_one(dtype, known, monkeypatch):
     torch.manual_seed(0)
     exact = torch.randn(100, 70, dtype=torch.float64)
     wanted = expected(exact.to(dtype), exact if known and dtype.is_floating_point else None)
-    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 512)
+    monkeypatch.setattr("warpsmith.evaluator.correctness.compare.PART", 512)
     assert compare(wanted.value.clone(), wanted, 1).ok
     wrong = wanted.value.clone()
     wrong[93, 41] = wrong[93, 41] + 1 if dtype != torch.bool else ~wrong[93, 41]
@@ -266,12 +266,12 @@ def test_whether_the_fp64_run_is_trusted_holds_for_all_parts(monkeypatch):
     exact = value.double() + 1e-3
     exact[::2] += 50.0
     assert compare(value.clone(), expected(value, exact), 1).ok
-    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 64)
+    monkeypatch.setattr("warpsmith.evaluator.correctness.compare.PART", 64)
     assert compare(value.clone(), expected(value, exact), 1).ok
 
 
 def test_an_error_that_no_part_can_measure_hides_none(monkeypatch):
-    monkeypatch.setattr("warpsmith.evaluator.compare.PART", 2)
+    monkeypatch.setattr("warpsmith.evaluator.correctness.compare.PART", 2)
     value = torch.ones(6)
     for places in ([0, 1], [2, 3], [4, 5]):
         got = value + 0.5
@@ -308,7 +308,7 @@ def noisy_outputs(draw):
     """As above, with noise of any size on the reference and on the output, each on a share of the elements."""
     dtype = draw(st.sampled_from([torch.float32, torch.float16, torch.float64]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
-    count, edge = draw(st.integers(1, 40)), RELATIVE[arenas.NAMES[dtype]]
+    count, edge = draw(st.integers(1, 40)), RELATIVE[tensor_views.NAMES[dtype]]
 
     def noise():
         some = torch.rand(count, generator=generator) < draw(st.sampled_from([0.1, 0.5, 1.0]))
@@ -335,7 +335,7 @@ def wide(tensor):
 
 def plain_bounds(wanted, reduction):
     """What each element may be off, and the best known values: number by number, without a tensor."""
-    name = arenas.NAMES[wanted.value.dtype]
+    name = tensor_views.NAMES[wanted.value.dtype]
     parts = 2 if wanted.value.is_complex() else 1
     relative = relative_tolerance(name, reduction)
     value = wide(wanted.value).flatten().tolist()

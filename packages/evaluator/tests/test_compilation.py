@@ -5,10 +5,11 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from warpsmith.evaluator import compilation, packed, wire
-from warpsmith.evaluator.compilation import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.kernels import Binary
+from warpsmith.evaluator.ipc import codec, compressed_store
+from warpsmith.evaluator.judge import compile_service
+from warpsmith.evaluator.judge.compile_service import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
 ENDLESS = """\
 import triton
@@ -53,7 +54,7 @@ def test_launches_are_compiled_once_and_known_then(service):
 
 
 def test_a_retry_does_not_join_a_compilation_that_has_just_failed(service):
-    failing = compilation.Job(service._key(ENDLESS, [launch(QUICK)]))
+    failing = compile_service.Job(service._key(ENDLESS, [launch(QUICK)]))
     failing.future.set_exception(CompileFailedError("no processes"))
     service._under_way[failing.key] = failing
     job = service.start(ENDLESS, [launch(QUICK)])
@@ -210,12 +211,12 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, 
 def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
     code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
     held = []
-    same_code = compilation.same_code
-    monkeypatch.setattr(compilation, "same_code", lambda *given: held.append(given) or same_code(*given))
+    same_code = compile_service.same_code
+    monkeypatch.setattr(compile_service, "same_code", lambda *given: held.append(given) or same_code(*given))
 
     def start(source, launches):
-        job = compilation.Job(b"")
-        job.future.set_result(compilation.Compilation(True, binaries=(code,)))
+        job = compile_service.Job(b"")
+        job.future.set_result(compile_service.Compilation(True, binaries=(code,)))
         return job
 
     monkeypatch.setattr(service, "start", start)
@@ -227,7 +228,7 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
 
     for block in range(100):
         of(4096, block)
-    assert len(held) < 100 * compilation.MOST_ALIKE
+    assert len(held) < 100 * compile_service.MOST_ALIKE
     assert len(run._jobs) == 100
     of(2048, 3)
     assert len(run._jobs) == 100, "one of the first has the code"
@@ -246,7 +247,7 @@ def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service)
 
     cubin = found(1).binaries[0]["cubin"]
     one = service._kept.bytes
-    assert 0 < one < len(cubin) // 2 + 2 * packed.ENTRY_BYTES, "code is kept compressed"
+    assert 0 < one < len(cubin) // 2 + 2 * compressed_store.ENTRY_BYTES, "code is kept compressed"
     service._kept._size = 2 * one + one // 2
     found(2)
     again = found(1)
@@ -304,7 +305,7 @@ def test_what_was_reported_and_never_asked_for_is_compiled_at_the_end(by_launch)
 
 def under_way(run, service):
     """Let a run have a compilation that never ends."""
-    job = run._jobs[wire.encode([launch(ENDLESS_TIMES)])] = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
+    job = run._jobs[codec.encode([launch(ENDLESS_TIMES)])] = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
     return job
 
 

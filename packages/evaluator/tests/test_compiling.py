@@ -1,8 +1,8 @@
 import pytest
 
-from warpsmith.evaluator import compiling
-from warpsmith.evaluator.compile_worker import compile_source
-from warpsmith.evaluator.extract import Extracted
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.workers.compiler import compile_source
 
 POINTER = ["tensor", "float32", True]
 LAUNCH = {
@@ -104,8 +104,8 @@ def test_a_forged_launch_is_a_failed_compilation(tmp_path, launch, add_candidate
     ["triton.language.core", "triton.language.core.builtins", "triton.language.nothing", "triton.language.math.wraps"],
 )
 def test_what_a_kernel_may_not_reach_is_refused(name):
-    with pytest.raises(compiling.KernelCompilationError):
-        compiling.check_reached(name)
+    with pytest.raises(compilation.KernelCompilationError):
+        compilation.check_reached(name)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_a_kernel_may_not_reach_is_refused(name):
     ],
 )
 def test_what_a_kernel_may_reach_is_let_through(name):
-    compiling.check_reached(name)
+    compilation.check_reached(name)
 
 
 def test_an_argument_of_one_is_the_constant_that_triton_makes_of_it(tmp_path, add_candidate):
@@ -136,7 +136,7 @@ def test_the_extracted_source_finds_no_other_builtins_and_modules(tmp_path):
     for line in ("open('/dev/null')", "import os", "__import__('os')", "getattr(1, 'real')"):
         forged = Extracted(f"import triton\n{line}\n", (), frozenset())
         with pytest.raises((NameError, ImportError)):
-            compiling.execute_kernels(forged, tmp_path)
+            compilation.execute_kernels(forged, tmp_path)
 
 
 IDIOMS = """

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from warpsmith.evaluator.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
-from warpsmith.evaluator.perturbation import FEW, Changes, Perturbation, distance, is_coarse
+from warpsmith.evaluator.correctness.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
+from warpsmith.evaluator.correctness.perturbation import FEW, Changes, Perturbation, distance, is_coarse
 
 SEEDS = range(8)
 CHANGES = Changes(torch.device("cpu"))

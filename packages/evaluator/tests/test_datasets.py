@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from warpsmith.evaluator import BadProblemError
-from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.datasets.kernelbench import load_problems
+from warpsmith.evaluator.datasets.row_files import read_rows
 from warpsmith.evaluator.errors import DatasetError
-from warpsmith.evaluator.rows import read_rows
 
 SOURCE = "class Model: pass\ndef get_inputs(): return []\n"
 NAMES = {1: ["1_Square", "19_ReLU", "3_Add"], 2: ["1_Conv_Mul"]}

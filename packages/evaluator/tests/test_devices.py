@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import pytest
 
 from warpsmith.evaluator import DeviceQuarantinedError, Evaluator, EvaluatorConfig, JudgeUnavailableError
-from warpsmith.evaluator.client import _refusal
+from warpsmith.evaluator.client.evaluator import _refusal
+from warpsmith.evaluator.ipc.codec import Fields
 from warpsmith.evaluator.server.errors import RefusalError, refusal_of
 from warpsmith.evaluator.server.service import Ask, Service
 from warpsmith.evaluator.server.settings import ServerSettings
-from warpsmith.evaluator.wire import Fields
 
 
 @pytest.fixture

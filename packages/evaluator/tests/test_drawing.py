@@ -4,9 +4,19 @@ import pytest
 import torch
 
 from warpsmith.evaluator import EvaluatorConfig
-from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, PLAINLY, SAME_SIGN, VARIED, DrawPlan
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.reference_worker import Reference
+from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.reference.draw_plan import (
+    ANY_SIGN,
+    ANYWHERE,
+    FAR,
+    IN_RANGE,
+    KINDS,
+    PLAINLY,
+    SAME_SIGN,
+    VARIED,
+    DrawPlan,
+)
+from warpsmith.evaluator.workers.reference import Reference
 
 MODEL = """
 import random

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.extract import JIT_NAME, LANGUAGE_NAME, ExtractionError, extract, extract_usable
+from warpsmith.evaluator.languages.triton.extract import (
+    JIT_NAME,
+    LANGUAGE_NAME,
+    ExtractionError,
+    extract,
+    extract_usable,
+)
 
 PRELUDE = "import os\nimport math\nimport triton\nimport triton.language as tl\n"
 

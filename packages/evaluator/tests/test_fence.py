@@ -12,9 +12,9 @@ from fenced_kernels import F32, LAUNCHES, LAUNCHES_90, launch_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import compiling, fence, ptx
-from warpsmith.evaluator.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
-from warpsmith.evaluator.kernels import Binary
+from warpsmith.evaluator.languages.triton import compilation, fence, ptx
+from warpsmith.evaluator.languages.triton.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 SLOTS = 3
@@ -121,13 +121,13 @@ def test_every_access_of_a_real_kernel_is_checked_and_assembles(arch, name, kern
     launch = ZOO_90[name]
     if name == "own_descriptor":
         pytest.skip("has a test of its own")
-    prepared = compiling._prepared(kernels, kernels[launch["kernel"]], launch, arch)
+    prepared = compilation._prepared(kernels, kernels[launch["kernel"]], launch, arch)
     compiled = prepared.compiled()
-    slots = slots_of([[key, compiling._as_lists(kind)] for key, kind in prepared.source.signature.items()])
+    slots = slots_of([[key, compilation._as_lists(kind)] for key, kind in prepared.source.signature.items()])
     text = fenced(compiled.asm["ptx"], compiled.metadata.name, slots)
     assert unchecked(text, slots) == []
     # The twin and the record of violations, as a launch of the real thing would have it.
-    binary = Binary.of(compiling.compile_launch(kernels, launch, arch, binary=True)["binary"])
+    binary = Binary.of(compilation.compile_launch(kernels, launch, arch, binary=True)["binary"])
     assert binary.fence_error == ""
     assert binary.fenced[:4] == b"\x7fELF"
     assert binary.fenced_tiled
@@ -150,10 +150,10 @@ def test_the_reader_of_these_tests_finds_what_is_unchecked():
 
 def test_a_kernel_that_makes_its_descriptors_is_fenced_by_pointers(kernels):
     launch = LAUNCHES_90["own_descriptor"]
-    compiled = compiling._prepared(kernels, kernels["own_descriptor"], launch, 90).compiled()
+    compiled = compilation._prepared(kernels, kernels["own_descriptor"], launch, 90).compiled()
     with pytest.raises(fence.OwnDescriptorError, match="TensorDescriptor, or use pointers"):
         fenced(compiled.asm["ptx"], "own_descriptor", SLOTS)
-    binary = Binary.of(compiling.compile_launch(kernels, launch, 90, binary=True)["binary"])
+    binary = Binary.of(compilation.compile_launch(kernels, launch, 90, binary=True)["binary"])
     assert binary.fence_error == ""
     assert binary.fenced
     assert not binary.fenced_tiled
@@ -167,7 +167,7 @@ def test_a_kernel_that_cannot_be_fenced_compiles_and_says_why(tmp_path):
         '    y = tl.inline_asm_elementwise("multimem.ld_reduce.global.add.f32 $0, [$1];", "=f,l", [x + at],\n'
         "                                  dtype=tl.float32, is_pure=False, pack=1)\n    tl.store(x + at, y)\n"
     )
-    found = compiling.compile_launch(
+    found = compilation.compile_launch(
         fenced_kernels.load(tmp_path, source), launch_of("k", x=F32, BLOCK=128), 90, binary=True
     )["binary"]
     assert found["cubin"]

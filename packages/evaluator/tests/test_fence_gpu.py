@@ -9,11 +9,11 @@ import torch
 from fenced_kernels import F32, I32, LAUNCHES, LAUNCHES_90, launch_of, pointer
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import compiling
-from warpsmith.evaluator.arenas import TORCH_DTYPES
-from warpsmith.evaluator.fence import RECORD_BYTES, FencePlan
-from warpsmith.evaluator.kernels import ArgumentError, Binary, LoadedKernel
-from warpsmith.evaluator.memory import DeviceMemory
+from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel
 
 pytestmark = pytest.mark.gpu
 
@@ -139,7 +139,7 @@ def hostile(tmp_path_factory) -> dict[str, Any]:
 
 
 def loaded(kernels: dict[str, Any], launch: dict[str, Any], arch: int, memory: DeviceMemory) -> LoadedKernel:
-    values = compiling.compile_launch(kernels, launch, arch, binary=True)["binary"]
+    values = compilation.compile_launch(kernels, launch, arch, binary=True)["binary"]
     assert values["fence_error"] == ""
     return LoadedKernel(memory, Binary.of(values))
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from warpsmith.evaluator import folders
+from warpsmith.evaluator.sandbox import temp_dirs
 
 
 @pytest.fixture(autouse=True)
@@ -17,14 +17,14 @@ def temporary(tmp_path, monkeypatch):
 
 
 def test_a_folder_in_use_stays_and_one_let_go_of_is_swept():
-    used, left = folders.make(), folders.make()
+    used, left = temp_dirs.make(), temp_dirs.make()
     (left.path / "scratch").mkdir()
     (left.path / "scratch" / "file").touch()
-    folders.sweep()
+    temp_dirs.sweep()
     assert used.path.exists()
     assert left.path.exists()
     os.close(left.lock_fd)
-    folders.sweep()
+    temp_dirs.sweep()
     assert used.path.exists()
     assert not left.path.exists()
     used.remove()
@@ -44,35 +44,35 @@ def test_a_killed_process_keeps_no_folder_and_a_copy_of_its_lock_does(temporary)
     )
     heir, path = owner.stdout.readline().split()
     watched = os.pidfd_open(int(heir))
-    folders.sweep()
+    temp_dirs.sweep()
     assert [str(found) for found in temporary.iterdir()] == [path]
     owner.kill()
     owner.communicate()
     assert select.select([watched], [], [], 10)[0], "cat outlives the end of its input"
     os.close(watched)
-    folders.sweep()
+    temp_dirs.sweep()
     assert not list(temporary.iterdir())
 
 
 def test_what_is_not_from_here_is_left_alone(temporary):
-    named_alike = temporary / f"{folders.PREFIX}results"
+    named_alike = temporary / f"{temp_dirs.PREFIX}results"
     named_alike.mkdir()
     (named_alike / "data").touch()
-    (temporary / f"{folders.PREFIX}file").touch()
-    (temporary / f"{folders.PREFIX}link").symlink_to(named_alike)
+    (temporary / f"{temp_dirs.PREFIX}file").touch()
+    (temporary / f"{temp_dirs.PREFIX}link").symlink_to(named_alike)
     (temporary / "warpsmith-other").mkdir()
-    never_locked = temporary / f"{folders.PREFIX}empty"
+    never_locked = temporary / f"{temp_dirs.PREFIX}empty"
     never_locked.mkdir()
-    folders.sweep()
-    left = {path.name.removeprefix(folders.PREFIX) for path in temporary.iterdir()}
+    temp_dirs.sweep()
+    left = {path.name.removeprefix(temp_dirs.PREFIX) for path in temporary.iterdir()}
     assert left == {"results", "file", "link", "warpsmith-other"}
     assert (named_alike / "data").exists()
 
 
 def test_a_lock_that_is_a_link_is_not_followed(temporary):
-    folder = temporary / f"{folders.PREFIX}linked"
+    folder = temporary / f"{temp_dirs.PREFIX}linked"
     folder.mkdir()
     (temporary / "target").touch()
-    (folder / folders.LOCK).symlink_to(temporary / "target")
-    folders.sweep()
+    (folder / temp_dirs.LOCK).symlink_to(temporary / "target")
+    temp_dirs.sweep()
     assert folder.exists()

@@ -14,10 +14,11 @@ import pytest
 import torch
 import triton
 
-from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, timing
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.config import TIER_STRENGTH
-from warpsmith.evaluator.judge import Judge
-from warpsmith.evaluator.timing import Timing
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.timing import clocks
+from warpsmith.evaluator.timing.clocks import Timing
 
 pytestmark = pytest.mark.gpu
 
@@ -367,13 +368,13 @@ def test_a_time_is_the_one_that_triton_measures(timed, judge, tmp_path, monkeypa
 def timings(gpu, monkeypatch) -> Iterator[tuple[Judge, list[Timing]]]:
     """A judge in this process, and every timing that it takes from here on."""
     taken: list[Timing] = []
-    measure = timing.measure
+    measure = clocks.measure
 
     def noted(*arguments):
         taken.append(measure(*arguments))
         return taken[-1]
 
-    monkeypatch.setattr(timing, "measure", noted)
+    monkeypatch.setattr(clocks, "measure", noted)
     running = Judge(EvaluatorConfig(device="cuda", slots=1, ready_workers=1, timeout_s=60))
     running.machine.prepare()
     try:

@@ -4,7 +4,7 @@ import sys
 import pytest
 import torch
 
-from warpsmith.evaluator.gpuhost import GpuHost
+from warpsmith.evaluator.workers.gpu_stand_in import GpuHost
 
 
 @pytest.mark.parametrize(

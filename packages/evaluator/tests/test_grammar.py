@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluator import compiling
-from warpsmith.evaluator.extract import ExtractionError, extract
-from warpsmith.evaluator.extract.grammar import DEFINITION, FIELDS
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.extract import ExtractionError, extract
+from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS
 
 STATEMENTS = """
     FunctionDef(name args body decorator_list returns type_comment type_params)
@@ -306,9 +306,9 @@ def interpreted(source: str, folder: Path) -> list[int]:
 
 def compiled(source: str, folder: Path) -> list[int | None]:
     """The constants that the compiled code stores: nothing in it depends on an argument but the address."""
-    kernels = compiling.load_kernels(extract(source), folder)
+    kernels = compilation.load_kernels(extract(source), folder)
     launch = {"kernel": "k", "arguments": {"p": ["tensor", "int32", True], "C": ["value", 4]}, "options": {}}
-    code = compiling._prepared(kernels, kernels["k"], launch, 90).compiled()
+    code = compilation._prepared(kernels, kernels["k"], launch, 90).compiled()
     numbers: dict[str, int] = {}
     places: dict[str, int] = {}
     stored: list[int | None] = [None] * len(SAME)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import DeviceQuarantinedError
-from warpsmith.evaluator.health import FAULTS, DeviceHealth
+from warpsmith.evaluator.devices.cuda_health import FAULTS, DeviceHealth
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 
 

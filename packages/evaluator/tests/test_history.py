@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.history import STATE_BEFORE, Called, History
-from warpsmith.evaluator.reference import Placed
+from warpsmith.evaluator.recordings.history import STATE_BEFORE, Called, History
+from warpsmith.evaluator.reference.session import Placed
 
 FORM = Placed([1], 64)
 OTHER = Placed([2], 64)

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import wire
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.kernels import ArgumentError, Binary, Tile, _packed
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, Tile, _packed
 
 INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -192,9 +192,9 @@ BINARY = Binary(
 
 
 def test_a_binary_crosses_a_border_as_it_is():
-    assert Binary.of(wire.decode(wire.encode(asdict(BINARY)))) == BINARY
+    assert Binary.of(codec.decode(codec.encode(asdict(BINARY)))) == BINARY
     empty = replace(BINARY, cubin=b"", cooperative=False, parameters=[], tiles=[])
-    assert Binary.of(wire.decode(wire.encode(asdict(empty)))) == empty
+    assert Binary.of(codec.decode(codec.encode(asdict(empty)))) == empty
 
 
 @pytest.mark.parametrize("field", list(asdict(BINARY)))

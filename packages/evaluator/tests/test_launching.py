@@ -9,10 +9,17 @@ import torch
 import triton
 import triton.language as tl
 
-from warpsmith.evaluator import launching
-from warpsmith.evaluator.interpreting import GridError
-from warpsmith.evaluator.kernels import ArgumentError
-from warpsmith.evaluator.launching import DeviceMonitor, DeviceTuning, KernelFailedError, _bound, _checked, _unwrapped
+from warpsmith.evaluator.languages.triton import launcher
+from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError
+from warpsmith.evaluator.languages.triton.launcher import (
+    DeviceMonitor,
+    DeviceTuning,
+    KernelFailedError,
+    _bound,
+    _checked,
+    _unwrapped,
+)
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 
 
 @triton.jit
@@ -110,7 +117,7 @@ class Loaded:
 
 @pytest.fixture
 def launched(monkeypatch):
-    monkeypatch.setattr(launching, "LoadedKernel", Loaded)
+    monkeypatch.setattr(launcher, "LoadedKernel", Loaded)
     return []
 
 
@@ -237,7 +244,7 @@ def tuned(monkeypatch):
     monitor = SimpleNamespace(silent=False)
     tuning = DeviceTuning(monitor)
     runs = Runs(monitor)
-    monkeypatch.setattr(launching, "_milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
+    monkeypatch.setattr(launcher, "_milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
 
     def make(configs=CONFIGS, **options):
         tuner = triton.autotune(list(configs), **({"key": ["n"]} | options))(kernel)
@@ -354,6 +361,6 @@ def test_a_clock_needs_a_few_calls_more_where_they_are_short(monkeypatch):
     """How many calls are timed follows the first one: about ten milliseconds, at most fifty calls."""
     counts = []
     for first in (0.0, 0.1, 1.0, 3.0, 40.0):
-        monkeypatch.setattr(launching, "_timed", lambda call, count, first=first: counts.append(count) or first)
-        launching._milliseconds(lambda: None)
+        monkeypatch.setattr(launcher, "_timed", lambda call, count, first=first: counts.append(count) or first)
+        launcher._milliseconds(lambda: None)
     assert counts == [1, 50, 1, 50, 1, 10, 1, 3, 1, 1]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.errors import LayoutError
-from warpsmith.evaluator.layout import (
+from warpsmith.evaluator.ipc.tensor_slots import (
     ALIGNMENT,
     ITEM_BYTES,
     TensorSlot,

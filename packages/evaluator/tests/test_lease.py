@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 
 import pytest
 
-from warpsmith.evaluator.pool import Lease
+from warpsmith.evaluator.processes.pool import Lease
 
 DEADLINE_S = 20
 

@@ -9,7 +9,12 @@ import pytest
 import torch
 from triton.language.extra.cuda import libdevice as cuda
 
-from warpsmith.evaluator.libdevice import FUNCTIONS, UnsupportedOnCpuError, compute, function_of
+from warpsmith.evaluator.languages.triton.interpreter.libdevice import (
+    FUNCTIONS,
+    UnsupportedOnCpuError,
+    compute,
+    function_of,
+)
 
 SYMBOLS = set(re.findall(r'"__nv_(\w+)"', inspect.getsource(cuda)))
 GRID = np.concatenate([np.linspace(-3, 3, 121), [-0.5, 0.5, 1.5, 2.5, 40.0, -40.0]])

@@ -6,8 +6,8 @@ import pytest
 from test_soak import ENDINGS, STATUS
 
 from warpsmith.evaluator import EvaluatorConfig, Problem
-from warpsmith.evaluator.evaluation import Evaluation
-from warpsmith.evaluator.judge import Judge
+from warpsmith.evaluator.judge.pipeline import Evaluation
+from warpsmith.evaluator.judge.service import Judge
 
 
 @pytest.fixture(scope="module", params=["detached", "on_device"])

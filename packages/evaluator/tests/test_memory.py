@@ -5,8 +5,8 @@ import ctypes
 import pytest
 import torch
 
+from warpsmith.evaluator.devices.memory import HostMemory, memory_of
 from warpsmith.evaluator.errors import JudgeUnavailableError
-from warpsmith.evaluator.memory import HostMemory, memory_of
 
 
 def has_driver() -> bool:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.memory_watch import MemoryWatch, _lines_with, resident_bytes, shared_bytes
-from warpsmith.evaluator.pool import Worker
+from warpsmith.evaluator.processes.memory_watch import MemoryWatch, _lines_with, resident_bytes, shared_bytes
+from warpsmith.evaluator.processes.pool import Worker
 
 LIMIT = 64 << 20
 DEADLINE_S = 30
@@ -131,7 +131,7 @@ def test_who_may_not_look_counts_what_is_mapped_and_says_so_once(process, monkey
     def refused(pid):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("warpsmith.evaluator.memory_watch.shared_bytes", refused)
+    monkeypatch.setattr("warpsmith.evaluator.processes.memory_watch.shared_bytes", refused)
     hog = process(MAPPED, 2 * LIMIT)
     hog.worker.in_use = True
     watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=DEADLINE_S)

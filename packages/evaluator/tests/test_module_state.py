@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from warpsmith.evaluator import Problem, arenas, module_state
+from warpsmith.evaluator import Problem
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.recordings import module_state
 
 HEAD = """\
 import torch
@@ -40,7 +42,7 @@ class Named(nn.Module):
 def slots_of(model):
     other = module_state.aliases(model)
     named = module_state.parameters(model)
-    return {name: arenas.slot_of(tensor) for name, tensor in named.items() if name not in other}, other
+    return {name: tensor_views.slot_of(tensor) for name, tensor in named.items() if name not in other}, other
 
 
 def bound(model, reference):
@@ -114,7 +116,7 @@ def test_a_buffer_stands_for_a_parameter_and_a_parameter_for_a_buffer():
     other.scale = nn.Parameter(torch.ones(3))
     assert bound(one, other)[0].unmatched == []
     assert (one.scale == 7).all()
-    slot = arenas.slot_of(one.scale)
+    slot = tensor_views.slot_of(one.scale)
     assert module_state.matching(other, {"scale": slot}, {}) == {"scale": "scale"}
     assert module_state.matching(other, {"scale": slot.at(0), "shift": slot}, {}) == {"scale": "scale"}
     assert module_state.matching(other, {"old": slot}, {"scale": "old"}) == {"old": "scale"}

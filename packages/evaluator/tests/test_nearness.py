@@ -6,11 +6,11 @@ import warnings
 import pytest
 import torch
 
-from warpsmith.evaluator import compare
-from warpsmith.evaluator.compare import Expected
-from warpsmith.evaluator.health import probe_device
-from warpsmith.evaluator.memory import DeviceMemory
-from warpsmith.evaluator.nearness import Factors, largest_error_if_near
+from warpsmith.evaluator.correctness import compare
+from warpsmith.evaluator.correctness.compare import Expected
+from warpsmith.evaluator.correctness.compare_gpu import Factors, largest_error_if_near
+from warpsmith.evaluator.devices.cuda_health import probe_device
+from warpsmith.evaluator.devices.memory import DeviceMemory
 
 pytestmark = pytest.mark.gpu
 

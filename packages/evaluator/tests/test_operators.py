@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from warpsmith.evaluator.operators import OperatorWatch, Watched
+from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 
 
 def watch(extra=(), read_only=(), on_dtype=lambda tensor: None):

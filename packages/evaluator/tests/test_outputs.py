@@ -11,9 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import arenas, wire
-from warpsmith.evaluator.layout import contiguous
-from warpsmith.evaluator.outputs import OutputError, arranged, canonical, form_mismatch, places
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import contiguous
+from warpsmith.evaluator.recordings.outputs import OutputError, arranged, canonical, form_mismatch, places
 
 ONE, TWO, THREE = (torch.zeros(2, number) for number in (1, 2, 3))
 SLOT = contiguous("float32", (2, 3))
@@ -56,12 +57,12 @@ class Axis(Enum):
     ROWS = 0
 
 
-def form(value: Any, expected: Any = None) -> tuple[wire.Value, list[torch.Tensor]]:
+def form(value: Any, expected: Any = None) -> tuple[codec.Value, list[torch.Tensor]]:
     """Return the form of an output as a process hands it over, and its tensors in that order."""
     found: list[torch.Tensor] = []
     tree = canonical(value, lambda tensor, place: tensor)
-    described = arenas.describe(arranged(tree, expected) if expected is not None else tree, found)
-    return wire.decode(wire.encode(described)), found
+    described = tensor_views.describe(arranged(tree, expected) if expected is not None else tree, found)
+    return codec.decode(codec.encode(described)), found
 
 
 def paired(reference: Any, candidate: Any) -> tuple[str, list[torch.Tensor]]:

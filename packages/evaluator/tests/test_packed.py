@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.packed import ENTRY_BYTES, PackedStore, pack, unpack
+from warpsmith.evaluator.ipc.compressed_store import ENTRY_BYTES, PackedStore, pack, unpack
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20) | st.binary(max_size=200),

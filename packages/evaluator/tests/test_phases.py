@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from warpsmith.evaluator import phases
-from warpsmith.evaluator.phases import PHASES, PhaseClock, in_phase
-from warpsmith.evaluator.pool import Lease
+from warpsmith.evaluator.processes import phases
+from warpsmith.evaluator.processes.phases import PHASES, PhaseClock, in_phase
+from warpsmith.evaluator.processes.pool import Lease
 
 
 @pytest.fixture

@@ -5,12 +5,21 @@ import os
 import pytest
 import torch
 
-from warpsmith.evaluator import arenas, wire
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.memory import HostMemory
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.interpreting import IllegalAccessError
-from warpsmith.evaluator.layout import contiguous, pack
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.player_device import GUARDED, POISON, Arena, DeviceReplay, Watch, check_slack, faults_named
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import contiguous, pack
+from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError
+from warpsmith.evaluator.workers.player_cuda import (
+    GUARDED,
+    POISON,
+    Arena,
+    DeviceReplay,
+    Watch,
+    check_slack,
+    faults_named,
+)
 
 MEMORY = HostMemory()
 
@@ -24,7 +33,7 @@ class Game:
         for name, shapes in (("inputs", [(6,), (0,), (2, 3)]), ("state", [(4,)])):
             self.slots[name], size = pack([contiguous("float32", one) for one in shapes], 1 << 20)
             self.arenas[name] = MEMORY.create(name, size)
-            arenas.content(self.arenas[name]).fill_(POISON)
+            tensor_views.content(self.arenas[name]).fill_(POISON)
         self.fill(1.0)
         (answer,), size = pack([contiguous("float32", shape)], 1 << 20)
         self.slot, self.answers = answer, MEMORY.create("answers", size, writable_by_peer=True)
@@ -33,7 +42,7 @@ class Game:
         self.replay.set_up(self.answers)
 
     def tensor(self, name, number):
-        return arenas.view(self.arenas[name], self.slots[name][number])
+        return tensor_views.view(self.arenas[name], self.slots[name][number])
 
     def fill(self, begin):
         for name, number in (("inputs", 0), ("inputs", 2), ("state", 0)):
@@ -42,9 +51,9 @@ class Game:
             begin += 100
 
     def play(self, **options):
-        arenas.content(self.answers).fill_(0)
+        tensor_views.content(self.answers).fill_(0)
         self.replay.play(**options)
-        return arenas.view(self.answers, self.slot).clone()
+        return tensor_views.view(self.answers, self.slot).clone()
 
 
 def described(memory, start, shape=(6,), stride=(1,), offset=0, dtype="float32"):
@@ -162,17 +171,19 @@ def test_a_ring_has_inputs_of_its_own_and_lets_go_of_the_arena():
     game = Game([["alloc", 0, 24], ["copy", OUT, X]], OUT)
     size, room = game.arenas["inputs"].size, 512
     inputs, answers = MEMORY.create("ring", 3 * size), MEMORY.create("room", 3 * room, writable_by_peer=True)
-    for number, part in enumerate(arenas.parts(inputs, size)):
-        arenas.content(part)[:24].view(torch.float32).fill_(float(number))
+    for number, part in enumerate(tensor_views.parts(inputs, size)):
+        tensor_views.content(part)[:24].view(torch.float32).fill_(float(number))
     fds = [os.dup(inputs.fileno()), os.dup(answers.fileno())]
-    fields = wire.Fields({"sets": 3, "inputs_bytes": size, "answers_bytes": room})
+    fields = codec.Fields({"sets": 3, "inputs_bytes": size, "answers_bytes": room})
     calls = game.replay.ring(fields, fds)
-    arenas.content(inputs).fill_(0)
+    tensor_views.content(inputs).fill_(0)
     for call in calls:
         call.reset()
         call.run()
         call.deliver()
-    delivered = [arenas.content(part)[:24].view(torch.float32).tolist() for part in arenas.parts(answers, room)]
+    delivered = [
+        tensor_views.content(part)[:24].view(torch.float32).tolist() for part in tensor_views.parts(answers, room)
+    ]
     assert delivered == [[float(number)] * 6 for number in range(3)]
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluator import EvaluatorConfig, sandbox
-from warpsmith.evaluator.sandbox import GpuAccess, gpu_access, library_paths, policy_for
+from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator.sandbox import policies
+from warpsmith.evaluator.sandbox.policies import GpuAccess, gpu_access, library_paths, policy_for
 
 ON_CPU = EvaluatorConfig(slots=1)
 ON_GPU = EvaluatorConfig(slots=1, device="cuda")
@@ -23,11 +24,11 @@ def host(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     (tmp_path / "nvidia-caps").mkdir()
     (tmp_path / "facts").mkdir()
-    moved = [str(tmp_path / Path(path).name) for path in sandbox.NVIDIA_DEVICES]
-    monkeypatch.setattr(sandbox, "DEVICES", tmp_path)
-    monkeypatch.setattr(sandbox, "NVIDIA_DEVICES", moved)
-    monkeypatch.setattr(sandbox, "DEVICE_FACTS", [str(tmp_path / "facts"), str(tmp_path / "absent")])
-    monkeypatch.setattr(sandbox, "GPU_FACTS", tmp_path / "gpus")
+    moved = [str(tmp_path / Path(path).name) for path in policies.NVIDIA_DEVICES]
+    monkeypatch.setattr(policies, "DEVICES", tmp_path)
+    monkeypatch.setattr(policies, "NVIDIA_DEVICES", moved)
+    monkeypatch.setattr(policies, "DEVICE_FACTS", [str(tmp_path / "facts"), str(tmp_path / "absent")])
+    monkeypatch.setattr(policies, "GPU_FACTS", tmp_path / "gpus")
     return tmp_path
 
 
@@ -93,9 +94,9 @@ def test_a_gpu_that_is_not_there_brings_no_other(host):
 def test_a_host_without_a_driver_has_nothing_to_see(host, monkeypatch):
     empty = host / "empty"
     empty.mkdir()
-    monkeypatch.setattr(sandbox, "DEVICES", empty)
-    monkeypatch.setattr(sandbox, "NVIDIA_DEVICES", [str(empty / "nvidiactl")])
-    monkeypatch.setattr(sandbox, "DEVICE_FACTS", [])
+    monkeypatch.setattr(policies, "DEVICES", empty)
+    monkeypatch.setattr(policies, "NVIDIA_DEVICES", [str(empty / "nvidiactl")])
+    monkeypatch.setattr(policies, "DEVICE_FACTS", [])
     assert policy("candidate", ON_GPU).binds == []
 
 
@@ -109,7 +110,7 @@ def test_libraries_are_seen_by_all_and_changed_by_none(host):
 def test_cuda_has_its_address_space_and_its_shared_memory(role):
     found, without = policy(role, ON_GPU), policy(role, ON_CPU)
     assert (found.address_space_bytes, found.shared_memory, found.dumpable) == (0, True, True)
-    assert without.address_space_bytes == ON_CPU.memory_bytes + sandbox.ADDRESS_SPACE_BYTES
+    assert without.address_space_bytes == ON_CPU.memory_bytes + policies.ADDRESS_SPACE_BYTES
     assert (without.shared_memory, without.dumpable, without.binds) == (False, False, [])
     # Whatever else bounds a worker bounds it on a GPU as well.
     for limit in ("memory_bytes", "processes", "open_files", "file_bytes", "cpu_seconds", "scratch_bytes"):

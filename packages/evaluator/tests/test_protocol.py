@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluator import _native, protocol, wire
+from warpsmith.evaluator import _native
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.pool import Worker, WorkerTimeoutError
-from warpsmith.evaluator.protocol import Kind
+from warpsmith.evaluator.ipc import codec, messages
+from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.processes.pool import Worker, WorkerTimeoutError
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ def open_descriptors() -> int:
     [
         (int(Kind.DONE), b"Q"),
         (int(Kind.DONE), b""),
-        (int(Kind.DONE), wire.encode([1, 2])),
-        (9999, wire.encode({})),
+        (int(Kind.DONE), codec.encode([1, 2])),
+        (9999, codec.encode({})),
     ],
     ids=["unknown tag", "no value", "no dict", "unknown kind"],
 )
@@ -41,14 +42,14 @@ def test_descriptors_of_a_frame_that_is_no_message_are_closed(ends, kind, payloa
     before = open_descriptors()
     theirs.send(kind, payload, [1] * 120)
     with pytest.raises(WireError):
-        protocol.receive(ours, 5)
+        messages.receive(ours, 5)
     assert open_descriptors() == before
 
 
 def test_descriptors_from_a_worker_are_refused_and_closed(ends):
     ours, theirs = ends
     before = open_descriptors()
-    theirs.send(int(Kind.DONE), wire.encode({}), [1, 2])
+    theirs.send(int(Kind.DONE), codec.encode({}), [1, 2])
     with pytest.raises(WireError, match="2 descriptors"):
         Worker("candidate", 1, ours).receive(5)
     assert open_descriptors() == before
@@ -56,15 +57,15 @@ def test_descriptors_from_a_worker_are_refused_and_closed(ends):
 
 def test_a_message_arrives_with_its_descriptors(ends):
     ours, theirs = ends
-    protocol.send(theirs, Kind.CALL, {"a": 1}, [1])
-    message = protocol.receive(ours, 5)
+    messages.send(theirs, Kind.CALL, {"a": 1}, [1])
+    message = messages.receive(ours, 5)
     assert (message.kind, message.fields.integer("a"), len(message.fds)) == (Kind.CALL, 1, 1)
     os.close(message.fds[0])
 
 
 def test_what_waits_in_the_channel_does_not_outlast_the_deadline(ends):
     ours, theirs = ends
-    protocol.send(theirs, Kind.LAUNCH, {})
+    messages.send(theirs, Kind.LAUNCH, {})
     with pytest.raises(WorkerTimeoutError):
         Worker("candidate", 1, ours).receive(0)
 
@@ -77,13 +78,13 @@ def test_a_peer_that_sends_without_end_is_left_at_the_deadline(ends):
     with pytest.raises(WorkerTimeoutError):
         while True:
             worker.receive(deadline - time.monotonic())
-    protocol.hang_up(ours)
+    messages.hang_up(ours)
     flood.join()
 
 
 def _flood(channel: _native.Channel) -> None:
     try:
         while True:
-            protocol.send(channel, Kind.LAUNCH, {})
+            messages.send(channel, Kind.LAUNCH, {})
     except _native.PeerClosed:
         return

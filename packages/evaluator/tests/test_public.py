@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import warpsmith.evaluator as public
-from warpsmith.evaluator import BadProblemError, EvaluatorError, Problem, UsageError, errors, remote
-from warpsmith.evaluator.asking import problem_of, source_of, verdict_on_a_path
+from warpsmith.evaluator import BadProblemError, EvaluatorError, Problem, UsageError, errors
+from warpsmith.evaluator.client import remote
+from warpsmith.evaluator.client.sources import problem_of, source_of, verdict_on_a_path
 from warpsmith.records.errors import WarpsmithError
 
 OF_SERVERS_AND_WORKERS = {
@@ -54,7 +55,7 @@ def test_every_error_that_the_api_raises_is_exported():
 @pytest.mark.parametrize(
     ("used", "absent"),
     [
-        ("EvaluatorConfig", ["torch", "triton", "warpsmith.evaluator._native", "warpsmith.evaluator.client"]),
+        ("EvaluatorConfig", ["torch", "triton", "warpsmith.evaluator._native", "warpsmith.evaluator.client.evaluator"]),
         ("Problem", ["torch", "triton", "warpsmith.evaluator._native"]),
         ("Verdict", ["torch", "triton", "warpsmith.evaluator._native"]),
         ("Client", ["torch", "triton", "httpx"]),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from warpsmith.evaluator.races import Lanes, are_distinct
+from warpsmith.evaluator.languages.triton.interpreter.races import Lanes, are_distinct
 
 START = 1 << 12
 

@@ -5,11 +5,14 @@ from collections import Counter
 
 import pytest
 
-from warpsmith.evaluator import EvaluatorConfig, Problem, arenas, conditions, gpuhost, recording
-from warpsmith.evaluator.evaluation import Evaluation
-from warpsmith.evaluator.judge import Judge
-from warpsmith.evaluator.recording import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
-from warpsmith.evaluator.zygote import roles_of
+from warpsmith.evaluator import EvaluatorConfig, Problem, fingerprint
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.judge import recordings
+from warpsmith.evaluator.judge.pipeline import Evaluation
+from warpsmith.evaluator.judge.recordings import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.sandbox.roles import roles_of
+from warpsmith.evaluator.workers import gpu_stand_in
 
 HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """\
@@ -542,7 +545,7 @@ def test_launches_that_depend_on_a_content_are_rejected_and_say_so(judge):
 
 
 def _bytes(session):
-    return bytes(arenas.content(session.inputs_buffer).numpy())
+    return bytes(tensor_views.content(session.inputs_buffer).numpy())
 
 
 def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
@@ -580,7 +583,7 @@ def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge
 
 
 def test_a_large_module_is_constructed_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(recording, "DETACHED_STATE_BYTES", 32)
+    monkeypatch.setattr(recordings, "DETACHED_STATE_BYTES", 32)
     source = candidate(
         kernel=KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
         init="self.scale = nn.Parameter(torch.ones(19))",
@@ -596,14 +599,15 @@ def test_inputs_of_many_forms_are_recorded_one_by_one(judge):
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
-    monkeypatch.setattr(recording, "DETACHED_S", 0.5)
+    monkeypatch.setattr(recordings, "DETACHED_S", 0.5)
     verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
     assert verdict.status == "timeout"
     assert "did not finish" in judge.why[0]
 
 
 FORGED = """\
-from warpsmith.evaluator import _native, protocol, wire
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.ipc import messages as protocol
 for number in range(3, 64):
     try:
         protocol.send(_native.Channel(number), protocol.Kind.{kind}, {fields})
@@ -648,12 +652,12 @@ def test_workers_for_detached_host_code_are_made_only_where_they_are_used():
 
 def test_verdicts_of_both_ways_are_kept_apart():
     ways = ("detached", "on_device")
-    found = [conditions.name_of(conditions.conditions_of(EvaluatorConfig(recording=way))) for way in ways]
+    found = [fingerprint.name_of(fingerprint.conditions_of(EvaluatorConfig(recording=way))) for way in ways]
     assert found[0] != found[1]
 
 
 def test_a_device_is_described_by_what_is_told_and_known():
-    found = gpuhost.properties_of({"name": "A", "multi_processor_count": 7, "unknown": 1})
+    found = gpu_stand_in.properties_of({"name": "A", "multi_processor_count": 7, "unknown": 1})
     assert (found.name, found.multi_processor_count, found.major) == ("A", 7, 9)
     assert not hasattr(found, "unknown")
-    assert gpuhost.PROPERTIES.name != "A"
+    assert gpu_stand_in.PROPERTIES.name != "A"

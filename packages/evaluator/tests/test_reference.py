@@ -9,16 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import BadProblemError, arenas
-from warpsmith.evaluator.audit import audit
+from warpsmith.evaluator import BadProblemError
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.draws import SAME_SIGN, VARIED
-from warpsmith.evaluator.evidence import seeds_for_candidates
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.reference import Placed, ReferenceFailedError, ReferenceFaultError, ReferenceSession
-from warpsmith.evaluator.reference_worker import Reference, _ModelCall
-from warpsmith.evaluator.resizing import Form, Resizing
-from warpsmith.evaluator.trials import Learned, Trial, learn, plan, prepare
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.judge.evidence import seeds_for_candidates
+from warpsmith.evaluator.judge.problem_audit import audit
+from warpsmith.evaluator.reference.draw_plan import SAME_SIGN, VARIED
+from warpsmith.evaluator.reference.session import Placed, ReferenceFailedError, ReferenceFaultError, ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import Form, Resizing
+from warpsmith.evaluator.reference.trials import Learned, Trial, learn, plan, prepare
+from warpsmith.evaluator.workers.reference import Reference, _ModelCall
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
 
@@ -34,7 +35,7 @@ CANCELS = "return torch.cat([x * 1e9, (x + 1e7) - 1e7 - x, (x + 1e7) - 1e7 - x])
 
 
 def inputs_of(session):
-    return [arenas.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots]
+    return [tensor_views.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots]
 
 
 def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
@@ -122,10 +123,13 @@ def test_a_perturbed_run_leaves_parameters_buffers_and_inputs_as_they_are(sessio
         )
     )
     session.make_inputs(1)
-    state, inputs = arenas.content(session.state_buffer).clone(), arenas.content(session.inputs_buffer).clone()
+    state, inputs = (
+        tensor_views.content(session.state_buffer).clone(),
+        tensor_views.content(session.inputs_buffer).clone(),
+    )
     one, two = session.answer(0), session.answer(0)
-    assert torch.equal(arenas.content(session.state_buffer), state)
-    assert torch.equal(arenas.content(session.inputs_buffer), inputs)
+    assert torch.equal(tensor_views.content(session.state_buffer), state)
+    assert torch.equal(tensor_views.content(session.inputs_buffer), inputs)
     assert torch.equal(one.expected[0].value, two.expected[0].value)
     assert one.expected[1].value.item() == 1.0
 
@@ -189,7 +193,7 @@ def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memo
                 torch.manual_seed(seed)
                 assert torch.equal(x, torch.randn(rows or 3, 5))
                 assert torch.equal(y, torch.randn(5))
-                assert arenas.content(session.inputs_buffer).numel() == session.inputs.size
+                assert tensor_views.content(session.inputs_buffer).numel() == session.inputs.size
                 if answered:
                     found = session.answer(0).expected
                     assert torch.equal(found[0].value, x * 2 + y)
@@ -292,7 +296,7 @@ def test_forms_are_the_same_to_the_last_bit_or_others(session_of, told):
         other = session.inputs.tree[1]
         if isinstance(other, dict):
             assert {name: slot.numel for name, slot in other.items()} == {"a": 2, "b": 3}
-            assert all(bool((arenas.view(session.inputs_buffer, slot) == 1).all()) for slot in other.values())
+            assert all(bool((tensor_views.view(session.inputs_buffer, slot) == 1).all()) for slot in other.values())
 
 
 def test_strides_of_inputs_are_kept(session_of):
@@ -315,7 +319,7 @@ def test_the_judges_changes_of_parameters_reach_the_model(session_of):
         problem("return x * self.weight", "torch.randn(4)", init="self.weight = nn.Parameter(torch.ones(4))")
     )
     session.make_inputs(1)
-    arenas.view(session.state_buffer, session.parameters["weight"]).fill_(3.0)
+    tensor_views.view(session.state_buffer, session.parameters["weight"]).fill_(3.0)
     assert torch.equal(session.answer(0).expected[0].value, inputs_of(session)[0] * 3)
     session.reset_state()
     assert torch.equal(session.answer(0).expected[0].value, inputs_of(session)[0])
@@ -493,7 +497,7 @@ def test_a_reference_that_dies_of_a_change_is_loaded_anew_and_the_change_taken_b
 def test_a_parameter_trial_changes_what_construction_left_constant(session_of):
     session = session_of(problem("return self.norm(x)", "torch.randn(6, 9)", init="self.norm = nn.LayerNorm(9)"))
     came_about, _ = prepared(session, Trial(new_parameters=True), random.Random(1))
-    weight = arenas.view(session.state_buffer, session.parameters["norm.weight"])
+    weight = tensor_views.view(session.state_buffer, session.parameters["norm.weight"])
     assert came_about.new_parameters
     assert not bool((weight == 1).any())
     prepared(session, Trial(), random.Random(1))
@@ -504,7 +508,7 @@ def test_a_state_trial_changes_buffers_and_keeps_what_they_stand_for(session_of)
     init = "self.bn = nn.BatchNorm1d(9).eval(); self.register_buffer('hill', torch.tril(torch.ones(9, 9)))"
     session = session_of(problem("return self.bn(x) @ self.hill", "torch.randn(6, 9)", init=init))
     came_about, answer = prepared(session, Trial(new_parameters=True), random.Random(1))
-    buffers = {name: arenas.view(session.state_buffer, slot) for name, slot in session.varied_buffers.items()}
+    buffers = {name: tensor_views.view(session.state_buffer, slot) for name, slot in session.varied_buffers.items()}
     assert came_about.new_parameters
     assert sorted(buffers) == ["bn.running_mean", "bn.running_var", "hill"]
     assert not bool((buffers["bn.running_mean"] == 0).any())
@@ -523,8 +527,8 @@ def test_buffers_outside_the_state_and_infinite_ones_stay(session_of):
     session = session_of(problem("return x + self.a", "torch.randn(4)", init=init))
     prepared(session, Trial(new_parameters=True), random.Random(1))
     before, after = session.state.tree["buffers"], session.state_buffer
-    assert bool((arenas.view(after, before["a"]) == 1).all())
-    assert arenas.view(after, before["b"]).tolist() == [0, -float("inf")]
+    assert bool((tensor_views.view(after, before["a"]) == 1).all())
+    assert tensor_views.view(after, before["b"]).tolist() == [0, -float("inf")]
 
 
 def test_parameters_that_a_problem_does_not_bear_changed_change_mildly_or_stay(session_of):
@@ -566,7 +570,7 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
     inputs = memory.create("inputs", 4096)
     reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
     first = reference.model.kept
-    calls = [_ModelCall(reference, arenas.Part(inputs, 0, 4096)) for _ in range(2)]
+    calls = [_ModelCall(reference, tensor_views.Part(inputs, 0, 4096)) for _ in range(2)]
     for call in (*calls, *calls):
         call.reset()
         assert reference.model.kept is first

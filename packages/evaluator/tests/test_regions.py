@@ -7,16 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import regions
-from warpsmith.evaluator.layout import ALIGNMENT
-from warpsmith.evaluator.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.devices import cuda_regions
+from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT
 
 UNIT = 2 << 20
 
 
 @given(st.integers(1, 3 * UNIT), st.booleans())
 def test_content_lies_at_an_end_of_its_region_and_is_aligned(size, at_end):
-    total, start = regions.placed(size, UNIT, at_end=at_end)
+    total, start = cuda_regions.placed(size, UNIT, at_end=at_end)
     assert total % UNIT == 0
     assert total - UNIT < size <= total
     assert start % ALIGNMENT == 0
@@ -41,7 +41,7 @@ def test_a_region_is_its_content_and_its_slack(size):
 
 
 def test_a_region_lies_at_either_end():
-    assert {HostMemory().region(100).start for _ in range(64)} == {0, regions.HOST_UNIT - ALIGNMENT}
+    assert {HostMemory().region(100).start for _ in range(64)} == {0, cuda_regions.HOST_UNIT - ALIGNMENT}
 
 
 def test_nothing_behind_a_tensor_can_be_viewed():

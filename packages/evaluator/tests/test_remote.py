@@ -20,8 +20,8 @@ from warpsmith.evaluator import (
     ServerRefusedError,
     ServerUnreachableError,
 )
-from warpsmith.evaluator.conditions import HEADER, conditions_of, differences, name_of
-from warpsmith.evaluator.remote import common_conditions
+from warpsmith.evaluator.client.remote import common_conditions
+from warpsmith.evaluator.fingerprint import HEADER, conditions_of, differences, name_of
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from warpsmith.evaluator import removal
+from warpsmith.evaluator.sandbox import rmtree
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def folder(tmp_path):
 
 
 def test_one_that_is_not_there_is_gone(tmp_path):
-    assert removal.remove(tmp_path / "none")
-    assert removal.remove(tmp_path / "none", 0.0)
+    assert rmtree.remove(tmp_path / "none")
+    assert rmtree.remove(tmp_path / "none", 0.0)
 
 
 def dig(folder, depth):
@@ -40,7 +40,7 @@ def test_a_deep_one_needs_neither_stack_nor_descriptors(folder):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 8, hard))
     try:
-        assert removal.remove(folder)
+        assert rmtree.remove(folder)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert not folder.exists()
@@ -51,7 +51,7 @@ def test_a_wide_one_with_trees_of_its_own(folder):
     for number in range(200):
         (folder / f"d{number}" / "a" / "b").mkdir(parents=True)
         (folder / f"d{number}" / "a" / "file").touch()
-    assert removal.remove(folder)
+    assert rmtree.remove(folder)
     assert not folder.exists()
 
 
@@ -61,7 +61,7 @@ def test_names_that_are_wanted_may_be_taken(folder):
         (folder / f"moved-{number}" / "file").touch()
     for number in range(20, 40):
         (folder / f"moved-{number}").touch()
-    assert removal.remove(folder)
+    assert rmtree.remove(folder)
     assert not folder.exists()
 
 
@@ -77,7 +77,7 @@ def closed_tree(folder):
 def test_directories_closed_to_their_owner(folder, tmp_path):
     closed_tree(folder)
     if os.geteuid() != 0:
-        assert removal.remove(folder)
+        assert rmtree.remove(folder)
     else:
         nobody = 65534
         for path in (tmp_path, folder, folder / "a", folder / "a" / "b", folder / "a" / "b" / "c"):
@@ -89,7 +89,7 @@ def test_directories_closed_to_their_owner(folder, tmp_path):
             os.setgroups([])
             os.setgid(nobody)
             os.setuid(nobody)
-            os._exit(0 if removal.remove(removal.Path("left")) else 1)
+            os._exit(0 if rmtree.remove(rmtree.Path("left")) else 1)
         assert os.waitpid(pid, 0)[1] == 0
     assert not folder.exists()
 
@@ -103,7 +103,7 @@ def test_links_are_removed_and_not_followed(folder, tmp_path):
     (folder / "in" / "to_directory").symlink_to(kept)
     (folder / "to_nothing").symlink_to(tmp_path / "none")
     os.mkfifo(folder / "fifo")
-    assert removal.remove(folder)
+    assert rmtree.remove(folder)
     assert (kept / "data").exists()
 
 
@@ -113,7 +113,7 @@ def test_a_folder_that_is_itself_a_link_is_refused(tmp_path):
     (kept / "data").touch()
     (tmp_path / "link").symlink_to(kept)
     with pytest.raises(NotADirectoryError):
-        removal.remove(tmp_path / "link")
+        rmtree.remove(tmp_path / "link")
     assert (kept / "data").exists()
 
 
@@ -122,7 +122,7 @@ def test_names_that_are_no_text(folder):
     os.mkdir(os.fsencode(folder) + b"/\xff\xfe/\xfd")
     with open(os.fsencode(folder) + b"/\xff\xfe/\xfd/\n\x80", "wb"):
         pass
-    assert removal.remove(folder)
+    assert rmtree.remove(folder)
     assert not folder.exists()
 
 
@@ -130,7 +130,7 @@ def test_what_vanishes_meanwhile_is_gone(folder, monkeypatch):
     for number in range(3):
         (folder / f"d{number}" / "in").mkdir(parents=True)
         (folder / f"f{number}").touch()
-    listed = removal._listed
+    listed = rmtree._listed
 
     def emptied_after_listing(directory):
         entries = list(listed(directory))
@@ -138,17 +138,17 @@ def test_what_vanishes_meanwhile_is_gone(folder, monkeypatch):
             subprocess.run(["/bin/rm", "-rf", *folder.iterdir()], check=True)
         return iter(entries)
 
-    monkeypatch.setattr(removal, "_listed", emptied_after_listing)
-    assert removal.remove(folder)
+    monkeypatch.setattr(rmtree, "_listed", emptied_after_listing)
+    assert rmtree.remove(folder)
     assert not folder.exists()
 
 
 def test_a_slice_ends_and_others_go_on_from_there(folder):
     for number in range(50):
         (folder / f"d{number}" / "in").mkdir(parents=True)
-    assert not removal.remove(folder, 0.0)
+    assert not rmtree.remove(folder, 0.0)
     assert len(list(folder.iterdir())) == 50
-    while not removal.remove(folder, 0.0005):
+    while not rmtree.remove(folder, 0.0005):
         pass
     assert not folder.exists()
 
@@ -157,16 +157,16 @@ def test_a_process_removes_what_it_is_given_and_goes_on_after_a_failure(folder, 
     dig(folder, 1500)
     file = tmp_path / "file"
     file.touch()
-    process = removal.start_removing([file, folder])
+    process = rmtree.start_removing([file, folder])
     assert process.wait(30) == 1
     assert not folder.exists()
     assert str(file) in capfd.readouterr().err
-    assert removal.start_removing([tmp_path / "none"]).wait(30) == 0
+    assert rmtree.start_removing([tmp_path / "none"]).wait(30) == 0
 
 
 def test_the_program_imports_the_standard_library_alone():
     code = "import sys, runpy; runpy.run_path(sys.argv[1]); print(*(n for n in sys.modules if 'warpsmith' in n))"
-    command = [sys.executable, "-I", "-S", "-c", code, removal.__file__]
+    command = [sys.executable, "-I", "-S", "-c", code, rmtree.__file__]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == ""
 
 
@@ -175,7 +175,7 @@ def test_a_backlog_removes_little_at_once_and_much_by_a_process(tmp_path):
     small.mkdir()
     large.mkdir()
     dig(large, 3000)
-    backlog = removal.Backlog()
+    backlog = rmtree.Backlog()
     backlog.remove(small)
     assert backlog.begin() is None
     backlog.remove(large)
@@ -192,7 +192,7 @@ def test_a_backlog_removes_little_at_once_and_much_by_a_process(tmp_path):
 def test_a_backlog_outlives_what_cannot_be_removed(tmp_path, capfd):
     file = tmp_path / "file"
     file.touch()
-    backlog = removal.Backlog()
+    backlog = rmtree.Backlog()
     backlog.remove(file)
     watched = backlog.begin()
     assert select.select([watched], [], [], 30)[0]

@@ -5,31 +5,33 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import Problem, _native, arenas, movement, trace
+from warpsmith.evaluator import Problem, _native
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import BadProblemError, WireError
-from warpsmith.evaluator.layout import pack
-from warpsmith.evaluator.operators import OperatorWatch, Watched
-from warpsmith.evaluator.player_device import _dtypes_of
-from warpsmith.evaluator.replay import Kernels, Replay
-from warpsmith.evaluator.trace import Recorder, UntraceableError
-from warpsmith.evaluator.worker import Memory
+from warpsmith.evaluator.ipc.tensor_slots import pack
+from warpsmith.evaluator.recordings import movement, trace
+from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
+from warpsmith.evaluator.recordings.trace import Recorder, UntraceableError
+from warpsmith.evaluator.workers.player_cuda import _dtypes_of
+from warpsmith.evaluator.workers.player_host import Kernels, Replay
 
-SLOTS, SIZE = pack([arenas.contiguous("float32", (4, 6)), arenas.contiguous("float32", (6,))], 1 << 20)
+SLOTS, SIZE = pack([tensor_views.contiguous("float32", (4, 6)), tensor_views.contiguous("float32", (6,))], 1 << 20)
 
 
 def arena(seed: int) -> _native.Buffer:
     buffer = _native.Buffer.create("test", SIZE)
     generator = torch.Generator().manual_seed(seed)
     for slot in SLOTS:
-        arenas.view(buffer, slot).copy_(torch.randn(slot.shape, generator=generator))
+        tensor_views.view(buffer, slot).copy_(torch.randn(slot.shape, generator=generator))
     return buffer
 
 
 FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
 
 
-def memory_of(buffer: _native.Buffer) -> Memory:
-    memory = Memory()
+def memory_of(buffer: _native.Buffer) -> Mappings:
+    memory = Mappings()
     memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
     return memory
 
@@ -38,7 +40,7 @@ def record(forward, buffer):
     recorder = Recorder(memory_of(buffer))
     watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, recorder.operator)
     with Watched(watch):
-        output = forward(*(arenas.view(buffer, slot) for slot in SLOTS))
+        output = forward(*(tensor_views.view(buffer, slot) for slot in SLOTS))
         described = recorder.tensor(output)
     assert watch.refused == {}
     return recorder.events, described
@@ -87,7 +89,7 @@ def from_a_table(x, y):
 def test_a_replay_on_other_inputs_is_the_forward_on_other_inputs(forward, tmp_path):
     first, second = arena(1), arena(2)
     events, described = record(forward, first)
-    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    expected = forward(*(tensor_views.view(second, slot).clone() for slot in SLOTS))
     found = replayed(events, described, second, tmp_path)
     assert found.dtype == expected.dtype
     assert torch.equal(found, expected)
@@ -145,7 +147,7 @@ def test_what_only_moves_is_replayed(forward, tmp_path):
     first, second = arena(1), arena(2)
     events, described = record(forward, first)
     assert "const" not in {event[0] for event in events}
-    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    expected = forward(*(tensor_views.view(second, slot).clone() for slot in SLOTS))
     found = replayed(events, described, second, tmp_path)
     assert found.dtype == expected.dtype
     assert torch.equal(found, expected)
@@ -163,16 +165,16 @@ def test_any_pad_roll_and_repeat_is_replayed(tmp_path_factory, pads, shifts, rep
 
     first, second = arena(3), arena(4)
     events, described = record(forward, first)
-    expected = forward(*(arenas.view(second, slot).clone() for slot in SLOTS))
+    expected = forward(*(tensor_views.view(second, slot).clone() for slot in SLOTS))
     assert torch.equal(replayed(events, described, second, tmp_path_factory.getbasetemp()), expected)
 
 
 def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     memory = memory_of(arena(1))
     recorder, count = Recorder(memory), torch.zeros(4)
-    slot = arenas.contiguous("float32", (4,))
+    slot = tensor_views.contiguous("float32", (4,))
     recorder.starts_as(count, slot)
-    arenas.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
+    tensor_views.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
     player = Replay(Kernels({}), memory.buffers)
     described = recorder.tensor(count)
     player.run(recorder.events)

@@ -14,9 +14,9 @@ from warpsmith.evaluator import Problem
 from warpsmith.evaluator.bench.baseline import read_baseline
 from warpsmith.evaluator.bench.generations import Generation
 from warpsmith.evaluator.bench.printing import print_scores
+from warpsmith.evaluator.bench.scores import geometric_mean, pass_at_k
 from warpsmith.evaluator.bench.scoring import Answer, answers_of, score
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal
-from warpsmith.evaluator.scores import geometric_mean, pass_at_k
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 

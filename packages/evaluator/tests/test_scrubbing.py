@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from triton.backends import nvidia
 
-from warpsmith.evaluator import scrubbing
+from warpsmith.evaluator.devices import cuda_scrubbing
 
 ARCHES = (80, 90, 100)
 
@@ -22,7 +22,7 @@ def usage(tmp_path_factory):
 
     def of(arch):
         code = tmp_path_factory.mktemp("scrub") / "scrub.cubin"
-        code.write_bytes(scrubbing.assembled(arch))
+        code.write_bytes(cuda_scrubbing.assembled(arch))
         said = subprocess.run([tool, "-res-usage", code], capture_output=True, text=True, check=True).stdout
         return {
             name: {what: int(number) for what, number in re.findall(r"(\w+):(\d+)", line)}
@@ -35,9 +35,13 @@ def usage(tmp_path_factory):
 @pytest.mark.parametrize("arch", ARCHES)
 def test_every_register_of_a_multiprocessor_is_taken(usage, arch):
     taken = usage(arch)
-    assert taken["scrub_registers"]["REG"] * scrubbing.THREADS == 1 << 16
-    assert set(taken) == {"scrub_shared", "scrub_registers", *(f"scrub_local_{frame}" for frame in scrubbing.FRAMES)}
-    for frame in scrubbing.FRAMES:
+    assert taken["scrub_registers"]["REG"] * cuda_scrubbing.THREADS == 1 << 16
+    assert set(taken) == {
+        "scrub_shared",
+        "scrub_registers",
+        *(f"scrub_local_{frame}" for frame in cuda_scrubbing.FRAMES),
+    }
+    for frame in cuda_scrubbing.FRAMES:
         # Two blocks of a multiprocessor have all its 2048 threads, if each takes half of the registers at most.
         assert taken[f"scrub_local_{frame}"]["STACK"] == frame
         assert taken[f"scrub_local_{frame}"]["REG"] <= 32
@@ -45,9 +49,9 @@ def test_every_register_of_a_multiprocessor_is_taken(usage, arch):
 
 @pytest.mark.parametrize(("local", "frame"), [(0, 0), (1, 128), (128, 128), (129, 256), (1 << 16, 1 << 16)])
 def test_a_frame_covers_what_kernels_take(local, frame):
-    assert scrubbing.frame_for(local) == frame
+    assert cuda_scrubbing.frame_for(local) == frame
 
 
 def test_more_local_memory_than_is_scrubbed_is_refused():
     with pytest.raises(ValueError, match="65536 at most"):
-        scrubbing.frame_for((1 << 16) + 1)
+        cuda_scrubbing.frame_for((1 << 16) + 1)

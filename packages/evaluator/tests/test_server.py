@@ -19,7 +19,7 @@ import pytest
 
 from warpsmith.evaluator import __version__
 from warpsmith.evaluator.cli import main
-from warpsmith.evaluator.conditions import HEADER, name_of
+from warpsmith.evaluator.fingerprint import HEADER, name_of
 from warpsmith.evaluator.server.child import COMMAND, ServerProcess
 from warpsmith.evaluator.verdict import Seconds
 

@@ -11,20 +11,22 @@ from triton.compiler.compiler import make_backend
 from triton.runtime.jit import create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator import _native, arenas, descriptors
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.interpreting import describe_argument
-from warpsmith.evaluator.signature import kinds_of, launches_of, same_code
-from warpsmith.evaluator.trace import Recorder
-from warpsmith.evaluator.worker import Memory
+from warpsmith.evaluator.languages.triton import descriptors
+from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
+from warpsmith.evaluator.recordings.signature import kinds_of, launches_of, same_code
+from warpsmith.evaluator.recordings.trace import Recorder
 
 TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 
 
 def recorded(arguments, options):
-    memory = Memory()
+    memory = Mappings()
     memory.buffers = {name: _native.Buffer.create(name, 4096) for name in ("inputs", "state")}
-    view = arenas.view(memory.buffers["inputs"], arenas.contiguous("float32", (16, 16)))
+    view = tensor_views.view(memory.buffers["inputs"], tensor_views.contiguous("float32", (16, 16)))
     recorder = Recorder(memory)
     arguments = arguments | {"x": view, "y": view.flatten()[1:], "z": torch.zeros(8, dtype=torch.int64)[2:]}
     arguments["d"] = TensorDescriptor.from_tensor(view, [16, 4])

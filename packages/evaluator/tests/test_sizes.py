@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from warpsmith.evaluator import Problem
-from warpsmith.evaluator.reference import ReferenceSession
-from warpsmith.evaluator.resizing import Form, Resizing, answer_to_others, learn, smaller
-from warpsmith.evaluator.sizes import InputSizes
-from warpsmith.evaluator.trials import learn as learn_problem
+from warpsmith.evaluator.reference.named_sizes import InputSizes
+from warpsmith.evaluator.reference.session import ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import Form, Resizing, answer_to_others, learn, smaller
+from warpsmith.evaluator.reference.trials import learn as learn_problem
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, *x):\n        "
 

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from warpsmith.evaluator import arenas, timed, wire
-from warpsmith.evaluator.compare import compare
+from warpsmith.evaluator.correctness.compare import compare
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.memory import HostMemory
 from warpsmith.evaluator.errors import BadProblemError
-from warpsmith.evaluator.memory import HostMemory
-from warpsmith.evaluator.pool import Lease
-from warpsmith.evaluator.reference import KnownTime, Placed, ReferenceSession
-from warpsmith.evaluator.timed import Witness, conduct, make_ring
-from warpsmith.evaluator.timing import LEAST_CALLS
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.judge import benchmark
+from warpsmith.evaluator.judge.benchmark import Witness, conduct, make_ring
+from warpsmith.evaluator.processes.pool import Lease
+from warpsmith.evaluator.reference.session import KnownTime, Placed, ReferenceSession
+from warpsmith.evaluator.timing.clocks import LEAST_CALLS
 
 PROBLEM = """\
 import torch
@@ -79,21 +81,21 @@ class Judging:
 
     def __call__(self, answer, placed, buffer):
         self.compared += 1
-        slot = next(wire.slots(placed.tree))
-        self.said.append(compare(arenas.view(buffer, slot).clone(), answer.expected[0], 1.0).message)
+        slot = next(codec.slots(placed.tree))
+        self.said.append(compare(tensor_views.view(buffer, slot).clone(), answer.expected[0], 1.0).message)
         return self.said[-1]
 
 
 def answer_rightly(ring, session, number):
     """Put the right answer where a timed call of the candidate delivers it."""
-    x, y = (arenas.view(ring.inputs[number], slot) for slot in session.inputs.slots)
-    delivered = arenas.view(ring.answers[number], ring.placed.slots[0])
+    x, y = (tensor_views.view(ring.inputs[number], slot) for slot in session.inputs.slots)
+    delivered = tensor_views.view(ring.answers[number], ring.placed.slots[0])
     delivered.copy_(x + y)
     return delivered
 
 
 def poisoned(ring, number):
-    return bool((arenas.content(ring.answers[number]) == 0xFF).all())
+    return bool((tensor_views.content(ring.answers[number]) == 0xFF).all())
 
 
 # --- the ring ---
@@ -101,12 +103,14 @@ def poisoned(ring, number):
 
 def test_a_ring_holds_different_inputs_and_no_answers(session, placed):
     ring = of_ring(session, placed)
-    assert len(ring.inputs) == len(ring.answers) == timed.MOST_SETS
-    contents = {bytes(arenas.content(buffer).numpy()) for buffer in ring.inputs}
-    assert len(contents) == timed.MOST_SETS
-    assert all(poisoned(ring, number) for number in range(timed.MOST_SETS))
+    assert len(ring.inputs) == len(ring.answers) == benchmark.MOST_SETS
+    contents = {bytes(tensor_views.content(buffer).numpy()) for buffer in ring.inputs}
+    assert len(contents) == benchmark.MOST_SETS
+    assert all(poisoned(ring, number) for number in range(benchmark.MOST_SETS))
     assert ring.fds == [buffer.fileno() for buffer in ring.shared]
-    assert [part.start for part in ring.inputs] == [number * session.inputs.size for number in range(timed.MOST_SETS)]
+    assert [part.start for part in ring.inputs] == [
+        number * session.inputs.size for number in range(benchmark.MOST_SETS)
+    ]
 
 
 @pytest.mark.parametrize(("free_bytes", "kept"), [(PLENTY, True), (20_000, False)])
@@ -119,44 +123,44 @@ def test_expected_answers_are_kept_where_they_are_small(session, placed, free_by
             assert torch.equal(answer.expected[0].value, answer_rightly(ring, session, number))
 
 
-@pytest.mark.parametrize(("sets_of_memory", "found"), [(0.5, 1), (2.5, 2), (100, timed.MOST_SETS)])
+@pytest.mark.parametrize(("sets_of_memory", "found"), [(0.5, 1), (2.5, 2), (100, benchmark.MOST_SETS)])
 def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers_does_not(
     session, sets_of_memory, found
 ):
     """An output of 8 GB in a ring of eight sets would take 64 GB, beside a room for answers of a few bytes."""
-    little, output_bytes = Placed.of([arenas.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
-    each = timed.COPIES * session.inputs.size + output_bytes
-    memory = RoomyMemory(round(sets_of_memory * each / timed.SHARE))
+    little, output_bytes = Placed.of([tensor_views.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
+    each = benchmark.COPIES * session.inputs.size + output_bytes
+    memory = RoomyMemory(round(sets_of_memory * each / benchmark.SHARE))
     ring = make_ring(session, memory, little, random.Random(0), answered=False, output_bytes=output_bytes)
     assert len(ring.inputs) == found
     assert not any(ring.expected)
 
 
 def test_integers_are_poisoned_too(session):
-    placed = Placed.of({"output": arenas.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
+    placed = Placed.of({"output": tensor_views.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
     ring = of_ring(session, placed)
-    assert (arenas.raw(ring.answers[0], placed.slots[0]) == arenas.INTEGER_POISON).all()
+    assert (tensor_views.raw(ring.answers[0], placed.slots[0]) == tensor_views.INTEGER_POISON).all()
 
 
 @pytest.mark.parametrize(("sets", "expected"), [(0.0, 1), (0.99, 1), (1.0, 1), (3.5, 3), (7.99, 7), (8.0, 8), (99, 8)])
 def test_a_ring_takes_a_share_of_the_memory(session, placed, sets, expected):
-    one = timed.COPIES * session.inputs.size + placed.size
-    ring = of_ring(session, placed, free_bytes=int(sets * one / timed.SHARE) + 1)
+    one = benchmark.COPIES * session.inputs.size + placed.size
+    ring = of_ring(session, placed, free_bytes=int(sets * one / benchmark.SHARE) + 1)
     assert len(ring.inputs) == expected
 
 
 def test_other_seeds_give_other_inputs(session, placed):
     one, two = (of_ring(session, placed, seed=seed) for seed in (1, 2))
     again = of_ring(session, placed, seed=1)
-    assert torch.equal(arenas.content(one.inputs[0]), arenas.content(again.inputs[0]))
-    assert not torch.equal(arenas.content(one.inputs[0]), arenas.content(two.inputs[0]))
+    assert torch.equal(tensor_views.content(one.inputs[0]), tensor_views.content(again.inputs[0]))
+    assert not torch.equal(tensor_views.content(one.inputs[0]), tensor_views.content(two.inputs[0]))
 
 
 def test_sets_of_another_form_are_passed_over(open_session, placed):
     session = open_session(OTHER_FORMS.format(condition="len(MADE) % 3 == 1"))
     form = session.inputs
     ring = of_ring(session, placed)
-    assert len(ring.inputs) == timed.MOST_SETS
+    assert len(ring.inputs) == benchmark.MOST_SETS
     assert session.inputs == form
 
 
@@ -178,7 +182,7 @@ def ring(session, placed):
 @pytest.fixture(params=["small", "large"])
 def witness(session, ring, request, monkeypatch):
     """One of answers that are compared once all was timed, and one of answers that are too large to be copied."""
-    monkeypatch.setattr(timed, "STASHED_BYTES", ring.placed.size - (request.param == "large"))
+    monkeypatch.setattr(benchmark, "STASHED_BYTES", ring.placed.size - (request.param == "large"))
     return Witness(session, ring, Judging(), random.Random(0))
 
 
@@ -223,7 +227,7 @@ def test_a_call_that_delivers_nothing_is_wrong(session, ring, witness):
 
 def test_the_answer_of_another_set_is_wrong(session, ring, witness):
     right = answer_rightly(ring, session, 0)
-    arenas.view(ring.answers[1], ring.placed.slots[0]).copy_(right)
+    tensor_views.view(ring.answers[1], ring.placed.slots[0]).copy_(right)
     look(witness, [1])
     assert witness.wrong
 
@@ -317,10 +321,10 @@ class Player:
         if fields["mode"] != "call":
             for number in range(self.sets if fields["mode"] in {"graph", "fenced_graph"} else 0):
                 self.deliver(number, fields["mode"])
-            return wire.Fields({"captured": True, "calls": fields["walks"] * self.sets})
+            return codec.Fields({"captured": True, "calls": fields["walks"] * self.sets})
         for place in fields["deliver"]:
             self.deliver(fields["order"][place], "call")
-        return wire.Fields({"milliseconds": [9.0] * len(fields["order"]), "gated": True})
+        return codec.Fields({"milliseconds": [9.0] * len(fields["order"]), "gated": True})
 
 
 @pytest.fixture
@@ -370,8 +374,10 @@ def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
 def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, conducted, monkeypatch):
     # The clock of a busy machine may find no time at all in a few microseconds, so what it says is given here.
     of_reference = iter([5.0, 4.9, 3.0])
-    monkeypatch.setattr("warpsmith.evaluator.timing._judged", lambda side, look: 5.0 if look else next(of_reference))
-    monkeypatch.setattr("warpsmith.evaluator.timing.KEPT_S", 1e9)
+    monkeypatch.setattr(
+        "warpsmith.evaluator.timing.clocks._judged", lambda side, look: 5.0 if look else next(of_reference)
+    )
+    monkeypatch.setattr("warpsmith.evaluator.timing.clocks.KEPT_S", 1e9)
 
     def judged():
         return conducted(lambda number, mode: answer_rightly(ring, session, number)).timing.reference.judge_ms

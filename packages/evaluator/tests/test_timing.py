@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import timing, wire
-from warpsmith.evaluator.timing import Figures, Side, Timing, interval
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.timing import clocks
+from warpsmith.evaluator.timing.clocks import Figures, Side, Timing, interval
 
 SETS = 4
 
@@ -40,11 +41,11 @@ class Timed:
             for _ in fields["order"]:
                 self._pass(self.true_ms + self.around_ms)
             times = [self._varied(self.call_ms) for _ in fields["order"]]
-            return wire.Fields({"milliseconds": times, "gated": self.gated})
+            return codec.Fields({"milliseconds": times, "gated": self.gated})
         calls = fields["walks"] * self.sets
         for _ in range(fields["count"] * calls if self.captures else 0):
             self._pass(self.around_ms + (self.true_ms if fields["mode"] == "graph" else 0.0))
-        return wire.Fields({"captured": self.captures, "calls": calls})
+        return codec.Fields({"captured": self.captures, "calls": calls})
 
     def _varied(self, ms):
         return ms * (1 + self.noise * self._rng.random())
@@ -61,8 +62,8 @@ class Timed:
 
 def measure(candidate, reference, count, look):
     """Measure as an evaluation does."""
-    timing.make_ready(candidate, reference)
-    return timing.measure(candidate, reference, count, look)
+    clocks.make_ready(candidate, reference)
+    return clocks.measure(candidate, reference, count, look)
 
 
 # --- the median's interval ---
@@ -71,7 +72,7 @@ def measure(candidate, reference, count, look):
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=200))
 def test_the_median_lies_in_its_interval(values):
     low, high = interval(values)
-    assert low <= timing.median(values) <= high
+    assert low <= clocks.median(values) <= high
     assert {low, high} <= set(values)
 
 
@@ -143,7 +144,7 @@ class Fenced(Timed):
         times = [
             ms * (1000 if place in fields["fenced"] else 1) for place, ms in enumerate(told.sequence("milliseconds"))
         ]
-        return wire.Fields({"milliseconds": times, "gated": True})
+        return codec.Fields({"milliseconds": times, "gated": True})
 
 
 @given(st.integers(1, 8), st.integers(1, 40), st.integers(0, 4), st.integers(0, 4), st.integers(0, 1 << 30))
@@ -178,7 +179,7 @@ def test_the_candidate_alone_is_fenced_in_calls_and_in_a_graph_of_its_own():
     looked = []
     measured = measure(side, reference.side(), 100, looked.append)
     fenced = [asked["fenced"] for asked in candidate.of_mode("call")]
-    assert sum(map(len, fenced)) == timing.FENCED_CALLS
+    assert sum(map(len, fenced)) == clocks.FENCED_CALLS
     captured, replayed = candidate.of_mode("fenced_graph")
     assert (captured["count"], replayed["count"]) == (0, 1)
     assert captured["fenced"] == replayed["fenced"] == list(range(SETS))
@@ -213,7 +214,7 @@ def test_a_gate_that_opened_once_is_remembered():
     assert not side.figures(None).gated
 
 
-@pytest.mark.parametrize(("call_ms", "calls"), [(0.5, 100), (1.5, 100), (5.0, 30), (50.0, timing.LEAST_CALLS)])
+@pytest.mark.parametrize(("call_ms", "calls"), [(0.5, 100), (1.5, 100), (5.0, 30), (50.0, clocks.LEAST_CALLS)])
 def test_a_slow_reference_is_called_less_often_and_the_candidate_is_not(call_ms, calls):
     found = measure(Timed(call_ms).side(), Timed(call_ms).side(), 100, lambda sets: None)
     assert (found.candidate.calls, found.reference.calls) == (100, calls)
@@ -270,14 +271,14 @@ def test_both_sides_are_timed_as_often_as_asked_for():
     assert found.reference.judge_ms == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize(("call_ms", "repeats"), [(0.1, timing.REPEATS), (1.0, 1)])
+@pytest.mark.parametrize(("call_ms", "repeats"), [(0.1, clocks.REPEATS), (1.0, 1)])
 def test_what_the_candidate_delivers_is_looked_at_in_every_segment_and_after_graphs(call_ms, repeats):
     looks = []
     candidate, reference = Timed(call_ms), Timed()
     measure(candidate.side(), reference.side(), 40, lambda sets: looks.append(list(sets)))
     segments, graphs = looks[:-repeats], looks[-repeats:]
-    assert len(segments) == timing.SEGMENTS
-    assert all(len(set(sets)) == timing.LOOKS for sets in segments)
+    assert len(segments) == clocks.SEGMENTS
+    assert all(len(set(sets)) == clocks.LOOKS for sets in segments)
     assert graphs == [list(range(SETS))] * repeats
     assert not any(fields["deliver"] for fields in reference.asked)
 
@@ -302,7 +303,7 @@ def test_what_holds_the_host_up_once_is_not_held_against_a_kernel(call_ms, place
     # Enough replays are made for the judge's clock, and not far more.
     most = max(fields["count"] for fields in worker.of_mode("graph"))
     replay_ms = side.per_graph * (call_ms + 0.002)
-    assert 0.4 * timing.WORTH_MS < (most - 1) * replay_ms < max(4 * timing.WORTH_MS, 8 * replay_ms)
+    assert 0.4 * clocks.WORTH_MS < (most - 1) * replay_ms < max(4 * clocks.WORTH_MS, 8 * replay_ms)
 
 
 def test_what_takes_longer_after_each_look_is_not_held_against_a_kernel():
@@ -330,7 +331,7 @@ def test_of_long_calls_one_replay_says_how_many_are_made(call_ms, around_ms, pro
     found = measure(worker.side(), Timed().side(), 40, lambda sets: None)
     after_capture = [fields["count"] for fields in worker.of_mode("graph")][1:]
     assert after_capture[: len(probes)] == probes
-    assert len(after_capture) == len(probes) + 2 * (1 if call_ms >= timing.LONG_MS else timing.REPEATS)
+    assert len(after_capture) == len(probes) + 2 * (1 if call_ms >= clocks.LONG_MS else clocks.REPEATS)
     assert found.candidate.judge_ms == pytest.approx(call_ms)
 
 
@@ -340,10 +341,10 @@ def test_calls_that_were_slow_at_first_are_replayed_often_enough(message_ms):
     for seed in range(8):
         worker = Timed(3.0, around_ms=0.01, message_ms=message_ms, sets=1)
         side = Side(worker.ask, 1, random.Random(seed), worker.clock)
-        timing.make_ready(side, Timed().side())
+        clocks.make_ready(side, Timed().side())
         worker.call_ms = worker.true_ms = 0.6
         side.calls(40)
-        assert timing._judged(side, None) == pytest.approx(0.6)
+        assert clocks._judged(side, None) == pytest.approx(0.6)
         most = max(fields["count"] for fields in worker.of_mode("graph"))
         assert (side.walks, side.estimate_ms) == (1, 3.0)
         assert (most - 1) * 0.6 >= 2.0
@@ -355,7 +356,7 @@ def test_a_short_call_that_seems_to_take_nothing_is_asked_for_again_and_takes_wh
     side = Side(worker.ask, 4, random.Random(0), worker.clock, least_ms=0.0005)
     found = measure(side, Timed().side(), 40, looks.append)
     assert (found.candidate.judge_ms, found.runtime_ms) == (0.0005, 0.0005)
-    assert len(looks) == timing.SEGMENTS + timing.MOST_REPEATS
+    assert len(looks) == clocks.SEGMENTS + clocks.MOST_REPEATS
 
 
 def test_clocks_that_disagree_are_asked_again_some_times():
@@ -363,7 +364,7 @@ def test_clocks_that_disagree_are_asked_again_some_times():
     found = measure(Timed(0.5, true_ms=1.0).side(), Timed(0.5).side(), 40, looks.append)
     assert found.disagrees
     assert found.runtime_ms == pytest.approx(1.0)
-    assert len(looks) == timing.SEGMENTS + timing.MOST_REPEATS
+    assert len(looks) == clocks.SEGMENTS + clocks.MOST_REPEATS
 
 
 def test_where_the_judges_clock_counts_for_the_candidate_it_counts_for_the_reference():
@@ -378,8 +379,8 @@ def test_answers_of_graphs_are_looked_at_after_replays_of_the_calls():
     """The graph without the calls delivers as well: what it left must not be taken for an answer."""
     candidate, last = Timed(0.1), []
     measure(candidate.side(), Timed().side(), 40, lambda sets: last.append(candidate.asked[-1]))
-    assert [fields["mode"] for fields in last] == ["call"] * timing.SEGMENTS + ["graph"] * timing.REPEATS
-    assert all(fields["count"] > 1 for fields in last[timing.SEGMENTS :])
+    assert [fields["mode"] for fields in last] == ["call"] * clocks.SEGMENTS + ["graph"] * clocks.REPEATS
+    assert all(fields["count"] > 1 for fields in last[clocks.SEGMENTS :])
 
 
 def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen():
@@ -390,7 +391,7 @@ def test_the_longer_replays_are_long_enough_and_their_count_cannot_be_foreseen()
         measure(side, Timed().side(), 40, lambda sets: None)
         many = max(worker.of_mode("graph"), key=lambda fields: fields["count"])
         replay_ms = many["walks"] * SETS * (worker.call_ms + worker.around_ms)
-        assert (many["count"] - 1) * replay_ms >= timing.WORTH_MS
+        assert (many["count"] - 1) * replay_ms >= clocks.WORTH_MS
         counts.add(many["count"])
     assert len(counts) > 2
 
@@ -403,7 +404,7 @@ def test_a_side_that_cannot_be_captured_has_no_judged_time(captured):
     assert (found.candidate.judge_ms is None) == (captured != "candidate")
     assert (found.reference.judge_ms is None) == (captured != "reference")
     assert found.tier == ("two_clocks" if captured == "candidate" else "events")
-    assert len(looks) == timing.SEGMENTS + (timing.REPEATS if captured == "candidate" else 0)
+    assert len(looks) == clocks.SEGMENTS + (clocks.REPEATS if captured == "candidate" else 0)
 
 
 def test_an_empty_graph_that_cannot_be_captured_is_no_measure():
@@ -452,7 +453,7 @@ def test_a_reference_that_took_the_same_twice_needs_no_graphs_again(known):
     assert found.reference.calls == 40
 
 
-@pytest.mark.parametrize("change", [("call_ms", 0.515), ("call_ms", 0.485), ("now", timing.KEPT_S)])
+@pytest.mark.parametrize("change", [("call_ms", 0.515), ("call_ms", 0.485), ("now", clocks.KEPT_S)])
 def test_a_reference_that_drifted_or_was_timed_long_ago_is_judged_anew(known, change):
     name, value = change
     setattr(known.worker, name, value + (known.worker.now if name == "now" else 0))
@@ -534,18 +535,18 @@ def test_without_a_gate_the_judges_clock_counts_for_a_reference_and_the_slower_o
 def test_a_gate_that_opened_before_the_timed_calls_is_forgotten():
     worker = Timed(gated=False)
     candidate, reference = worker.side(), Timed().side()
-    timing.make_ready(candidate, reference)
+    clocks.make_ready(candidate, reference)
     worker.gated = True
-    assert timing.measure(candidate, reference, 40, lambda sets: None).candidate.gated
+    assert clocks.measure(candidate, reference, 40, lambda sets: None).candidate.gated
 
 
 def test_of_a_reference_whose_time_is_known_graphs_are_captured_only_when_needed(known):
     ready = known.worker.side(known.kept)
     known.worker.asked.clear()
-    timing.make_ready(Timed().side(), ready)
+    clocks.make_ready(Timed().side(), ready)
     assert not known.worker.of_mode("graph")
-    known.worker.now += timing.KEPT_S + 1
-    timing.make_ready(Timed().side(), known.worker.side(known.kept))
+    known.worker.now += clocks.KEPT_S + 1
+    clocks.make_ready(Timed().side(), known.worker.side(known.kept))
     assert known.worker.of_mode("graph")
 
 

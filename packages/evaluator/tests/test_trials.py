@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
-from warpsmith.evaluator.trials import Trial, _one_far, _reorders, learn
+from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
+from warpsmith.evaluator.reference.trials import Trial, _one_far, _reorders, learn
 
 STATE = """
 import torch

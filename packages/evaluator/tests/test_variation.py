@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import variation
-from warpsmith.evaluator.draws import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, SAME_SIGN
-from warpsmith.evaluator.variation import (
+from warpsmith.evaluator.reference import mutations
+from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, SAME_SIGN
+from warpsmith.evaluator.reference.mutations import (
     constant_level,
     is_mask,
     perturb,
@@ -45,7 +45,7 @@ def test_a_draw_stays_finite_and_as_far_as_its_level_says_in_place(shape, kind, 
 
 
 def test_a_large_draw_changes_part_by_part_in_all_of_it(monkeypatch):
-    monkeypatch.setattr(variation, "MOST_AT_ONCE", 50)
+    monkeypatch.setattr(mutations, "MOST_AT_ONCE", 50)
     for kind in KINDS[1:]:
         tensor = torch.rand(40, 10, generator=seeded())
         before = tensor.clone()

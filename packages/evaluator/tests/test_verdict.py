@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from warpsmith.evaluator.execresult import TRITONFORGE_CATEGORIES, result_of, tritonforge_category
+from warpsmith.evaluator.exec_result import TRITONFORGE_CATEGORIES, result_of, tritonforge_category
 from warpsmith.evaluator.server.answers import ExecMetadata
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES, STATUSES, Seconds, Verdict, invalid
 from warpsmith.records.schema import VERDICT

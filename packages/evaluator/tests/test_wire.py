@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator import wire
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.layout import ITEM_BYTES, TensorSlot
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 
 sizes = st.lists(st.integers(0, 1 << 40), max_size=5)
 slots = st.builds(
@@ -23,7 +23,7 @@ leaves = (
     | st.floats(allow_nan=False)
     | st.text()
     | st.binary()
-    | st.builds(wire.DType, st.sampled_from(sorted(ITEM_BYTES)))
+    | st.builds(codec.DType, st.sampled_from(sorted(ITEM_BYTES)))
     | slots
 )
 values = st.recursive(
@@ -39,73 +39,73 @@ values = st.recursive(
 
 @given(values)
 def test_what_is_encoded_is_decoded_the_same(value):
-    decoded = wire.decode(wire.encode(value))
+    decoded = codec.decode(codec.encode(value))
     assert decoded == value
     assert repr(decoded) == repr(value)  # tells True from 1, and a tuple from a list
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.0])
 def test_special_floats_survive(value):
-    assert struct.pack("<d", wire.decode(wire.encode(value))) == struct.pack("<d", value)
+    assert struct.pack("<d", codec.decode(codec.encode(value))) == struct.pack("<d", value)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_value_or_a_wire_error(payload):
     try:
-        value = wire.decode(payload)
+        value = codec.decode(payload)
     except WireError:
         return
-    assert wire.decode(wire.encode(value)) == value or value != value or "nan" in repr(value)
+    assert codec.decode(codec.encode(value)) == value or value != value or "nan" in repr(value)
 
 
 @given(values, st.data())
 def test_a_changed_or_cut_payload_is_a_value_or_a_wire_error(value, data):
-    payload = bytearray(wire.encode(value))
+    payload = bytearray(codec.encode(value))
     at = data.draw(st.integers(0, len(payload) - 1))
     payload[at] ^= data.draw(st.integers(1, 255))
     for broken in (bytes(payload), bytes(payload[:at])):
         try:
-            wire.decode(broken)
+            codec.decode(broken)
         except WireError as error:
             assert error.message
 
 
 def test_a_promise_of_many_items_allocates_nothing():
     with pytest.raises(WireError, match="promised"):
-        wire.decode(b"l\xff\xff\xff\xff")
+        codec.decode(b"l\xff\xff\xff\xff")
 
 
 def test_depth_is_bounded_both_ways():
     deep = None
-    for _ in range(wire.MAX_DEPTH + 2):
+    for _ in range(codec.MAX_DEPTH + 2):
         deep = [deep]
     with pytest.raises(WireError, match="deeper"):
-        wire.encode(deep)
+        codec.encode(deep)
     with pytest.raises(WireError, match="deeper"):
-        wire.decode(b"l\x01\x00\x00\x00" * 5000 + b"n")
+        codec.decode(b"l\x01\x00\x00\x00" * 5000 + b"n")
 
 
 def test_a_repeated_key_is_refused():
     key = b"s\x01\x00\x00\x00a"
     with pytest.raises(WireError, match="once"):
-        wire.decode(b"m\x02\x00\x00\x00" + key + b"n" + key + b"n")
+        codec.decode(b"m\x02\x00\x00\x00" + key + b"n" + key + b"n")
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, 1 << 600, {"a": {3}}])
 def test_what_has_no_form_is_refused_by_name(value):
     with pytest.raises(WireError):
-        wire.encode(value)
+        codec.encode(value)
 
 
 @given(values)
 def test_slots_are_replaced_in_the_order_they_are_found(value):
-    count = len(list(wire.slots(value)))
-    replaced = wire.replace_slots(value, iter(TensorSlot("int8", (number,), (1,)) for number in range(count)))
-    assert [slot.shape[0] for slot in wire.slots(replaced)] == list(range(count))
+    count = len(list(codec.slots(value)))
+    replaced = codec.replace_slots(value, iter(TensorSlot("int8", (number,), (1,)) for number in range(count)))
+    assert [slot.shape[0] for slot in codec.slots(replaced)] == list(range(count))
 
 
 def test_fields_check_the_type_of_each_field():
-    fields = wire.Fields({"a": 1, "b": "x", "c": True, "d": ["x", 1]})
+    fields = codec.Fields({"a": 1, "b": "x", "c": True, "d": ["x", 1]})
     assert fields.integer("a") == 1
     for read in (
         lambda: fields.text("a"),
@@ -121,4 +121,4 @@ def test_fields_check_the_type_of_each_field():
         with pytest.raises(WireError):
             read()
     with pytest.raises(WireError, match="dict"):
-        wire.Fields([1])
+        codec.Fields([1])

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from warpsmith.evaluator.bench.generations import read_run
-from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.rollout.datasets import generated, kernelbook, read_problems, write_directory
 from warpsmith.rollout.errors import DatasetError

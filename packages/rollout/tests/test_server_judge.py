@@ -18,7 +18,7 @@ from warpsmith.evaluator import (
     OtherConditionsError,
     ServerUnreachableError,
 )
-from warpsmith.evaluator.conditions import HEADER, name_of
+from warpsmith.evaluator.fingerprint import HEADER, name_of
 from warpsmith.evaluator.server.child import ServerProcess
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector

@@ -167,10 +167,10 @@ def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
 
 
 def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    from warpsmith.evaluator import gpus
+    from warpsmith.evaluator.devices import discovery
 
-    one = gpus.Gpu(0, "NVIDIA H200", "sm_90", 139.8)
-    monkeypatch.setattr(gpus, "find", lambda: ([one], "This torch has no CUDA."))
+    one = discovery.Gpu(0, "NVIDIA H200", "sm_90", 139.8)
+    monkeypatch.setattr(discovery, "find", lambda: ([one], "This torch has no CUDA."))
     assert [f.state for f in machine.gpus(load())] == ["ok"]
     (judged,) = machine.gpus(load('evaluator.device="cuda"'))
     assert (judged.state, judged.remedy) == ("error", "This torch has no CUDA.")
@@ -178,7 +178,7 @@ def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) ->
     assert absent.seen.endswith("names GPU 1")
     (absent,) = machine.gpus(load('rollout.engine.device="cuda"', "placement.rollout=[2,1]", "rollout.engines=2"))
     assert absent.seen.endswith("names GPU 1, 2")
-    monkeypatch.setattr(gpus, "find", lambda: ([], "The driver shows no GPU."))
+    monkeypatch.setattr(discovery, "find", lambda: ([], "The driver shows no GPU."))
     (none,) = machine.gpus(load('rollout.engine.device="cuda"'))
     assert "asks for one" in none.seen
 

@@ -167,9 +167,9 @@ def role_of(thread: int) -> str:
         parent = Path(f"/proc/{fields['PPid'].strip()}/cmdline").read_bytes().split(b"\0")
     except (OSError, KeyError):
         return "gone"
-    if b"warpsmith.evaluator.zygote" in command:
-        return "worker" if b"warpsmith.evaluator.zygote" in parent else "zygote"
-    if b"warpsmith.evaluator.judge" in command:
+    if b"warpsmith.evaluator.workers.zygote" in command:
+        return "worker" if b"warpsmith.evaluator.workers.zygote" in parent else "zygote"
+    if b"warpsmith.evaluator.judge.service" in command:
         return "judge"
     return "assembler" if b"ptxas" in Path(os.fsdecode(command[0])).name.encode() else "client"
 

@@ -10,10 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpsmith.evaluator import Problem, _native, compile_worker, compiling
-from warpsmith.evaluator.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
-from warpsmith.evaluator.judge import Service
-from warpsmith.evaluator.worker import EXHAUSTED_CODE
+from warpsmith.evaluator import Problem, _native
+from warpsmith.evaluator.judge.service import Service
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
+from warpsmith.evaluator.system.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
+from warpsmith.evaluator.workers import compiler
 
 HALF = 512 << 10
 MEASURED = """\
@@ -59,10 +61,10 @@ def test_room_that_the_input_used_up_is_its_own_doing(measured):
 
 @pytest.mark.parametrize("number", sorted(OF_MACHINE))
 def test_what_no_input_exhausts_is_the_machines_however_it_is_wrapped(number, tmp_path):
-    error = compiling.KernelCompilationError("BlockingIOError: ptxas")
+    error = compilation.KernelCompilationError("BlockingIOError: ptxas")
     error.__cause__ = OSError(number, "ran out")
     assert is_machines(error)
-    assert compile_worker.lacked_by_the_machine(error, tmp_path)
+    assert compiler.lacked_by_the_machine(error, tmp_path)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOSPC, "full"), OSError(errno.ENOMEM, "none left")])

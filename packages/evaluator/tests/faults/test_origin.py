@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from warpsmith.evaluator import BadProblemError, Problem
-from warpsmith.evaluator.reference import ReferenceFaultError, ReferenceSession
+from warpsmith.evaluator.reference.session import ReferenceFaultError, ReferenceSession
 
 MODEL = """\
 import torch
@@ -48,7 +48,7 @@ def spoil():
 FRAME = """
 def spoil():
     import sys
-    from warpsmith.evaluator import protocol
+    from warpsmith.evaluator.ipc import messages as protocol
     frame = sys._getframe()
     while "channel" not in frame.f_locals:
         frame = frame.f_back

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from warpsmith.evaluator.memory_watch import shared_bytes
+from warpsmith.evaluator.processes.memory_watch import shared_bytes
 
 SIZE = 64 << 20
 DEADLINE_S = 30

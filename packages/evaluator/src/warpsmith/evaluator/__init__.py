@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from warpsmith.evaluator._version import __version__
 
 if TYPE_CHECKING:
-    from warpsmith.evaluator.client import Evaluator, evaluate
+    from warpsmith.evaluator.client.evaluator import Evaluator, evaluate
+    from warpsmith.evaluator.client.remote import (
+        Client,
+        OtherConditionsError,
+        ServerError,
+        ServerRefusedError,
+        ServerUnreachableError,
+    )
     from warpsmith.evaluator.config import EvaluatorConfig
     from warpsmith.evaluator.errors import (
         BadProblemError,
@@ -28,18 +35,11 @@ if TYPE_CHECKING:
         WireError,
     )
     from warpsmith.evaluator.problem import Problem
-    from warpsmith.evaluator.remote import (
-        Client,
-        OtherConditionsError,
-        ServerError,
-        ServerRefusedError,
-        ServerUnreachableError,
-    )
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
 
 _HOMES: Final = {
-    "warpsmith.evaluator.client": ("Evaluator", "evaluate"),
+    "warpsmith.evaluator.client.evaluator": ("Evaluator", "evaluate"),
     "warpsmith.evaluator.config": ("EvaluatorConfig",),
     "warpsmith.evaluator.errors": (
         "BadProblemError",
@@ -52,7 +52,7 @@ _HOMES: Final = {
         "WireError",
     ),
     "warpsmith.evaluator.problem": ("Problem",),
-    "warpsmith.evaluator.remote": (
+    "warpsmith.evaluator.client.remote": (
         "Client",
         "OtherConditionsError",
         "ServerError",

@@ -14,7 +14,7 @@ from rich.table import Table
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
-from warpsmith.evaluator.client import evaluate
+from warpsmith.evaluator.client.evaluator import evaluate
 from warpsmith.evaluator.config import (
     LAST_GPU,
     MOST_TIMED,
@@ -25,8 +25,8 @@ from warpsmith.evaluator.config import (
     configured,
     timing_of,
 )
-from warpsmith.evaluator.diagnostics import open_standard_descriptors
 from warpsmith.evaluator.server.command import serve
+from warpsmith.evaluator.system.stderr import open_standard_descriptors
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.commands import new_app, run
 
@@ -161,10 +161,11 @@ def doctor(
 
     Example: `warpsmith-evaluator doctor`
     """
-    from warpsmith.evaluator import _native, gpus
+    from warpsmith.evaluator import _native
+    from warpsmith.evaluator.devices import discovery
 
     layers, tier = _native.probe(), _native.achievable_tier()
-    found, obstacle = gpus.find()
+    found, obstacle = discovery.find()
     if as_json:
         facts = {"tier": tier, "layers": [layer._asdict() for layer in layers]}
         typer.echo(json.dumps(facts | {"gpus": [asdict(gpu) for gpu in found], "gpu_obstacle": obstacle}))

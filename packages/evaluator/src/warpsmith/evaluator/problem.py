@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from warpsmith.evaluator.datasets.row_files import read_rows
 from warpsmith.evaluator.errors import BadProblemError, DatasetError
-from warpsmith.evaluator.rows import read_rows
 from warpsmith.records.text import files_in, read_text
 
 REQUIRED: Final = ("Model", "get_inputs")

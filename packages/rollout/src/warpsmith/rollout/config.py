@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from warpsmith.evaluator.address import is_address
+from warpsmith.evaluator.client.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.reward import AnyReward, RewardConfig
 

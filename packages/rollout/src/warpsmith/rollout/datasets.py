@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.evaluator.bench.generations import LAYOUT
+from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
 from warpsmith.evaluator.problem import Problem, load_rows
-from warpsmith.evaluator.rows import FORMS, read_rows
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Split, generate

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from warpsmith.evaluator.scores import FASTER_THAN, geometric_mean, pass_at_k
+from warpsmith.evaluator.bench.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.records.errors import UsageError
 
 __all__ = [

@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from warpsmith.evaluator import Client, ServerError, Verdict
-from warpsmith.evaluator.conditions import Conditions
+from warpsmith.evaluator.client.remote import common_conditions, is_contained, too_weak
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.fingerprint import Conditions
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.remote import common_conditions, is_contained, too_weak
 from warpsmith.rollout.config import EvaluationConfig
 from warpsmith.rollout.judging import OnRunning
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from warpsmith.evaluator.bench.generations import digest
 from warpsmith.evaluator.bench.progress import Reporter
 from warpsmith.evaluator.bench.settings import Settings, local_settings
-from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.errors import (
     BadProblemError,
     EvaluatorError,

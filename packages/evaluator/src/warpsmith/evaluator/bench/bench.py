@@ -16,7 +16,7 @@ from warpsmith.evaluator.bench.runner import Judge, Runner, Task, tasks_of, unse
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
 from warpsmith.evaluator.bench.settings import Settings
 from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_folder
-from warpsmith.evaluator.datasets import load_problems
+from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
 

@@ -17,8 +17,8 @@ from warpsmith.evaluator.bench.example import FOLDER, write_example
 from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
-from warpsmith.evaluator.client import Evaluator
-from warpsmith.evaluator.conditions import Conditions
+from warpsmith.evaluator.client.evaluator import Evaluator
+from warpsmith.evaluator.client.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
 from warpsmith.evaluator.config import (
     LAST_GPU,
     MOST_TIMED,
@@ -31,7 +31,7 @@ from warpsmith.evaluator.config import (
     configured,
     timing_of,
 )
-from warpsmith.evaluator.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
+from warpsmith.evaluator.fingerprint import Conditions
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records.errors import UsageError
 

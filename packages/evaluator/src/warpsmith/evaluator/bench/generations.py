@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from warpsmith.evaluator.datasets import is_text
+from warpsmith.evaluator.datasets.kernelbench import is_text
 from warpsmith.evaluator.problem import MOST_DIGITS
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import decode_anyhow, files_in

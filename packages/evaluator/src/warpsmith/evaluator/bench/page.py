@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.printing import NOT_TIMED, level_name, percent
+from warpsmith.evaluator.bench.scores import FASTER_THAN
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
-from warpsmith.evaluator.scores import FASTER_THAN
 from warpsmith.records.folders import write_file
 
 FILE: Final = "report.html"

@@ -6,8 +6,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from warpsmith.evaluator.bench.scores import FASTER_THAN
 from warpsmith.evaluator.bench.scoring import LevelScore, Speed
-from warpsmith.evaluator.scores import FASTER_THAN
 
 SpeedOf = Callable[[LevelScore], Speed | None]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
-from warpsmith.evaluator.execresult import result_of
+from warpsmith.evaluator.exec_result import result_of
 from warpsmith.records.folders import write_file
 
 if TYPE_CHECKING:

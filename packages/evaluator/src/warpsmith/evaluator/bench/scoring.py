@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from warpsmith.evaluator.bench.baseline import Baseline
 from warpsmith.evaluator.bench.generations import Generation
+from warpsmith.evaluator.bench.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.evaluator.bench.verdict_log import Outcome
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.evaluator.verdict import Verdict
 
 State = Literal["judged", "missing", "invalid", "refused"]

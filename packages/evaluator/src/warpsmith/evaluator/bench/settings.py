@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpsmith.evaluator.bench.generations import Generation, digest
-from warpsmith.evaluator.conditions import OF_THE_REQUEST, Conditions, conditions_of
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.fingerprint import OF_THE_REQUEST, Conditions, conditions_of
 from warpsmith.evaluator.problem import Problem
 
 Settings = Mapping[str, Any]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator._version import __version__
-from warpsmith.evaluator.client import DeviceFacts
-from warpsmith.evaluator.conditions import SIZING
+from warpsmith.evaluator.client.evaluator import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.fingerprint import SIZING
 from warpsmith.evaluator.verdict import Verdict
 
 DRIVER: Final = Path("/proc/driver/nvidia/version")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
-from warpsmith.evaluator.client import DeviceFacts, Evaluator
+from warpsmith.evaluator.client.evaluator import DeviceFacts, Evaluator
 from warpsmith.evaluator.errors import DeviceQuarantinedError, EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
-from warpsmith.evaluator.execresult import result_of
+from warpsmith.evaluator.exec_result import result_of
 from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError

@@ -6,7 +6,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from warpsmith.evaluator.diagnostics import PATIENCE_S, tell
+from warpsmith.evaluator.system.stderr import PATIENCE_S, tell
 
 LOGGER: Final = "warpsmith.evaluator.server"
 _FIELDS: Final = "fields"

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 

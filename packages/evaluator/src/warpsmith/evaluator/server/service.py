@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from warpsmith.evaluator.client import Evaluator
-from warpsmith.evaluator.conditions import HEADER, conditions_of, name_of
+from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.evaluator.fingerprint import HEADER, conditions_of, name_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane, Place
 from warpsmith.evaluator.server.cache import Asked, VerdictCache

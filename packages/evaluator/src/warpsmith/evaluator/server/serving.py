@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 import uvicorn
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.client import Evaluator
+from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.server.app import build_app
 from warpsmith.evaluator.server.connections import BoundedProtocol, HalfOpen, raise_descriptor_limit, room_for

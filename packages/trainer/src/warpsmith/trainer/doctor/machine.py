@@ -37,7 +37,7 @@ _SHM = Path("/dev/shm")
 
 def gpus(config: Config) -> Iterator[Finding]:
     """Look at the GPUs that the driver shows, and whether those that the file names are among them."""
-    from warpsmith.evaluator.gpus import find
+    from warpsmith.evaluator.devices.discovery import find
 
     there, obstacle = find()
     seen = "; ".join(f"GPU {gpu.number}: {gpu.name}, {gpu.memory_gib} GiB" for gpu in there) or "none"

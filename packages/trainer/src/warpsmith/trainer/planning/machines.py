@@ -67,9 +67,9 @@ def named(name: str) -> Machine:
 
 def this_machine() -> Machine:
     """Return this machine: its GPUs by the driver, and the memory of its host."""
-    from warpsmith.evaluator import gpus
+    from warpsmith.evaluator.devices import discovery
 
-    found, _ = gpus.find()
+    found, _ = discovery.find()
     least = min((gpu.memory_gib for gpu in found), default=0.0)
     cores = len(os.sched_getaffinity(0))
     return Machine("this machine", len(found), int(least * GIB), psutil.virtual_memory().total, cores)

@@ -1,0 +1,1 @@
+"""What a caller imports: an evaluator here (`evaluator`) or behind HTTP (`remote`). Importable without torch."""

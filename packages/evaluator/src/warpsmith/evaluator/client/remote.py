@@ -1,0 +1,560 @@
+"""A client of evaluation servers. Importable without httpx, which its first use needs (the extra `client`)."""
+
+import asyncio
+import importlib.util
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from warpsmith.evaluator.client.address import is_address
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of, source_of, verdict_on_a_path
+from warpsmith.evaluator.config import TIER_STRENGTH
+from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
+from warpsmith.evaluator.fingerprint import HEADER, Conditions, differences, name_of
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+DEFAULT_TOKEN_ENV: Final = "WARPSMITH_EVALUATOR_TOKEN"
+_CONNECT_S: Final = 5.0
+_HEALTH_S: Final = 10.0
+_SHORTEST_REST_S: Final = 0.25
+_LONGEST_REST_S: Final = 5.0
+
+
+class ServerError(EvaluatorError):
+    """A server gave no verdict. `server` is its address."""
+
+    def __init__(self, server: str, message: str, remedy: str) -> None:
+        super().__init__(message, remedy)
+        self.server = server
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.server, self.message, self.remedy)
+
+
+class ServerUnreachableError(ServerError):
+    """No server answered: nothing listens there, the network is down, or it went away before its answer."""
+
+
+class ServerRefusedError(ServerError):
+    """A server refused a request that no repetition mends: the token, the form, a bound, or it is another service."""
+
+
+class OtherConditionsError(ServerError):
+    """A server judges by other settings, or by another version, than the verdicts that are already there."""
+
+
+class _LostError(Exception):
+    """One attempt failed in a way that another attempt may mend.
+
+    Args:
+        cause: what happened, with the server's address.
+        rest_s: how long the server is to be left alone.
+        asked: whether the server may have begun to evaluate.
+        reached: whether a server of ours answered at all.
+    """
+
+    def __init__(self, cause: str, *, rest_s: float | None = None, asked: bool, reached: bool) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.rest_s = rest_s
+        self.asked = asked
+        self.reached = reached
+
+
+@dataclass(eq=False)
+class _Server:
+    """One address and what is known about it."""
+
+    url: str
+    running: int = 0
+    failures: int = 0
+    rests_until: float = 0.0
+    left_out: EvaluatorError | None = None
+
+    def rest(self, seconds: float | None) -> None:
+        """Leave it alone for a while: as long as it said, or longer with each failure."""
+        self.failures += 1
+        backoff = min(_LONGEST_REST_S, _SHORTEST_REST_S * 2.0 ** min(self.failures - 1, 10))
+        self.rests_until = time.monotonic() + (backoff if seconds is None else seconds) * random.uniform(0.75, 1.25)
+
+    def well(self) -> None:
+        self.failures, self.rests_until = 0, 0.0
+
+
+class Client:
+    """Has candidates judged by evaluation servers. A context manager; safe to use from threads and from asyncio.
+
+    The least busy server that is not resting is asked. What cannot be delivered (no connection, 429, 503) is tried
+    again, elsewhere first, until the deadline. What was delivered and lost, or came back `invalid`, is asked again
+    `retries` times. `invalid` is returned as such and never made into a score.
+
+    Proxies of the environment are not used.
+
+    Args:
+        servers: the address of a server, for example `http://10.0.0.7:18188`, or several.
+        token: what the servers ask for; None takes it from the environment variable `token_env`, if set. White space
+            around it does not count.
+        token_env: name of that variable.
+        deadline_s: longest that one verdict may take, waiting and retries included.
+        retries: times that a lost or `invalid` evaluation is asked again.
+        cache: whether a verdict that a server kept will do; None leaves it to each server.
+        minimum_isolation: the weakest containment whose verdicts will do. A server that turns out weaker, also after a
+            restart, is asked nothing more.
+        conditions: what verdicts must hang on, as `conditions` in a server's `/health`; None takes any. A server that
+            judges under others is asked nothing more.
+
+    Raises:
+        UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
+
+    Example:
+        with Client("http://10.0.0.7:18188") as client:
+            verdict = client.evaluate(Path("19_ReLU.py"), Path("relu.py"))
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        token: str | None = None,
+        token_env: str = DEFAULT_TOKEN_ENV,
+        deadline_s: float = 120.0,
+        retries: int = 2,
+        cache: bool | None = None,
+        minimum_isolation: str = "none",
+        conditions: Conditions | None = None,
+    ) -> None:
+        addresses = [servers] if isinstance(servers, str) else list(servers)
+        if not addresses:
+            raise UsageError("There is no server to ask.", 'Give one at least: "http://127.0.0.1:18188".')
+        for server in addresses:
+            if not is_address(server):
+                raise UsageError(f"{server!r} is no address of a server.", "Write it as http://10.0.0.7:18188.")
+        if minimum_isolation not in TIER_STRENGTH:
+            known = ", ".join(TIER_STRENGTH)
+            raise UsageError(f"There is no tier {minimum_isolation!r} of isolation.", f"The tiers are {known}.")
+        if importlib.util.find_spec("httpx") is None:
+            raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
+        self.deadline_s = deadline_s
+        self.retries = retries
+        self._weakest = minimum_isolation
+        self._conditions = conditions
+        self._given = {} if cache is None else {"cache": cache}
+        self._token_env = token_env
+        self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
+        self._servers = [_Server(url.rstrip("/")) for url in addresses]
+        self._loop = _LoopThread()
+        self._http = self._loop.run(self._connected())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; what is asked at that moment is given up."""
+        if self._loop.runs:
+            self._loop.run(self._http.aclose())
+            self._loop.close()
+
+    def evaluate(
+        self,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """Return the verdict on `candidate`; arguments as for `Evaluator.evaluate`.
+
+        The verdict is `invalid`, with what happened, when servers were reached and none gave another in time.
+
+        Raises:
+            BadProblemError: the problem itself cannot be judged.
+            ServerUnreachableError: no server could be reached until the deadline.
+            ServerRefusedError: a server refused the request.
+            IsolationUnavailableError, OtherConditionsError: no server is left that contains workers as is asked for,
+                and judges under the `conditions`.
+        """
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
+        return self._loop.run(self._evaluated(body))
+
+    async def evaluate_async(
+        self,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Verdict:
+        """As `evaluate`, for asyncio: cancelling it frees the place on the server."""
+        source = source_of(candidate)
+        if refused := verdict_on_a_path(source):
+            return refused
+        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
+        return await self._loop.awaited(self._evaluated(body))
+
+    def health(self) -> dict[str, dict[str, Any] | ServerError]:
+        """Return what each server says of itself, by address, or why it does not."""
+        return self._loop.run(self._healths())
+
+    async def _connected(self) -> "httpx.AsyncClient":
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+        return httpx.AsyncClient(headers=headers, limits=limits, trust_env=False)
+
+    async def _healths(self) -> dict[str, dict[str, Any] | ServerError]:
+        found = await asyncio.gather(*(self._health(server.url) for server in self._servers))
+        return {server.url: told for server, told in zip(self._servers, found, strict=True)}
+
+    async def _health(self, url: str) -> dict[str, Any] | ServerError:
+        import httpx
+
+        try:
+            answer = await self._http.get(f"{url}/health", timeout=_HEALTH_S)
+            told = answer.raise_for_status().json()
+        except httpx.TransportError as error:
+            return unreachable(url, _reason(error))
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return _other_service(url, str(error))
+        return (
+            told if isinstance(told, dict) and "isolation" in told else _other_service(url, "its /health is another's")
+        )
+
+    async def _evaluated(self, body: dict[str, Any]) -> Verdict:
+        deadline = time.monotonic() + self.deadline_s
+        causes: list[str] = []
+        asked, reached, avoided = 0, False, None
+        while asked <= self.retries:
+            server = await self._next(avoided, deadline)
+            if server is None:
+                break
+            avoided = server
+            try:
+                answer = await self._asked(server, body, deadline)
+                unfit: EvaluatorError | None = await self._otherwise(server.url, answer)
+                if unfit is None:
+                    verdict = self._read(server.url, answer)
+                    unfit = await self._weakness(server.url, verdict)
+            except _LostError as lost:
+                server.rest(lost.rest_s)
+                asked += lost.asked
+                reached |= lost.reached
+                causes.append(lost.cause)
+                continue
+            server.well()
+            if unfit is not None:
+                self._leave_out(server, unfit)
+                continue
+            if verdict.status != "invalid":
+                return verdict
+            asked, reached = asked + 1, True
+            causes.append(f"{server.url} answered invalid: {verdict.error_message}")
+        return self._none(causes, reached)
+
+    async def _otherwise(self, url: str, answer: "httpx.Response") -> "OtherConditionsError | None":
+        """Return why what a server found, a verdict or a bad problem, will not do: it judges otherwise."""
+        found = answer.status_code == 200 or (answer.status_code == 422 and _kind(answer) == "bad_problem")
+        if not found or self._conditions is None or answer.headers.get(HEADER) == name_of(self._conditions):
+            return None
+        told = conditions_told(await self._known(url))
+        if told == self._conditions and HEADER in answer.headers:
+            raise _LostError(f"{url} was started anew with other settings", asked=True, reached=True)
+        return judges_otherwise(url, told, self._conditions)
+
+    async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
+        """Return why a verdict will not do: where it came from contains workers too little."""
+        if verdict.status == "invalid" or is_contained(verdict.isolation_tier, self._weakest):
+            return None
+        tier = verdict.isolation_tier
+        if not verdict.correct:
+            # What failed before any worker ran it has the tier `none` everywhere; the server knows its own.
+            tier = str((await self._known(url))["isolation"])
+        return None if is_contained(tier, self._weakest) else too_weak(url, tier, self._weakest)
+
+    async def _known(self, url: str) -> dict[str, Any]:
+        """Return what a server that has answered says of itself."""
+        told = await self._health(url)
+        if isinstance(told, ServerError):
+            raise _LostError(told.message, asked=True, reached=True)
+        return told
+
+    def _leave_out(self, server: _Server, unfit: EvaluatorError) -> None:
+        """Ask a server nothing more; raise where it was the last one."""
+        new, server.left_out = server.left_out is None, unfit
+        if all(other.left_out for other in self._servers):
+            raise unfit
+        if new:
+            _LOG.warning("%s Going on with the other servers.", unfit)
+
+    def _none(self, causes: list[str], reached: bool) -> Verdict:
+        """Return `invalid`, or raise where no server was reached at all."""
+        last = "; ".join(dict.fromkeys(causes[-3:])) or "no server was free to be asked"
+        if not reached:
+            raise unreachable(self._servers[0].url, f"within {self.deadline_s:g} s: {last}")
+        return invalid(f"No server gave a verdict in {len(causes)} attempts: {last}.")
+
+    async def _next(self, avoided: _Server | None, deadline: float) -> _Server | None:
+        """Return the server to ask, after waiting where all rest; None once the deadline is past."""
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                return None
+            servers = [server for server in self._servers if server.left_out is None]
+            if not servers:
+                raise self._servers[0].left_out or EvaluatorError("No evaluation server is left.", "Start one.")
+            ready = [server for server in servers if server.rests_until <= now]
+            if ready:
+                return min(ready, key=lambda server: (server is avoided, server.running, random.random()))
+            soonest = min(server.rests_until for server in servers)
+            await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
+
+    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> "httpx.Response":
+        import httpx
+
+        left = max(0.05, deadline - time.monotonic())
+        timeout = httpx.Timeout(left, connect=min(_CONNECT_S, left))
+        server.running += 1
+        try:
+            async with asyncio.timeout(left):
+                return await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _LostError(f"{server.url}: {_reason(error)}", asked=False, reached=False) from error
+        except (httpx.TimeoutException, TimeoutError) as error:
+            raise _LostError(f"{server.url}: no answer by the deadline", asked=True, reached=True) from error
+        except httpx.TransportError as error:
+            raise _LostError(
+                f"{server.url} went away before its answer: {_reason(error)}", asked=True, reached=True
+            ) from error
+        finally:
+            server.running -= 1
+
+    def _read(self, url: str, answer: "httpx.Response") -> Verdict:
+        """Return the verdict of an answer, or raise for what it is instead."""
+        match answer.status_code:
+            case 200:
+                return _verdict(url, answer)
+            case 429 | 503:
+                rest = _retry_after_s(answer)
+                cause = f"{url} answered {answer.status_code}: {_message(answer)}"
+                raise _LostError(cause, rest_s=rest, asked=False, reached=True)
+            case 401 | 403:
+                raise ServerRefusedError(
+                    url,
+                    f"{url} refuses this client: {_message(answer)}",
+                    f"Put the server's token into the environment variable {self._token_env}.",
+                )
+            case code if code >= 500:
+                raise _LostError(f"{url} answered {code}: {_message(answer)}", asked=True, reached=True)
+            case 422 if _kind(answer) == "bad_problem":
+                raise BadProblemError(_message(answer), "")
+            case 404 | 405:
+                raise _other_service(url, f"it answered {answer.status_code} to /v1/evaluate")
+            case code:
+                raise ServerRefusedError(
+                    url,
+                    f"{url} answered {code}: {_message(answer)}",
+                    "Stay within its bounds; a field that it does not know is one of another version of this package.",
+                )
+
+
+def _usable_token(given: str, token_env: str) -> str | None:
+    """Return a token without white space around it, None where nothing is left; UsageError where it is no header."""
+    token = given.strip()
+    if not token.isascii() or not token.isprintable():
+        raise UsageError(
+            f"The token of {len(token)} characters is not printable ASCII throughout.",
+            f"Give the server's own token, for example in the environment variable {token_env}.",
+        )
+    return token or None
+
+
+def is_contained(tier: str, weakest: str) -> bool:
+    """Tell whether a containment is as strong as `weakest` at least; an unknown one is not."""
+    return TIER_STRENGTH.get(tier, -1) >= TIER_STRENGTH[weakest]
+
+
+def too_weak(url: str, tier: str, weakest: str) -> IsolationUnavailableError:
+    """Return the error for a server that contains workers less than is asked for."""
+    return IsolationUnavailableError(
+        f"The evaluation server {url} contains workers at tier {tier!r}; the run asks for {weakest!r} at least.",
+        "Run `warpsmith-evaluator doctor` on that machine, or lower minimum_isolation.",
+    )
+
+
+def conditions_told(health: Mapping[str, Any]) -> Conditions:
+    """Return the conditions that a server's `/health` tells; nothing where it tells none."""
+    told = health.get("conditions")
+    return told if isinstance(told, dict) else {}
+
+
+def common_conditions(healths: Mapping[str, "dict[str, Any] | ServerError"]) -> Conditions:
+    """Return the conditions under which all servers judge that answer.
+
+    Args:
+        healths: as of `Client.health`.
+
+    Raises:
+        ServerError: no server answers.
+        OtherConditionsError: one does not say under which conditions it judges, or under others than the first.
+    """
+    there = {url: conditions_told(told) for url, told in healths.items() if not isinstance(told, ServerError)}
+    if not there:
+        raise next(error for error in healths.values() if isinstance(error, ServerError))
+    expected = next(filter(None, there.values()), {})
+    for url, told in there.items():
+        if not told or told != expected:
+            raise judges_otherwise(url, told, expected)
+    return expected
+
+
+def judges_otherwise(url: str, found: Conditions, expected: Conditions) -> "OtherConditionsError":
+    """Return the error for a server whose verdicts hang on other settings, or another version, than is asked for."""
+    told = differences(found, expected) if found else "its /health does not say which"
+    return OtherConditionsError(
+        url,
+        f"The evaluation server {url} judges under other conditions than is asked for: "
+        f"{told or f'its answers come without the header {HEADER}'}.",
+        "Start it with the version and the options of the others, or leave it out; a proxy must let the header pass.",
+    )
+
+
+def unreachable(url: str, reason: str) -> ServerUnreachableError:
+    """Return the error for a server that does not answer."""
+    return ServerUnreachableError(
+        url,
+        f"The evaluation server {url} cannot be reached: {reason}.",
+        f"Start it with `warpsmith-evaluator serve`, check the address, and try `curl {url}/health`.",
+    )
+
+
+def _other_service(url: str, reason: str) -> ServerRefusedError:
+    return ServerRefusedError(
+        url,
+        f"{url} is no evaluation server of this kind: {reason}.",
+        "Check address and port; `warpsmith-evaluator serve` listens on 18188 unless told otherwise.",
+    )
+
+
+def _body(
+    problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
+) -> dict[str, Any]:
+    try:
+        for text in (problem.source, problem.name, candidate):
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise EvaluatorError(
+            f"A source holds a character that is no text: {error.reason}.", "Send valid Unicode."
+        ) from error
+    given = {"trials": trials, "seed": seed, "timeout_s": timeout_s}
+    return {
+        "problem": {"source": problem.source, "name": problem.name[:200]},
+        "candidate": candidate,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _verdict(url: str, answer: "httpx.Response") -> Verdict:
+    try:
+        return Verdict.from_record(answer.json()["verdict"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerRefusedError(
+            url, f"{url} answered with what is no verdict: {error!r}.", "Use the server's version of this package."
+        ) from error
+
+
+def _told(answer: "httpx.Response") -> dict[str, Any]:
+    """Return the error of an answer, or nothing where the answer is not the server's own."""
+    try:
+        told = answer.json()
+    except ValueError:
+        return {}
+    error = told.get("error") if isinstance(told, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _kind(answer: "httpx.Response") -> str:
+    return str(_told(answer).get("type", ""))
+
+
+def _message(answer: "httpx.Response") -> str:
+    told = _told(answer)
+    return f"{told.get('message', answer.reason_phrase)} {told.get('remedy', '')}".strip()
+
+
+def _retry_after_s(answer: "httpx.Response") -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    return min(60.0, float(text)) if text.isdecimal() else None
+
+
+def _reason(error: Exception) -> str:
+    import httpx
+
+    # It quotes the request's own headers, and the token is one of them.
+    quotes_us = isinstance(error, httpx.LocalProtocolError)
+    return type(error).__name__ if quotes_us else str(error) or type(error).__name__
+
+
+class _LoopThread:
+    """An event loop in a thread of its own: one way of doing things for callers with a loop and without."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="evaluation client", daemon=True)
+        self._thread.start()
+
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end and return the result; call it from any thread but the loop's."""
+        if not self.runs:
+            work.close()
+            raise EvaluatorError("This client is closed.", "Make a new one.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await from another loop; a cancelled wait cancels the work."""
+        if not self.runs:
+            work.close()
+            raise EvaluatorError("This client is closed.", "Make a new one.")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread."""
+
+        async def cancelled() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.run(cancelled())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

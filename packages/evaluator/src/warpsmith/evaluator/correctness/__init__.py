@@ -1,0 +1,1 @@
+"""Whether outputs agree: comparison, per-element bounds, and the perturbations behind them."""

@@ -1,0 +1,112 @@
+"""Perturbs each result of a reference that had to be rounded, and leaves alone what is exact.
+
+On inputs that lie on boundaries a perturbation of the inputs would move all of them off. What the function does there
+is the kernel's to get right wherever the numbers that are compared or rounded are exact; where they were rounded on the
+way, another order of the same sum may lie on the other side. (Monte Carlo arithmetic: Parker, 1997.)
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from warpsmith.evaluator.correctness.perturbation import Perturbation
+
+ARITHMETIC: Final = frozenset(
+    {"add", "sub", "rsub", "mul", "neg", "abs", "sum", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv"}
+    | {"dot", "addmv", "cumsum", "convolution", "minimum", "maximum", "min", "max", "amin", "amax", "clamp"}
+    | {"clamp_min", "clamp_max", "relu", "hardtanh", "threshold", "leaky_relu", "floor", "ceil", "round"}
+    | {"trunc", "frac", "sign", "where", "fmod", "remainder", "hardshrink", "softshrink", "fmax", "fmin"}
+    | {"prod", "cummax", "cummin", "aminmax", "outer"}
+)
+"""Operators whose exact results every kernel has too, in whatever order it computes them."""
+DIVISIONS: Final = frozenset({"div", "mean"})
+"""Those that are exact in every kernel where they divide by a power of two."""
+MOVES: Final = frozenset(
+    {"clone", "copy", "_to_copy", "cat", "stack", "index", "gather", "index_select", "scatter"}
+    | {"masked_fill", "constant_pad_nd", "repeat", "flip", "roll", "tril", "triu", "slice_scatter"}
+    | {"select_scatter", "index_put", "_index_put_impl", "_unsafe_index", "embedding", "take"}
+    | {"masked_select", "fill", "zero", "lift_fresh", "sort", "topk", "contiguous"}
+    | {"max_pool2d_with_indices", "max_pool3d_with_indices", "diag_embed", "complex", "view_copy"}
+    | {"reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d"}
+    | {"repeat_interleave", "one_hot"}
+)
+"""Operators that only move numbers, or choose some."""
+
+
+class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Context in which the results of torch's operators get noise where they are not exact.
+
+    Args:
+        perturb: gives the noise.
+    """
+
+    def __init__(self, perturb: Perturbation) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._perturb = perturb
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
+        if func.is_view or torch.Tag.nondeterministic_seeded in func.tags or not any(_floating([args, kwargs])):
+            return func(*args, **kwargs)
+        comparable = name in ARITHMETIC or name in MOVES or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
+        wide = _widened(func, args, kwargs) if comparable else None
+        result = func(*args, **kwargs)
+        made = tree_flatten(result)[0]
+        for place, tensor in enumerate(made):
+            if isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex()):
+                self._add_noise(tensor, wide[place] if wide is not None and len(wide) == len(made) else None)
+        return result
+
+    def _add_noise(self, tensor: torch.Tensor, wide: Any) -> None:
+        noisy = self._perturb.everywhere(tensor)
+        if isinstance(wide, torch.Tensor) and wide.shape == tensor.shape:
+            noisy = torch.where(tensor.to(wide.dtype) == wide, tensor, noisy)
+        tensor.copy_(noisy)
+
+
+def _floating(values: Any) -> Iterator[bool]:
+    for value in tree_flatten(values)[0]:
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            yield True
+
+
+def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "list[Any] | None":
+    """Return the results of an operator on float64 copies of what it is given; None where it has none."""
+    try:
+        return tree_flatten(func(*tree_map(_wide, args), **tree_map(_wide, kwargs)))[0]
+    except Exception:  # noqa: BLE001  (an operator without such a form: nothing is known to be exact)
+        return None
+
+
+def _wide(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        return value.to(torch.complex128, copy=True)
+    # A copy in any case: an operator in place writes to what it is given.
+    return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
+
+
+def _divides_exactly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a division is one by powers of two alone, as a mean of so many elements is too."""
+    if name == "mean":
+        dims = args[1] if len(args) > 1 and args[1] is not None else kwargs.get("dim")
+        chosen = range(args[0].dim()) if not dims and dims != 0 else ([dims] if isinstance(dims, int) else dims)
+        return _is_power_of_two(math.prod(args[0].shape[dim] for dim in chosen))
+    divisor = args[1]
+    if not isinstance(divisor, torch.Tensor):
+        return _is_power_of_two(divisor)
+    if not divisor.is_floating_point():
+        return False
+    return bool((torch.frexp(divisor.float()).mantissa.abs() == 0.5).all())
+
+
+def _is_power_of_two(number: Any) -> bool:
+    return isinstance(number, int | float) and math.isfinite(number) and math.frexp(abs(number))[0] == 0.5

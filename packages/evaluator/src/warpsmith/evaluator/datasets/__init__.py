@@ -1,0 +1,1 @@
+"""Collections of problems on disk: KernelBench's layouts and rows. Importable without torch."""

@@ -1,0 +1,132 @@
+"""Whether a GPU still works after a candidate's fault: probes, counters, and when the device is put out of use.
+
+A fault ends the process of the candidate that made it and says nothing about the device: hostile kernels fault all day.
+So no number of faults puts a device out of use, but probes that fail one after the other do.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from warpsmith.evaluator.errors import DeviceQuarantinedError
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import DeviceMemory
+
+FAULTS: Final = frozenset(
+    {
+        "illegal_memory_access",
+        "memory_fault",
+        "segmentation_fault",
+        "process_error",
+        "timeout",
+        "shared_memory_exceeded",
+    }
+)
+"""Error categories after which the device is probed."""
+ATTEMPTS: Final = 3
+PAUSE_S: Final = 0.5
+DEADLINE_S: Final = 30.0
+PROBED_BYTES: Final = 64 << 20
+SIDE: Final = 512
+
+
+class DeviceHealth:
+    """Probes one device and remembers what came of it; `note` may be called from several threads.
+
+    Args:
+        probe: returns what is wrong with the device, or nothing; it may raise, or never return.
+        attempts: probes that fail one after the other until the device is out of use.
+        pause_s: time between them.
+        deadline_s: time for one; one that takes longer is not waited for, nor repeated.
+
+    Attributes:
+        faults: how often candidates faulted, by error category.
+        failed_probes: how many probes failed.
+        finding: why the device is out of use; empty while it is in use.
+    """
+
+    def __init__(
+        self,
+        probe: Callable[[], str],
+        *,
+        attempts: int = ATTEMPTS,
+        pause_s: float = PAUSE_S,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self.faults: Counter[str] = Counter()
+        self.failed_probes = 0
+        self.finding = ""
+        self._probe = probe
+        self._attempts, self._pause_s, self._deadline_s = attempts, pause_s, deadline_s
+        self._lock = threading.Lock()
+
+    def note(self, category: str | None) -> None:
+        """Count a fault and probe the device; nothing for what is no fault of a process."""
+        if category not in FAULTS:
+            return
+        with self._lock:
+            self.faults[category] += 1
+            self._probe_until_sure()
+
+    def suspect(self) -> None:
+        """Probe the device after a failure of the evaluator's own on it."""
+        with self._lock:
+            self._probe_until_sure()
+
+    def check(self) -> None:
+        """Raise DeviceQuarantinedError where the device is out of use."""
+        if self.finding:
+            faults = ", ".join(f"{count} {category}" for category, count in self.faults.most_common()) or "no fault"
+            raise DeviceQuarantinedError(
+                f"The GPU is out of use: {self.finding} ({self.failed_probes} probes failed; {faults} before).",
+                "Look at `nvidia-smi -q` and the kernel's log for Xid errors, reset the device, and start the "
+                "evaluator anew; evaluate on another GPU meanwhile.",
+            )
+
+    def _probe_until_sure(self) -> None:
+        if self.finding:
+            return
+        for attempt in range(self._attempts):
+            if attempt:
+                time.sleep(self._pause_s)
+            wrong, hung = self._probed()
+            if not wrong:
+                return
+            self.failed_probes += 1
+            if hung:
+                break
+        self.finding = wrong
+
+    def _probed(self) -> tuple[str, bool]:
+        """Return what one probe found, and whether it gave no answer in time."""
+        found: list[str] = []
+
+        def run() -> None:
+            try:
+                found.append(self._probe())
+            except torch.OutOfMemoryError:
+                found.append("")  # others hold its memory: that says nothing about the device
+            except Exception as error:  # noqa: BLE001  (a driver may fail in any way; the finding says how)
+                found.append(f"{type(error).__name__}: {str(error)[:300]}")
+
+        thread = threading.Thread(target=run, name="device-probe", daemon=True)
+        thread.start()
+        thread.join(self._deadline_s)
+        return (found[0], False) if found else (f"a probe gave no answer within {self._deadline_s:g} s", True)
+
+
+def probe_device(memory: "DeviceMemory") -> str:
+    """Write and read memory, multiply small whole numbers, and return what came out wrong."""
+    words = torch.arange(PROBED_BYTES // 4, dtype=torch.int32, device=memory.device)
+    if not torch.equal(words.flip(0).flip(0), words) or int(words[-1]) != PROBED_BYTES // 4 - 1:
+        return "memory does not hold what is written to it"
+    # Small enough that products and sums are exact in whatever precision the device multiplies.
+    rows = (torch.arange(SIDE * SIDE, device=memory.device) % 7).view(SIDE, SIDE)
+    product = (rows.float() @ rows.float()).cpu()
+    expected = rows.cpu().long() @ rows.cpu().long()
+    return "" if torch.equal(product.long(), expected) else "it multiplies wrongly"

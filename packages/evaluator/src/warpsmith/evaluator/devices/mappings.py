@@ -1,0 +1,26 @@
+"""What a worker has mapped of the judge's memory, by name."""
+
+import os
+
+from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory, Shared
+
+
+class Mappings:
+    """The worker's mappings of the judge's arenas, by name. A new descriptor replaces the mapping of that name."""
+
+    def __init__(self, kind: HostMemory | DeviceMemory | None = None) -> None:
+        self.kind = kind or HostMemory()
+        self.buffers: dict[str, Shared] = {}
+
+    def receive(self, name: str, size: int, fds: list[int], *, writable: bool) -> Shared:
+        """Map the first of `fds` under `name`; without a descriptor, return what is mapped there already."""
+        if fds:
+            self.buffers[name] = self.kind.map(fds[0], size, writable=writable)
+            os.close(fds.pop(0))
+        return self.buffers[name]
+
+    def is_read_only(self, address: int) -> bool:
+        return any(
+            not buffer.writable and buffer.address <= address < buffer.address + buffer.size
+            for buffer in self.buffers.values()
+        )

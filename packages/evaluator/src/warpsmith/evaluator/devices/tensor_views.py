@@ -1,0 +1,213 @@
+"""Tensors on shared memory: views of a mapped buffer as torch tensors, and trees of tensors as slots."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot, contiguous
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+TORCH_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in ITEM_BYTES}
+NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+
+INTEGER_POISON: Final = 0xA5
+NAN_BYTE: Final = 0xFF
+"""Repeated, NaN in every floating dtype but those below."""
+NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
+
+BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""A dtype that holds the bits of an element of so many bytes, and that torch moves and compares on every device."""
+
+COMPUTABLE: Final = {
+    torch.bool: torch.uint8,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+    torch.uint64: torch.float64,
+    torch.float8_e4m3fn: torch.float32,
+    torch.float8_e5m2: torch.float32,
+    torch.float8_e4m3fnuz: torch.float32,
+    torch.float8_e5m2fnuz: torch.float32,
+    torch.float8_e8m0fnu: torch.float32,
+    torch.complex32: torch.complex64,
+}
+"""Dtypes for which torch lacks most operations, and one that holds their values (of uint64, rounded)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some bytes of a buffer, used as if they were a buffer: one is shared sooner than many."""
+
+    buffer: "Shared"
+    start: int
+    size: int
+
+
+def parts(buffer: "Shared", size: int) -> list[Part]:
+    """Cut a buffer into parts of `size` bytes, as many as it has; `size` is a multiple of `layout.ALIGNMENT`."""
+    return [Part(buffer, start, size) for start in range(0, buffer.size - size + 1, size)]
+
+
+def content(buffer: "Shared | Part | torch.Tensor") -> torch.Tensor:
+    """Return all bytes of a buffer, or of a flat copy of one, as a flat uint8 tensor on its memory."""
+    if isinstance(buffer, torch.Tensor):
+        return buffer
+    if isinstance(buffer, Part):
+        return content(buffer.buffer)[buffer.start : buffer.start + buffer.size]
+    if isinstance(buffer, _native.Buffer):
+        return _on_host(buffer, torch.uint8, buffer.size, 0)
+    return from_dlpack(buffer.dlpack())
+
+
+def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: int) -> torch.Tensor:
+    if buffer.writable:
+        return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
+    with warnings.catch_warnings():
+        # torch warns that a read-only buffer must not be written: here a write is meant to fault.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
+
+
+def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that `slot` describes, on the memory of a buffer or of a flat copy of one.
+
+    The slot must have been checked against it.
+
+    On the host its storage is its own, so that an access beyond it is found.
+    """
+    if isinstance(buffer, _native.Buffer):
+        dtype = TORCH_DTYPES[slot.dtype]
+        if not slot.numel:
+            return torch.empty(slot.shape, dtype=dtype)
+        return _on_host(buffer, dtype, slot.numel, slot.offset).as_strided(slot.shape, slot.stride)
+    return placed_in(content(buffer), slot)
+
+
+def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that a checked slot describes, on the bytes of an arena or on a copy of them."""
+    dtype = TORCH_DTYPES[slot.dtype]
+    if not slot.numel:
+        return torch.empty(slot.shape, dtype=dtype, device=flat.untyped_storage().device)
+    return flat[slot.offset : slot.offset + slot.nbytes].view(dtype).as_strided(slot.shape, slot.stride)
+
+
+def raw(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
+    """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
+    return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
+
+
+def computable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's values in a dtype in which torch orders them and computes with them."""
+    return tensor.to(COMPUTABLE.get(tensor.dtype, tensor.dtype))
+
+
+def equal(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two tensors of one dtype have the same shape and values, in any dtype; NaN equals nothing."""
+    if one.dtype == torch.uint64:
+        one, two = one.view(torch.int64), two.view(torch.int64)
+    return torch.equal(computable(one), computable(two))
+
+
+def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
+    """Describe a tensor at offset 0: contiguous, or with its own strides where those are dense and wanted."""
+    name = NAMES.get(tensor.dtype)
+    if name is None:
+        raise WireError(
+            f"A tensor of dtype {tensor.dtype} cannot cross a process border.",
+            f"Use one of {', '.join(NAMES.values())}.",
+        )
+    if tensor.layout != torch.strided:
+        raise WireError(f"A tensor of layout {tensor.layout} cannot cross a process border.", "Use a dense tensor.")
+    shape = tuple(tensor.shape)
+    if keep_strides and _is_permuted(tensor):
+        return TensorSlot(name, shape, tuple(tensor.stride()))
+    return contiguous(name, shape)
+
+
+def _is_permuted(tensor: torch.Tensor) -> bool:
+    order = sorted(range(tensor.dim()), key=lambda dim: (tensor.stride(dim), tensor.shape[dim]), reverse=True)
+    return tensor.numel() > 0 and tensor.permute(order).is_contiguous()
+
+
+def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False) -> codec.Value:
+    """Return `tree` with each tensor replaced by its slot, appending the tensors to `found` from left to right.
+
+    Raises:
+        WireError: a leaf is neither a plain value nor a tensor that can cross a process border.
+    """
+    match tree:
+        case torch.Tensor():
+            found.append(tree)
+            return slot_of(tree, keep_strides=keep_strides)
+        case torch.dtype():
+            return codec.DType(NAMES.get(tree, str(tree)))
+        case list():
+            return [describe(item, found, keep_strides=keep_strides) for item in tree]
+        case tuple():
+            return tuple(describe(item, found, keep_strides=keep_strides) for item in tree)
+        case dict():
+            return {str(key): describe(item, found, keep_strides=keep_strides) for key, item in tree.items()}
+        case _:
+            return _plain(tree)
+
+
+def _plain(value: Any) -> codec.Value:
+    """Return a plain value, or a number of numpy's as Python's; WireError for anything else."""
+    match value:
+        case numpy.bool_() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
+            return value.item()
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case _:
+            raise WireError(
+                f"A value of type {type(value).__module__}.{type(value).__name__} cannot cross a process border.",
+                "Return tensors, numbers, strings, None, or lists, tuples and dicts of them.",
+            )
+
+
+def materialise(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Any:
+    """Return `tree` with slots replaced by `tensor_for(slot)` and dtypes by torch's."""
+    return _with_dtypes(codec.replace_slots(tree, _each(tree, tensor_for)))
+
+
+def _each(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Iterator[torch.Tensor]:
+    for slot in codec.slots(tree):
+        yield tensor_for(slot)
+
+
+def _with_dtypes(tree: Any) -> Any:
+    match tree:
+        case codec.DType(name=name):
+            return TORCH_DTYPES[name]
+        case list():
+            return [_with_dtypes(item) for item in tree]
+        case tuple():
+            return tuple(_with_dtypes(item) for item in tree)
+        case dict():
+            return {key: _with_dtypes(item) for key, item in tree.items()}
+        case _:
+            return tree
+
+
+def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
+    """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
+    content(buffer).fill_(NAN_BYTE)
+    for slot in slots:
+        if poison_byte(slot.dtype) != NAN_BYTE:
+            raw(buffer, slot).fill_(poison_byte(slot.dtype))
+
+
+def poison_byte(dtype: str) -> int:
+    """Return the byte that, repeated, is NaN in a dtype, or for integers and booleans an unlikely number."""
+    if dtype.startswith(("float", "bfloat", "complex")):
+        return NAN_BYTES.get(dtype, NAN_BYTE)
+    return INTEGER_POISON

@@ -1,0 +1,294 @@
+"""Values in frames: trees of plain values and tensor slots as tagged bytes. Never pickle: decoding runs no code.
+
+A value is one tag byte and a body, little-endian. Lengths and counts are u32, checked against what is left of the
+payload before anything is allocated; depth and the number of items are bounded.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, MAX_RANK, TensorSlot
+
+MAX_DEPTH: Final = 32
+MAX_ITEMS: Final = 200_000
+MAX_INT_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A torch dtype by name (`float32`), as a value in a tree."""
+
+    name: str
+
+
+Value = None | bool | int | float | str | bytes | list[Any] | tuple[Any, ...] | dict[str, Any] | DType | TensorSlot
+
+_U32: Final = struct.Struct("<I")
+_F64: Final = struct.Struct("<d")
+_I64: Final = struct.Struct("<q")
+
+
+def encode(value: Value) -> bytes:
+    """Return `value` as bytes; WireError for a type the format has not, or a tree that is too deep or too large."""
+    out = bytearray()
+    _Encoder(out).value(value, 0)
+    return bytes(out)
+
+
+def decode(payload: bytes | memoryview) -> Value:
+    """Return the one value that `payload` holds; WireError for anything else, whatever the bytes."""
+    decoder = _Decoder(memoryview(payload))
+    value = decoder.value(0)
+    if decoder.left():
+        raise WireError(f"{decoder.left()} bytes follow the value; none were expected.")
+    return value
+
+
+class _Encoder:
+    def __init__(self, out: bytearray) -> None:
+        self.out = out
+        self.items = 0
+
+    def value(self, value: Value, depth: int) -> None:
+        self.items += 1
+        if depth > MAX_DEPTH or self.items > MAX_ITEMS:
+            raise WireError(f"A value is deeper than {MAX_DEPTH} or has more than {MAX_ITEMS} items.")
+        match value:
+            case None:
+                self.out += b"n"
+            case bool():
+                self.out += b"t" if value else b"f"
+            case int():
+                self._bytes(b"i", _int_bytes(value))
+            case float():
+                self.out += b"d" + _F64.pack(value)
+            case str():
+                self._bytes(b"s", value.encode("utf-8", "surrogatepass"))
+            case bytes():
+                self._bytes(b"b", value)
+            case list() | tuple():
+                self._sequence(b"l" if isinstance(value, list) else b"u", value, depth)
+            case dict():
+                self._mapping(value, depth)
+            case DType():
+                self._bytes(b"y", value.name.encode())
+            case TensorSlot():
+                self._slot(value)
+            case _:
+                raise WireError(
+                    f"A value of type {type(value).__name__} cannot cross a process border.",
+                    "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, dtypes and tensors.",
+                )
+
+    def _bytes(self, tag: bytes, body: bytes) -> None:
+        self.out += tag + _U32.pack(len(body)) + body
+
+    def _sequence(self, tag: bytes, values: list[Any] | tuple[Any, ...], depth: int) -> None:
+        self.out += tag + _U32.pack(len(values))
+        for item in values:
+            self.value(item, depth + 1)
+
+    def _mapping(self, values: dict[str, Any], depth: int) -> None:
+        self.out += b"m" + _U32.pack(len(values))
+        for key, item in values.items():
+            if not isinstance(key, str):
+                raise WireError(
+                    f"A dict key of type {type(key).__name__} cannot cross a process border; only strings can."
+                )
+            self.value(key, depth + 1)
+            self.value(item, depth + 1)
+
+    def _slot(self, slot: TensorSlot) -> None:
+        name = slot.dtype.encode()
+        numbers = (slot.offset, *slot.shape, *slot.stride)
+        self.out += b"T" + bytes([len(name)]) + name + bytes([len(slot.shape)])
+        for number in numbers:
+            self.out += _I64.pack(number)
+
+
+def _int_bytes(value: int) -> bytes:
+    body = value.to_bytes((value.bit_length() + 8) // 8, "little", signed=True)
+    if len(body) > MAX_INT_BYTES:
+        raise WireError(f"An integer of {len(body)} bytes; at most {MAX_INT_BYTES} were expected.")
+    return body
+
+
+class _Decoder:
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.at = 0
+        self.items = 0
+        self.readers: dict[bytes, Callable[[int], Value]] = {
+            b"n": lambda _: None,
+            b"t": lambda _: True,
+            b"f": lambda _: False,
+            b"i": self._int,
+            b"d": lambda _: float(_F64.unpack(self._take(8))[0]),
+            b"s": lambda _: self._text(),
+            b"b": lambda _: bytes(self._take(self._length())),
+            b"l": lambda depth: list(self._sequence(depth)),
+            b"u": lambda depth: tuple(self._sequence(depth)),
+            b"m": self._mapping,
+            b"y": self._dtype,
+            b"T": self._slot,
+        }
+
+    def left(self) -> int:
+        return len(self.view) - self.at
+
+    def value(self, depth: int) -> Value:
+        self.items += 1
+        if depth > MAX_DEPTH or self.items > MAX_ITEMS:
+            raise WireError(f"A value is deeper than {MAX_DEPTH} or has more than {MAX_ITEMS} items.")
+        tag = bytes(self._take(1))
+        reader = self.readers.get(tag)
+        if reader is None:
+            raise WireError(f"Unknown tag {tag!r} at byte {self.at - 1}.")
+        return reader(depth)
+
+    def _take(self, count: int) -> memoryview:
+        if count > self.left():
+            raise WireError(f"{count} bytes were promised at byte {self.at}, {self.left()} are left.")
+        self.at += count
+        return self.view[self.at - count : self.at]
+
+    def _length(self) -> int:
+        return int(_U32.unpack(self._take(4))[0])
+
+    def _int(self, _depth: int) -> int:
+        length = self._length()
+        if length > MAX_INT_BYTES:
+            raise WireError(f"An integer of {length} bytes; at most {MAX_INT_BYTES} were expected.")
+        return int.from_bytes(self._take(length), "little", signed=True)
+
+    def _text(self) -> str:
+        try:
+            return bytes(self._take(self._length())).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise WireError(f"A string is not UTF-8: {error}.") from error
+
+    def _sequence(self, depth: int) -> Iterator[Value]:
+        count = self._length()
+        if count > self.left():
+            raise WireError(f"{count} items were promised, {self.left()} bytes are left.")
+        for _ in range(count):
+            yield self.value(depth + 1)
+
+    def _mapping(self, depth: int) -> dict[str, Value]:
+        count = self._length()
+        if count * 2 > self.left():
+            raise WireError(f"{count} entries were promised, {self.left()} bytes are left.")
+        result: dict[str, Value] = {}
+        for _ in range(count):
+            key = self.value(depth + 1)
+            if not isinstance(key, str) or key in result:
+                raise WireError(f"A dict key must be a string that occurs once; got {key!r:.40}.")
+            result[key] = self.value(depth + 1)
+        return result
+
+    def _dtype(self, _depth: int) -> DType:
+        name = self._text()
+        if name not in ITEM_BYTES:
+            raise WireError(f"Unknown dtype {name!r:.40}.")
+        return DType(name)
+
+    def _slot(self, _depth: int) -> TensorSlot:
+        name = bytes(self._take(self._take(1)[0])).decode("ascii", "replace")
+        rank = self._take(1)[0]
+        if name not in ITEM_BYTES or rank > MAX_RANK:
+            raise WireError(f"A tensor slot of dtype {name!r:.40} and rank {rank} is outside the format.")
+        numbers = [int(_I64.unpack(self._take(8))[0]) for _ in range(1 + 2 * rank)]
+        return TensorSlot(name, tuple(numbers[1 : 1 + rank]), tuple(numbers[1 + rank :]), numbers[0])
+
+
+def slots(tree: Value) -> Iterator[TensorSlot]:
+    """Yield the tensor slots of a tree from left to right."""
+    match tree:
+        case TensorSlot():
+            yield tree
+        case list() | tuple():
+            for item in tree:
+                yield from slots(item)
+        case dict():
+            for item in tree.values():
+                yield from slots(item)
+
+
+def replace_slots(tree: Value, replacements: Iterator[Any]) -> Any:
+    """Return a copy of `tree` in which the tensor slots, from left to right, are the next of `replacements`."""
+    match tree:
+        case TensorSlot():
+            return next(replacements)
+        case list():
+            return [replace_slots(item, replacements) for item in tree]
+        case tuple():
+            return tuple(replace_slots(item, replacements) for item in tree)
+        case dict():
+            return {key: replace_slots(item, replacements) for key, item in tree.items()}
+        case _:
+            return tree
+
+
+class Fields:
+    """Typed reading of a decoded message: a field that is missing or of another type is a WireError, not a surprise."""
+
+    def __init__(self, value: Value) -> None:
+        if not isinstance(value, dict):
+            raise WireError(f"A message must be a dict of fields; got {type(value).__name__}.")
+        self._values: Mapping[str, Any] = value
+
+    def _get(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        value = self._values.get(name)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise WireError(f"Field {name!r} of a message is {type(value).__name__}; expected {kind}.")
+        return value
+
+    def text(self, name: str, limit: int = 1 << 24) -> str:
+        value: str = self._get(name, str)
+        return value[:limit]
+
+    def content(self, name: str) -> bytes:
+        value: bytes = self._get(name, bytes)
+        return value
+
+    def integer(self, name: str) -> int:
+        value: int = self._get(name, int)
+        return value
+
+    def number(self, name: str) -> float:
+        return float(self._get(name, (int, float)))
+
+    def flag(self, name: str) -> bool:
+        value: bool = self._get(name, bool)
+        return value
+
+    def texts(self, name: str, limit: int = 1000) -> list[str]:
+        values = self._get(name, list)
+        if len(values) > limit or not all(isinstance(item, str) for item in values):
+            raise WireError(f"Field {name!r} of a message must be at most {limit} strings.")
+        return list(values)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = self._get(name, dict)
+        return value
+
+    def sequence(self, name: str, limit: int = 100_000) -> list[Any]:
+        value: list[Any] = self._get(name, list)
+        if len(value) > limit:
+            raise WireError(f"Field {name!r} of a message has {len(value)} items; at most {limit} were expected.")
+        return value
+
+    def slot_map(self, name: str) -> dict[str, TensorSlot]:
+        values = self.mapping(name)
+        if not all(isinstance(item, TensorSlot) for item in values.values()):
+            raise WireError(f"Field {name!r} of a message must map names to tensors.")
+        return dict(values)
+
+    def value(self, name: str) -> Value:
+        if name not in self._values:
+            raise WireError(f"Field {name!r} of a message is missing.")
+        value: Value = self._values[name]
+        return value

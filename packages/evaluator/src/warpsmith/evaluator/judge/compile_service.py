@@ -1,0 +1,399 @@
+"""Compiling a candidate's kernels for the target chip, in workers that no candidate reaches, with a cache."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, Final
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
+from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
+from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.recordings.signature import kinds_of, same_code
+from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
+from warpsmith.evaluator.system.exhaustion import with_advice
+from warpsmith.evaluator.system.threads import started_executor
+
+CACHE_ENTRIES: Final = 20_000
+CACHE_BYTES: Final = 256 << 20
+"""What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
+MAX_MESSAGE: Final = 8000
+MOST_ALIKE: Final = 16
+"""Launches of a kernel, with the same options, that another one is held against."""
+ATTEMPTS: Final = 2
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """Whether all launches of a candidate compile for the target chip; `seconds` is what this evaluation waited for."""
+
+    ok: bool
+    category: str = ""
+    message: str = ""
+    tf32: bool = False
+    seconds: float = 0.0
+    cached: bool = False
+    binaries: tuple[dict[str, Any], ...] = ()
+
+
+class CompileFailedError(Exception):
+    """The kernels could not be compiled, not by their own doing: a failure of the evaluator."""
+
+
+class _CrashedError(Exception):
+    """The compiler or the assembler ended by itself: `found` is what that amounts to if it does so again."""
+
+    def __init__(self, message: str, found: Compilation) -> None:
+        super().__init__(message)
+        self.found = found
+
+
+LOST: Final = (WorkerStartError, WorkerDiedError, WorkerTimeoutError, CompileFailedError, _native.NativeError, OSError)
+"""How a compilation fails that is not its source's failure."""
+
+
+@dataclass
+class Job:
+    """One compilation, for everybody who asks for the same launches while it is under way or known."""
+
+    key: bytes
+    future: Future[Compilation] = field(default_factory=Future)
+    waiting: int = 1
+    worker: Worker | None = None
+
+
+class CompileService:
+    """Compiles in the background. Answers are kept by source, launches, chip and Triton version.
+
+    The last CACHE_ENTRIES of them, and of CACHE_BYTES at most: the one unused for longest goes first.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._config = machine.config
+        self._binaries = machine.config.device != "cpu"
+        self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
+        self._lock = threading.Lock()
+        self._under_way: dict[bytes, Job] = {}
+        self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
+        self._threads = started_executor(machine.config.slots, "compile")
+
+    def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
+        """Return the compilation of these launches: a known one, one under way, or a new one."""
+        key = self._key(source, launches)
+        with self._lock:
+            known = self._under_way.get(key)
+            # One that has just failed is still there until `_keep` runs: a retry must not join it.
+            if known is not None and not _has_failed(known.future):
+                return _joined(known)
+            kept = self._kept.get(key)
+            if kept is None:
+                job = self._under_way[key] = Job(key)
+                job.future = self._threads.submit(self._compile, job, source, launches)
+        if kept is not None:
+            return _answered(key, _compilation(codec.Fields(unpack(kept))))
+        job.future.add_done_callback(lambda done: self._keep(job, done))
+        return job
+
+    def wait(self, job: Job) -> Compilation:
+        """Wait for a compilation, on the clock of the evaluation that stands still for it, and leave the device."""
+        if job.future.done():
+            return job.future.result()
+        with self._machine.clock.phase("stall"), self._machine.lease.left():
+            return job.future.result()
+
+    def give_up(self, job: Job) -> None:
+        """Want a compilation no longer; one that nobody else waits for ends at once, and its worker with it."""
+        with self._lock:
+            job.waiting -= 1
+            if job.waiting or job.future.done():
+                return
+            self._forget(job)
+            if job.worker is not None:
+                job.worker.kill()
+        job.future.cancel()
+
+    def _key(self, source: str, launches: list[dict[str, Any]]) -> bytes:
+        digest = hashlib.sha256(self._salt)
+        for part in (source.encode("utf-8", "surrogatepass"), *sorted(codec.encode(launch) for launch in launches)):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.digest()
+
+    def _keep(self, job: Job, done: Future[Compilation]) -> None:
+        """Keep an answer, but no failure of ours, nor a deadline that a busy machine may have caused."""
+        failed = done.cancelled() or done.exception() is not None or done.result().category == "timeout"
+        packed = b"" if failed else pack(_fields(done.result()))
+        with self._lock:
+            if self._under_way.get(job.key) is not job:
+                return
+            self._forget(job)
+            if packed:
+                self._kept.put(job.key, packed)
+
+    def _forget(self, job: Job) -> None:
+        if self._under_way.get(job.key) is job:
+            del self._under_way[job.key]
+
+    def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
+        """Compile in a worker, and in another one after the first loss and the first crash; each is counted alone."""
+        started = time.monotonic()
+        cause, lost, crashes = "nobody waits for it any more", 0, 0
+        while job.waiting and lost < ATTEMPTS:
+            try:
+                with self._worker(job) as worker:
+                    worker_began = time.monotonic()
+                    found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
+            except _CrashedError as error:
+                found, crashes = error.found, crashes + 1
+                if crashes < ATTEMPTS:
+                    continue
+            except LOST as error:
+                cause, lost = with_advice(error), lost + 1
+                continue
+            return replace(found, seconds=time.monotonic() - started)
+        raise CompileFailedError(f"The kernels could not be compiled: {cause.rstrip('.')}.")
+
+    @contextmanager
+    def _worker(self, job: Job) -> Iterator[Worker]:
+        """Lend a compile worker that `give_up` can end."""
+        worker = self._machine.take("compile", self._config.start_timeout_s)
+        try:
+            with self._lock:
+                job.worker = worker
+                unwanted = job.waiting == 0
+            if unwanted:
+                raise CompileFailedError("Nobody waits for this compilation any more.")
+            yield worker
+        finally:
+            with self._lock:
+                job.worker = None
+            worker.close()
+
+    def _asked(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
+        """Return what a worker answers.
+
+        Raises:
+            _CrashedError: it ended by itself, as Triton's compiler may make it.
+            *LOST: it was lost, or could not have what it needs.
+        """
+        try:
+            return self._ask(worker, source, launches, deadline)
+        except WorkerDiedError as error:
+            if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
+                raise
+            crashed = _broken(f"Triton's compiler crashed on the kernels ({error}).")
+            raise _CrashedError(str(error), crashed) from error
+        except WorkerTimeoutError as error:
+            starved = error.starved_seconds
+            if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
+                raise
+            message = (
+                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
+                "range in place of tl.static_range."
+            )
+            return Compilation(False, "timeout", message)
+        except (WireError, _native.FrameError) as error:
+            return _broken(f"The compile worker and the judge did not understand each other: {error}")
+
+    def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
+        worker.send(
+            Kind.COMPILE,
+            {"source": source, "launches": launches, "binaries": self._binaries},
+            [],
+            deadline - time.monotonic(),
+        )
+        message = worker.receive(deadline - time.monotonic())
+        if message.kind is not Kind.COMPILED:
+            raise WireError(f"The compile worker answered {message.kind.name}.")
+        if lost := message.fields.text("lost", MAX_MESSAGE):
+            raise CompileFailedError(lost)
+        found = _compilation(message.fields)
+        if message.fields.flag("crashed"):
+            raise _CrashedError(found.message, found)
+        return found
+
+    def close(self) -> None:
+        """Start nothing more. What is under way ends with the machine's workers."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class CompileRun:
+    """The compilation of one candidate: one at a time, so that an evaluation waits for one deadline at most."""
+
+    def __init__(self, service: CompileService, source: str) -> None:
+        self._service = service
+        self._source = source
+        self._job: Job | None = None
+        self._launches = 0
+        self._settled = False
+
+    def start(self, launches: list[dict[str, Any]]) -> None:
+        """Begin with the first launches that are known: most candidates launch the same in every trial."""
+        if launches and self._job is None:
+            self._job, self._launches = self._service.start(self._source, launches), len(launches)
+
+    def settle(self, launches: list[dict[str, Any]]) -> None:
+        """Compile all the launches that the trials showed. What is reported later changes nothing any more."""
+        if self._settled:
+            return
+        self._settled = True
+        if len(launches) > self._launches:
+            self.close()
+        self.start(launches)
+
+    def result(self) -> Compilation:
+        """Wait for the compilation; what did not launch anything does not compile."""
+        return self._service.wait(self._job) if self._job is not None else Compilation(ok=False)
+
+    def close(self) -> None:
+        """Give up what nobody is going to wait for."""
+        if self._job is not None:
+            self._service.give_up(self._job)
+            self._job = None
+
+
+class LaunchByLaunch:
+    """The compilation of one candidate on a device: each launch by itself, when it is first asked for.
+
+    A launch that differs from a compiled one by nothing that Triton looks at has the code of that one.
+    """
+
+    def __init__(self, service: CompileService, source: str) -> None:
+        self._service = service
+        self._source = source
+        self._jobs: dict[bytes, Job] = {}
+        self._same: dict[bytes, bytes] = {}
+        self._compiled: dict[bytes, list[_Compiled]] = {}
+        self._counted: set[bytes] = set()
+
+    def of(self, launch: dict[str, Any], *, counted: bool = True) -> Compilation:
+        """Wait for the compilation of one launch, with its code where it is `ok`.
+
+        Args:
+            launch: `kernel`, `arguments` and `options`.
+            counted: whether it is a launch on the problem's own shapes, for which alone a candidate must compile.
+        """
+        key = self._begun(launch)
+        if counted:
+            self._counted.add(key)
+        found = self._service.wait(self._jobs[key])
+        if found.ok and found.binaries:
+            self._note(key, launch, found.binaries[0])
+        return found
+
+    def _begun(self, launch: dict[str, Any]) -> bytes:
+        """Return the key of the job that compiles a launch: a known one, that of one of the same code, or a new one."""
+        key = codec.encode([launch])
+        if key not in self._jobs and key not in self._same:
+            compiled = self._compiled.get(_form(launch), [])
+            like = next((one.key for one in compiled if same_code(one.launch, launch, one.kinds)), None)
+            if like is not None:
+                self._same[key] = like
+            else:
+                self._jobs[key] = self._service.start(self._source, [launch])
+        return self._same.get(key, key)
+
+    def _note(self, key: bytes, launch: dict[str, Any], binary: Any) -> None:
+        """Keep a launch that compiled for others like it to be held against: few, for a candidate says how many."""
+        alike = self._compiled.setdefault(_form(launch), [])
+        if len(alike) < MOST_ALIKE and all(one.key != key for one in alike):
+            alike.append(_Compiled(key, launch, kinds_of(binary)))
+
+    def start(self, launches: list[dict[str, Any]]) -> None:
+        """Begin nothing: what is launched has been asked for."""
+
+    def begin(self, launches: list[dict[str, Any]]) -> None:
+        """Begin all of these at once: each is going to be asked for."""
+        for launch in launches:
+            self._begun(launch)
+
+    def settle(self, launches: list[dict[str, Any]]) -> None:
+        """Compile what was reported and never asked for."""
+        for launch in launches:
+            self.of(launch)
+
+    def result(self) -> Compilation:
+        """Return the first failure, or that all compiled; what did not launch anything does not compile."""
+        found = [job.future.result() for key, job in self._jobs.items() if key in self._counted]
+        failed = next((one for one in found if not one.ok), None)
+        if failed is not None or not found:
+            return failed or Compilation(ok=False)
+        return Compilation(
+            True,
+            tf32=any(one.tf32 for one in found),
+            seconds=sum(one.seconds for one in found),
+            cached=all(one.cached for one in found),
+        )
+
+    def close(self) -> None:
+        """Give up what nobody is going to wait for."""
+        for job in self._jobs.values():
+            self._service.give_up(job)
+        self._jobs, self._same, self._compiled = {}, {}, {}
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A launch that compiled: the key of its job, and what each argument became in the code."""
+
+    key: bytes
+    launch: dict[str, Any]
+    kinds: dict[str, Any]
+
+
+def _form(launch: dict[str, Any]) -> bytes:
+    """Return what launches of the same code have in common to the bit."""
+    return codec.encode([launch["kernel"], launch["options"], list(launch["arguments"])])
+
+
+def _has_failed(future: Future[Compilation]) -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)
+
+
+def _joined(known: Job) -> Job:
+    """Return a known job with one more that waits; one that had been finished before is marked as cached."""
+    if not known.future.done():
+        known.waiting += 1
+        return known
+    return _answered(known.key, known.future.result())
+
+
+def _answered(key: bytes, found: Compilation) -> Job:
+    """Return a job that had been finished before it was asked for."""
+    marked = Job(key)
+    marked.future.set_result(replace(found, seconds=0.0, cached=True))
+    return marked
+
+
+def _compilation(fields: codec.Fields) -> Compilation:
+    """Return the compilation that a worker told."""
+    return Compilation(
+        fields.flag("ok"),
+        fields.text("category", 60),
+        fields.text("message", MAX_MESSAGE),
+        fields.flag("tf32"),
+        binaries=tuple(fields.sequence("binaries")),
+    )
+
+
+def _fields(found: Compilation) -> dict[str, Any]:
+    """Return what `_compilation` reads."""
+    return {
+        "ok": found.ok,
+        "category": found.category,
+        "message": found.message[:MAX_MESSAGE],
+        "tf32": found.tf32,
+        "binaries": list(found.binaries),
+    }
+
+
+def _broken(message: str) -> Compilation:
+    return Compilation(False, "triton_compilation_error", message)

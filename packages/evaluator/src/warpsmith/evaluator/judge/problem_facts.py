@@ -1,0 +1,99 @@
+"""What can be told of a problem without a candidate: which wrong outputs would pass, how much it moves, how long."""
+
+import random
+import secrets
+from typing import Any, Final
+
+from warpsmith.evaluator.correctness.compare import is_allclose
+from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.ipc.codec import slots
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.judge import benchmark, problem_audit
+from warpsmith.evaluator.judge.problem_audit import Accepts
+from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.timing import clocks
+from warpsmith.evaluator.timing.clocks import Figures, Side
+
+KERNELBENCH: Final = {"kernelbench_1e-2": 1e-2, "kernelbench_1e-4": 1e-4}
+"""Tolerances of KernelBench, absolute and relative alike: of v0 and v0.1, and of later versions for float32."""
+NO_ROOM: Final = TensorSlot("float32", (1,), (1,))
+"""The least room for an answer: a reference that is timed alone delivers none."""
+
+
+def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
+    """Return facts about the session's problem, as plain values.
+
+    Returns:
+        `passes`: by comparison (`evaluator`, `kernelbench_1e-2`, `kernelbench_1e-4`), the wrong outputs that it would
+        accept, of those in `audit.CHEATS`; `inputs_bytes`, `outputs_bytes`, `parameters_bytes`; `device`; on a GPU
+        with timing also those of `_times`.
+
+    Raises:
+        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+    """
+    session.reset_state()
+    first, second = problem_audit.two_answers(session)
+    comparisons = {"evaluator": problem_audit.as_judged(session, second)}
+    comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
+    passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
+    sizes = _sizes(session, second)
+    facts = {"passes": passes, **sizes, "device": "cpu"}
+    if isinstance(machine.memory, DeviceMemory):
+        facts["device"] = machine.memory.handle.name
+        if machine.config.timing:
+            facts |= _times(session, machine, machine.memory, sizes)
+    return facts
+
+
+def allclose(tolerance: float) -> Accepts:
+    """Return KernelBench's comparison: `torch.allclose(expected, got, atol=tolerance, rtol=tolerance)`.
+
+    What is no floating number is compared exactly.
+    """
+    return lambda got, expected: is_allclose(got, expected.value, tolerance)
+
+
+def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:
+    return {
+        "inputs_bytes": sum(slot.nbytes for slot in session.inputs.slots),
+        "outputs_bytes": sum(slot.nbytes for slot in slots(answer.output)),
+        "parameters_bytes": sum(slot.nbytes for slot in session.parameters.values()),
+    }
+
+
+def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, sizes: dict[str, int]) -> dict[str, Any]:
+    """Return the reference's time and how near it comes to moving its inputs and outputs at the memory's speed.
+
+    Returns:
+        `reference_ms` with `low_ms`, `high_ms` (95 % interval of the median of the events) and `judge_ms` (by the
+        judge's clock, or None); `bandwidth_bytes_per_s`, measured by writing; `roofline_ms`, the bytes of inputs and
+        outputs over it; `roofline_share`, that over the reference's time.
+    """
+    rate = machine.bandwidth().memory
+    rng = random.Random(secrets.randbits(64))
+    no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
+    with machine.lease.shared():
+        # It delivers none of its outputs, and yet each of its calls holds one until the next.
+        ring = benchmark.make_ring(session, memory, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
+    session.ring(len(ring.inputs), ring.fds[:1])
+    try:
+        with machine.lease.alone():
+            side = Side(session.round, len(ring.inputs), rng)
+            figures = clocks.measure_one(side, machine.config.timed_trials)
+    finally:
+        session.ring(0, [])
+    return _share(figures, sizes["inputs_bytes"] + sizes["outputs_bytes"], rate)
+
+
+def _share(figures: Figures, moved: int, rate: float) -> dict[str, Any]:
+    roofline_ms = 1000 * moved / rate
+    return {
+        "reference_ms": figures.alone_ms,
+        "low_ms": figures.low_ms,
+        "high_ms": figures.high_ms,
+        "judge_ms": figures.judge_ms,
+        "bandwidth_bytes_per_s": rate,
+        "roofline_ms": roofline_ms,
+        "roofline_share": roofline_ms / figures.alone_ms,
+    }

@@ -1,0 +1,1 @@
+"""Kernel languages: how kernels are taken out of a source, compiled, recorded and launched."""

@@ -1,0 +1,1 @@
+"""Triton: extraction by syntax, compilation without a device, launches, fenced twins."""

@@ -1,0 +1,400 @@
+"""Compiles kernels, taken from a candidate's source by syntax, for a chip that need not be there."""
+
+import builtins
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+from triton.runtime.cache import FileCacheManager
+from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.languages.triton.extract import (
+    ALLOWED_MODULES,
+    BODY_BUILTINS,
+    INNER_FUNCTIONS,
+    JIT_NAME,
+    LANGUAGE_NAME,
+    TYPE_TEST,
+    Extracted,
+)
+from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
+
+MODULE_NAME: Final = "candidate_kernels"
+OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
+"""Launch options that are handed to the compiler; any other is refused, as Triton itself refuses what it lacks."""
+MAX_THREADS: Final = 1024
+MAX_CTAS: Final = 8
+"""Threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
+SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
+"""Shared memory that one block may take, in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+class KernelCompilationError(EvaluatorError):
+    """A kernel does not compile for the target chip."""
+
+    def __init__(self, message: str, category: str = "triton_compilation_error") -> None:
+        super().__init__(message)
+        self.category = category
+
+
+def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[Any]]:
+    """Check what the rendered source reaches, execute it and return its kernels by name.
+
+    The source is written to `folder`, because Triton reads a kernel's text from its file.
+    """
+    for name in extracted.reached:
+        check_reached(name)
+    return execute_kernels(extracted, folder)
+
+
+def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
+    """Execute the rendered source (imports, values of constants, kernel definitions), and nothing else."""
+    path = folder / f"{MODULE_NAME}.py"
+    path.write_text(extracted.source, encoding="utf-8")
+    closed = {name: getattr(builtins, name) for name in {*BODY_BUILTINS, TYPE_TEST}}
+    closed["__import__"] = _import_allowed
+    namespace: dict[str, Any] = {
+        "__name__": MODULE_NAME,
+        "__file__": str(path),
+        "__builtins__": closed,
+        JIT_NAME: triton.jit,
+        LANGUAGE_NAME: tl,
+    }
+    exec(compile(extracted.source, str(path), "exec"), namespace)
+    return {name: namespace[name] for name in extracted.kernels}
+
+
+def _import_allowed(name: str, *rest: Any) -> ModuleType:
+    if name not in ALLOWED_MODULES:
+        raise ImportError(f"{name} is no module that a kernel may use.")
+    return __import__(name, *rest)
+
+
+def check_reached(name: str) -> None:
+    """Raise unless a dotted library name ends at something that a kernel may use and passes through no other module."""
+    parts = name.split(".")
+    cut = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in ALLOWED_MODULES), default=0)
+    if not cut:
+        found: Any = vars(builtins).get(name)
+    else:
+        found = importlib.import_module(".".join(parts[:cut]))
+    for part in parts[cut:] if cut else []:
+        if isinstance(found, ModuleType) and found.__name__ not in ALLOWED_MODULES and name not in INNER_FUNCTIONS:
+            raise KernelCompilationError(
+                f"{name} passes through the module {found.__name__}, which is closed to kernels. Use triton.language."
+            )
+        if part not in dir(found):
+            raise KernelCompilationError(
+                f"{name} does not exist in Triton {triton.__version__}. Use what that version has."
+            )
+        found = getattr(found, part)
+    if not _is_kernel_value(found):
+        raise KernelCompilationError(
+            f"{name} is nothing that a kernel may use. Use functions of triton.language and constants."
+        )
+
+
+def _is_kernel_value(found: Any) -> bool:
+    if isinstance(found, ModuleType):
+        return found.__name__ in ALLOWED_MODULES
+    if isinstance(found, JITCallable | tl.dtype | tl.constexpr | tl.PropagateNan | int | float | str | bool):
+        return True
+    if tl.core.is_builtin(found):
+        return True
+    module = str(getattr(found, "__module__", ""))
+    return module.startswith(("triton.language", "math")) or found in {triton.cdiv, triton.next_power_of_2}
+
+
+def compile_launch(
+    kernels: dict[str, JITFunction[Any]], launch: dict[str, Any], arch: int, *, binary: bool = False
+) -> dict[str, Any]:
+    """Compile one captured launch to a cubin for sm_`arch`.
+
+    Args:
+        kernels: what `load_kernels` returned.
+        launch: `kernel`, `arguments` and `options`, as the interpreted run reported them.
+        arch: the chip's compute capability, 90 for sm_90.
+        binary: whether the machine code is wanted, and that of the kernel's fenced twin.
+
+    Returns:
+        `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes`, whether a float32 dot runs in
+        TF32 (`tf32`) and, where it is wanted, `binary`: the fields of `kernels.Binary`.
+
+    Raises:
+        KernelCompilationError: with Triton's own message and the line in the candidate's source.
+    """
+    kernel = kernels.get(str(launch["kernel"]))
+    if kernel is None:
+        raise KernelCompilationError(
+            f"The kernel {launch['kernel']} that ran is no @triton.jit function at the top level of the source, so it "
+            "cannot be compiled alone. Define every kernel at module level."
+        )
+    try:
+        prepared = _prepared(kernels, kernel, launch, arch)
+        parameters = [[name, _as_lists(kind)] for name, kind in prepared.source.signature.items()]
+        name = str(launch["kernel"])
+        beside = Beside(parameters, lambda known: _check_shared(name, int(known["shared"]), arch), wanted=binary)
+        with beside.within():
+            compiled = prepared.compiled()
+    except KernelCompilationError:
+        raise
+    except OutOfResources as error:
+        raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
+    except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
+        raise KernelCompilationError(clean(str(error))) from error
+    except Exception as error:
+        # Whatever else the compiler raises while it walks a kernel is about that kernel: its type says what.
+        raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
+    facts = _facts(compiled, launch, arch)
+    if not binary:
+        return facts
+    twin = twin_of(compiled, beside, prepared.used, arch, by_pointers=prepared.compiled)
+    return facts | {"binary": _binary(compiled, beside.parameters) | twin}
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A launch that Triton can compile.
+
+    Attributes:
+        source: the kernel, specialised for the arguments.
+        target: the chip.
+        given: the options for Triton.
+        used: these, as Triton's backend reads them.
+    """
+
+    source: Any
+    target: GPUTarget
+    given: dict[str, Any]
+    used: Any
+
+    def compiled(self) -> Any:
+        return triton.compile(self.source, target=self.target, options=self.given)
+
+
+def _prepared(
+    kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
+) -> _Prepared:
+    target = GPUTarget("cuda", arch, 32)
+    backend = make_backend(target)
+    bind = create_function_from_signature(kernel.signature, kernel.params, backend)
+    arguments = {name: _stand_in(described, kernels) for name, described in dict(launch["arguments"]).items()}
+    options = _checked_options(str(launch["kernel"]), dict(launch["options"]))
+    bound, specialization, rest = bind(**arguments, **options)
+    parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
+    _check_size(str(launch["kernel"]), parsed)
+    source = ASTSource(kernel, signature, constexprs, attributes)
+    # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
+    checks = {} if parsed.debug else {"sanitize_overflow": False}
+    given = parsed.__dict__ | checks
+    return _Prepared(source, target, given, backend.parse_options(given))
+
+
+def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
+    for name, value in options.items():
+        if name not in OPTION_NAMES:
+            raise KernelCompilationError(
+                f"The launch of {kernel} has a keyword {name}, which is neither an argument of the kernel nor an "
+                f"option that is taken here ({', '.join(sorted(OPTION_NAMES))}). Leave it out."
+            )
+        if isinstance(value, list):
+            raise KernelCompilationError(
+                f"The launch option {name} of {kernel} is no plain value. Pass a number, a bool or a string."
+            )
+    return options
+
+
+def _check_size(kernel: str, options: Any) -> None:
+    threads = options.num_warps * options.warp_size
+    if threads > MAX_THREADS:
+        raise KernelCompilationError(
+            f"Kernel {kernel} is launched with num_warps={options.num_warps}, {threads} threads; a block has at most "
+            f"{MAX_THREADS}. Use num_warps={MAX_THREADS // options.warp_size} or fewer."
+        )
+    if not 1 <= options.num_ctas <= MAX_CTAS:
+        raise KernelCompilationError(
+            f"Kernel {kernel} is launched with num_ctas={options.num_ctas}; a cluster has 1 to {MAX_CTAS} blocks. Use "
+            "num_ctas=1."
+        )
+
+
+def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
+    """Return what specialises like the argument that was described."""
+    match description:
+        case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
+            return _Tensor(TORCH_DTYPES[name], aligned)
+        case ["descriptor", str(name), list(block)] if name in TORCH_DTYPES:
+            # Triton compiles for the dtype and the block; the strides are such as it accepts.
+            strides = [*[16] * (len(block) - 1), 1]
+            return TensorDescriptor(_Tensor(TORCH_DTYPES[name], True), block, strides, block)
+        case ["value", value]:
+            return value
+        case ["dtype", str(name)]:
+            return triton_dtype(name)
+        case ["tuple", list(items)]:
+            return tuple(_stand_in(item, kernels) for item in items)
+        case ["kernel", str(name)] if name in kernels:
+            return kernels[name]
+        case ["kernel", str(name)]:
+            raise KernelCompilationError(
+                f"The argument {name} is no @triton.jit function at the top level of the source. Define it there."
+            )
+        case ["unsupported", str(kind)]:
+            raise KernelCompilationError(
+                f"A kernel argument is a {kind}, which no kernel takes. Pass tensors, numbers, dtypes, tuples of these "
+                "or @triton.jit functions as tl.constexpr."
+            )
+        case [str(kind), *_]:
+            raise KernelCompilationError(
+                f"A kernel argument of kind {kind} cannot be compiled for. Pass tensors, numbers and dtypes."
+            )
+        case _:
+            raise KernelCompilationError("A kernel argument is of no known kind. Pass tensors, numbers and dtypes.")
+
+
+def triton_dtype(name: str) -> tl.dtype:
+    """Return Triton's dtype by the name that it prints, `fp32` or `int64`."""
+    return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
+
+
+_DTYPE_SHORT: Final = {"int1": "i1"} | {
+    f"{long}{bits}": f"{short}{bits}" for long, short in (("int", "i"), ("uint", "u")) for bits in (8, 16, 32, 64)
+}
+
+
+class _Tensor(MockTensor):  # type: ignore[misc]
+    """A tensor argument without memory: its dtype, and whether its address is a multiple of 16."""
+
+    def __init__(self, dtype: torch.dtype, aligned: bool) -> None:
+        super().__init__(dtype)
+        self.address = 0 if aligned else 4
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
+    shared = int(compiled.metadata.shared)
+    _check_shared(str(launch["kernel"]), shared, arch)
+    ttir = str(compiled.asm["ttir"])
+    return {
+        "shared_bytes": shared,
+        "scratch_bytes": int(compiled.metadata.global_scratch_size),
+        "cubin_bytes": len(compiled.asm["cubin"]),
+        "tf32": has_tf32_dot(ttir),
+    }
+
+
+def _check_shared(kernel: str, shared: int, arch: int) -> None:
+    limit = SHARED_MEMORY_BYTES.get(arch)
+    if limit is not None and shared > limit:
+        raise KernelCompilationError(
+            f"Kernel {kernel} needs {shared} bytes of shared memory; sm_{arch} has {limit} for a block. "
+            "Make its blocks smaller or lower num_stages.",
+            "shared_memory_exceeded",
+        )
+
+
+def _binary(compiled: Any, parameters: list[Any]) -> dict[str, Any]:
+    """Return the fields of `kernels.Binary`."""
+    metadata = compiled.metadata
+    return {
+        "cubin": bytes(compiled.asm["cubin"]),
+        "symbol": str(metadata.name),
+        "shared_bytes": int(metadata.shared),
+        "warps": int(metadata.num_warps),
+        "blocks": int(metadata.num_ctas),
+        "cooperative": bool(metadata.launch_cooperative_grid),
+        "scratch_bytes": int(metadata.global_scratch_size),
+        "parameters": parameters,
+        "tiles": [_tile(described) for described in metadata.tensordesc_meta or ()],
+    }
+
+
+def _tile(described: Any) -> dict[str, Any]:
+    """Return how the code reads one descriptor: the fields of `kernels.Tile`."""
+    from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST
+
+    if described["fp4_padded"] or described.get("is_im2col"):
+        raise KernelCompilationError(
+            "A kernel takes a tensor descriptor of padded 4-bit numbers or of an im2col view, which cannot be passed "
+            "here. Pass the tensor, and make the descriptor in the kernel with tl.make_tensor_descriptor."
+        )
+    element = TMA_DTYPE_DEVICE_TO_HOST[int(described["elem_type"])]
+    return {
+        "element": int(element),
+        "item_bytes": int(described["elem_size"]),
+        "swizzle": int(described["swizzle"]),
+        "block": [int(side) for side in described["block_size"]],
+    }
+
+
+def _as_lists(kind: Any) -> Any:
+    return [_as_lists(part) for part in kind] if isinstance(kind, tuple | list) else str(kind)
+
+
+def has_tf32_dot(ttir: str) -> bool:
+    """Whether the intermediate code holds a dot of float32 operands that runs in TF32."""
+    return any(_TF32.search(line) and "xf32>" in _operands(line) for line in ttir.splitlines())
+
+
+def _operands(line: str) -> str:
+    """Return the types before the arrow of an operation; the sum behind it is float32 for half precision too."""
+    return line.partition(" : ")[2].partition(" -> ")[0]
+
+
+_TF32: Final = re.compile(r"inputPrecision = tf32\b")
+
+
+def clean(message: str) -> str:
+    """Return Triton's message without terminal colours and with the scratch path shortened."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    return re.sub(rf"\S*/{MODULE_NAME}\.py", "candidate", text).strip()
+
+
+class ScratchCache(FileCacheManager):  # type: ignore[misc]
+    """Triton's cache where nobody else reads it: a file is written in its place, not moved there when it is whole."""
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        path = Path(self._make_path(filename))
+        path.write_bytes(data if isinstance(data, bytes) else str(data).encode())
+        return str(path)
+
+
+def compile_trusted_kernel(arch: int, folder: Path, block: int = 64) -> None:
+    """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork.
+
+    Args:
+        arch: of the chip.
+        folder: where its source may be written.
+        block: its size; code of a size that this process, or the one it was forked from, has compiled is kept.
+    """
+    triton.knobs.cache.manager_class = ScratchCache
+    extracted = Extracted(_TRUSTED, ("scale",), frozenset())
+    arguments = _TRUSTED_ARGUMENTS | {"BLOCK": ["value", block]}
+    launch = {"kernel": "scale", "arguments": arguments, "options": {}}
+    compile_launch(load_kernels(extracted, folder), launch, arch)
+
+
+_TRUSTED_ARGUMENTS: Final = {"x": ["tensor", "float32", True], "n": ["value", 7], "BLOCK": ["value", 64]}
+_TRUSTED: Final = f"""\
+import triton.language as tl
+@{JIT_NAME}
+def scale(x, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets, mask=offsets < n, other=0.0)
+    tl.store(x + offsets, tl.exp(values) / tl.sum(values, axis=0), mask=offsets < n)
+"""

@@ -1,0 +1,450 @@
+"""Follows a candidate's module from its first statement to its last, without running it: what is each name bound to?
+
+Branches whose condition can be computed are followed; of the others both are, and a name that they bind differently is
+ambiguous. A kernel is refused only if it reaches such a name. What happens inside plain functions is host code.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from warpsmith.evaluator.languages.triton.extract import library
+from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
+from warpsmith.evaluator.languages.triton.extract.values import (
+    Ambiguous,
+    Binding,
+    Environment,
+    ExtractionError,
+    Foreign,
+    Function,
+    Kernel,
+    Library,
+    Unknown,
+    Value,
+    same,
+)
+
+COMPILED_OPTIONS: Final = frozenset({"do_not_specialize", "do_not_specialize_on_alignment", "noinline"})
+"""Arguments of `triton.jit` that change what is compiled."""
+DROPPED_OPTIONS: Final = frozenset({"debug", "repr", "launch_metadata", "version"})
+"""Those that only name, describe or check a launch: nothing of theirs is ever executed."""
+_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+@dataclass
+class Module:
+    """What is known of a module at its end.
+
+    Attributes:
+        names: what each of its names is bound to.
+        kernels: its kernels by their own names; several where a name is given to more than one.
+        refused: kernels whose definition is refused already, by name.
+    """
+
+    names: Environment = field(default_factory=dict)
+    kernels: dict[str, list[Kernel]] = field(default_factory=dict)
+    refused: dict[str, ExtractionError] = field(default_factory=dict)
+
+
+class _ImportFailsError(Exception):
+    """The statement that is followed is an import that fails."""
+
+
+def follow(tree: ast.Module) -> Module:
+    """Return what the names of a module are bound to at its end."""
+    module = Module()
+    _Scope(module, module.names).run(tree.body)
+    _forget_what_functions_bind(tree, module.names)
+    return module
+
+
+def _forget_what_functions_bind(tree: ast.Module, names: Environment) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            for name in node.names:
+                names[name] = _either(names.get(name), Binding(Unknown("a function binds it"), node.lineno))
+
+
+class _Scope:
+    """Follows the statements of the module, of a class in it, or of a function that defines kernels.
+
+    Args:
+        module: what is found is noted there.
+        names: the environment at the start, which is changed.
+        hidden: names that functions around bind; what they are is not known.
+    """
+
+    def __init__(self, module: Module, names: Environment, hidden: frozenset[str] = frozenset()) -> None:
+        self._module = module
+        self._names = names
+        self._hidden = hidden
+        self._may_fail = False
+
+    def run(self, statements: list[ast.stmt]) -> None:
+        """Follow statements in order."""
+        for statement in statements:
+            try:
+                self._step(statement)
+            except _ImportFailsError:
+                # Outside of a `try` the candidate itself ends there, and nobody will ask for its kernels.
+                self._assume(statement)
+
+    def _assume(self, statement: ast.stmt) -> None:
+        """Bind what a failing import would bind: names of another library, and nothing known of Triton."""
+        _bind_all(self._names, statement, "its import fails")
+        if isinstance(statement, ast.ImportFrom) and statement.module not in library.ALLOWED_MODULES:
+            for alias in statement.names:
+                self._bind(alias.asname or alias.name, library.imported(f"{statement.module}.{alias.name}"), statement)
+
+    def _step(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Import():
+                self._import(statement)
+            case ast.ImportFrom():
+                self._import_from(statement)
+            case ast.Assign(targets=targets, value=value):
+                self._assign(targets, self._evaluate(value), statement)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign([target], self._evaluate(value), statement)
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                old = ast.copy_location(ast.Name(id=name, ctx=ast.Load()), statement)
+                sum_ = ast.copy_location(ast.BinOp(left=old, op=op, right=value), statement)
+                self._bind(name, self._evaluate(sum_), statement)
+            case ast.FunctionDef():
+                self._define(statement)
+            case ast.ClassDef():
+                self._enter_class(statement)
+            case ast.If():
+                self._branch(statement)
+            case ast.Try():
+                self._try(statement)
+            case ast.With(items=items, body=body):
+                for item in items:
+                    _bind_all(self._names, item, "a `with` statement binds it")
+                self._follow(body)
+            case _:
+                _bind_all(self._names, statement, f"a {type(statement).__name__} statement binds it")
+
+    def _follow(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            self._step(statement)
+
+    def _evaluate(self, node: ast.expr) -> Value:
+        applied = self._applied(node)
+        return Evaluator(self._names).value(node) if applied is None else applied
+
+    def _bind(self, name: str, value: Value, statement: ast.stmt) -> None:
+        self._names[name] = Binding(value, statement.lineno)
+
+    def _assign(self, targets: list[ast.expr], value: Value, statement: ast.stmt) -> None:
+        for target in targets:
+            match target, value:
+                case ast.Name(id=name), _:
+                    self._bind(name, value, statement)
+                case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), (tuple() | list())) if len(parts) == len(value):
+                    for part, item in zip(parts, value, strict=True):
+                        self._assign([part], item, statement)
+                case ((ast.Subscript() | ast.Attribute()), _):
+                    self._change(target, statement)
+                case _:
+                    _bind_all(self._names, target, "its value cannot be told")
+
+    def _change(self, target: ast.expr, statement: ast.stmt) -> None:
+        """Forget the content of what a part is assigned to; modules stay what they are for kernels."""
+        root = target
+        while isinstance(root, ast.Subscript | ast.Attribute):
+            root = root.value
+        bound = self._names.get(root.id) if isinstance(root, ast.Name) else None
+        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict):
+            self._bind(root.id, Unknown(f"it is changed in line {statement.lineno}"), statement)
+
+    def _import(self, statement: ast.Import) -> None:
+        for alias in statement.names:
+            self._expect(library.module_exists(alias.name))
+            top = alias.name.partition(".")[0]
+            name, meaning = (alias.asname, alias.name) if alias.asname else (top, top)
+            self._bind(name, library.imported(meaning), statement)
+
+    def _import_from(self, statement: ast.ImportFrom) -> None:
+        module = "." * statement.level + (statement.module or "")
+        for alias in statement.names:
+            if module != "__future__":
+                self._import_member(module, alias, statement)
+
+    def _import_member(self, module: str, alias: ast.alias, statement: ast.ImportFrom) -> None:
+        self._expect(None if module.startswith(".") else library.module_exists(module))
+        if alias.name == "*":
+            self._import_all(module, statement)
+            return
+        if not module.startswith("."):
+            self._expect(library.member_exists(module, alias.name))
+        self._bind(alias.asname or alias.name, library.imported(f"{module}.{alias.name}"), statement)
+
+    def _import_all(self, module: str, statement: ast.ImportFrom) -> None:
+        for name in library.public_members(module):
+            self._bind(name, library.imported(f"{module}.{name}"), statement)
+
+    def _expect(self, succeeds: bool | None) -> None:
+        if succeeds is False:
+            raise _ImportFailsError
+        self._may_fail |= succeeds is None
+
+    def _branch(self, statement: ast.If) -> None:
+        truth = Evaluator(self._names).truth(statement.test)
+        if truth is not None:
+            self._follow(statement.body if truth else statement.orelse)
+            return
+        before = dict(self._names)
+        first = self._ends(statement.body)
+        after = dict(self._names)
+        self._return_to(before)
+        second = self._ends(statement.orelse)
+        if not (first or second):
+            raise _ImportFailsError
+        if not second:
+            self._return_to(after)
+        elif first:
+            self._merge(after)
+
+    def _ends(self, statements: list[ast.stmt]) -> bool:
+        """Follow a branch, and return whether it can be the one that is taken: no import in it fails."""
+        try:
+            self._follow(statements)
+        except _ImportFailsError:
+            return False
+        return True
+
+    def _try(self, statement: ast.Try) -> None:
+        before, outer = dict(self._names), self._may_fail
+        self._may_fail = False
+        try:
+            self._follow(statement.body)
+            self._follow(statement.orelse)
+            if self._may_fail and (handler := _import_handler(statement)) is not None:
+                after = dict(self._names)
+                self._return_to(before)
+                self._follow(handler.body)
+                self._merge(after)
+        except _ImportFailsError:
+            handler = _import_handler(statement)
+            if handler is None:
+                raise
+            self._follow(handler.body)
+        finally:
+            self._may_fail = outer
+        self._follow(statement.finalbody)
+
+    def _return_to(self, names: Environment) -> None:
+        self._names.clear()
+        self._names.update(names)
+
+    def _merge(self, other: Environment) -> None:
+        for name in {*self._names, *other}:
+            self._names[name] = _either(self._names.get(name), other.get(name))
+
+    def _define(self, function: ast.FunctionDef) -> None:
+        """Bind a function, which is a kernel if a decorator says so, and look for kernels inside of a plain one."""
+        names = [self._decorator(decorator) for decorator in function.decorator_list]
+        if library.JIT in names:
+            self._define_kernel(function, names)
+            return
+        self._bind(function.name, Function(function) if not names else Unknown("its decorators make it"), function)
+        inner = frozenset(_names_bound_in(function))
+        _Scope(self._module, dict(self._names), self._hidden | inner)._follow_nested(function.body)
+
+    def _follow_nested(self, statements: list[ast.stmt]) -> None:
+        """Find the kernels of a function's body, wherever they stand in it."""
+        for node in _definitions(statements):
+            self._define(node)
+
+    def _enter_class(self, statement: ast.ClassDef) -> None:
+        # Names of a class body are no globals: what is bound there must not be taken for one.
+        inner = _Scope(self._module, dict(self._names), self._hidden)
+        inner._follow_nested(statement.body)
+        self._bind(statement.name, Unknown("it is a class"), statement)
+
+    def _decorator(self, decorator: ast.expr) -> str:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        match Evaluator(self._names).value(called):
+            case Library(name=name) | Foreign(name=name):
+                return name
+            case _:
+                return called.id if isinstance(called, ast.Name) and called.id == "staticmethod" else "another"
+
+    def _define_kernel(self, function: ast.FunctionDef, names: list[str]) -> None:
+        place = names.index(library.JIT)
+        try:
+            if names[place + 1 :]:
+                raise _refused_decorator(function, function.decorator_list[place + 1])
+            wrapping = [
+                ast.unparse(decorator)[:60]
+                for decorator, name in zip(function.decorator_list[:place], names[:place], strict=True)
+                if name not in {*library.LAUNCH_DECORATORS, "staticmethod"}
+            ]
+            kernel = self._kernel(function, function.decorator_list[place], "".join(wrapping[:1]))
+        except ExtractionError as error:
+            self._module.refused[function.name] = error
+            self._bind(function.name, Unknown(str(error)), function)
+            return
+        self._add(kernel)
+        self._bind(function.name, kernel, function)
+
+    def _kernel(self, function: ast.FunctionDef, decorator: ast.expr, wrapped: str) -> Kernel:
+        options = self._options(function, decorator) if isinstance(decorator, ast.Call) else {}
+        arguments = function.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+        defaults |= {
+            argument: default
+            for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if default is not None
+        }
+        values = {argument.arg: self._evaluate(default) for argument, default in defaults.items()}
+        return Kernel(function, options, values, self._hidden, wrapped)
+
+    def _options(self, function: ast.FunctionDef, call: ast.Call) -> dict[str, Value]:
+        """Return the arguments of `triton.jit` that the compiler is to have."""
+        if call.args:
+            raise _refused_decorator(function, call)
+        options: dict[str, Value] = {}
+        for keyword in call.keywords:
+            if keyword.arg in DROPPED_OPTIONS:
+                continue
+            value = self._evaluate(keyword.value)
+            if keyword.arg not in COMPILED_OPTIONS or not _is_option(value):
+                raise ExtractionError(
+                    f"kernel {function.name} gives triton.jit the argument {ast.unparse(keyword)[:80]}.",
+                    f"It may have {', '.join(sorted(COMPILED_OPTIONS | DROPPED_OPTIONS))}, the first "
+                    f"{len(COMPILED_OPTIONS)} with constants.",
+                    call.lineno,
+                )
+            options[keyword.arg] = value
+        return options
+
+    def _applied(self, node: ast.expr) -> "Value | None":
+        """Return the kernel that `triton.jit(f)` or `triton.autotune(...)(kernel)` gives; None for anything else."""
+        match node:
+            case ast.Call(func=function, args=[inner]):
+                decorator = self._decorator(function)
+                value = self._evaluate(inner)
+                if decorator == library.JIT and isinstance(value, Function):
+                    call = function if isinstance(function, ast.Call) else _without_function(node)
+                    return self._jitted(value.node, call)
+                if decorator in library.LAUNCH_DECORATORS:
+                    return value if isinstance(value, Kernel) else None
+        return None
+
+    def _jitted(self, function: ast.FunctionDef, call: ast.Call) -> Value:
+        try:
+            kernel = replace(self._kernel(function, call, ""), made_in=call.lineno)
+        except ExtractionError as error:
+            self._module.refused[function.name] = error
+            return Unknown(str(error))
+        self._add(kernel)
+        return kernel
+
+    def _add(self, kernel: Kernel) -> None:
+        """Note a kernel. One that is defined anew under its name takes the place of the old one."""
+        known = self._module.kernels.setdefault(kernel.name, [])
+        bound = self._names.get(kernel.name)
+        if bound is not None and isinstance(bound.value, Kernel) and bound.value in known:
+            known.remove(bound.value)
+        if not any(same(kernel, other) for other in known):
+            known.append(kernel)
+
+
+def _without_function(call: ast.Call) -> ast.Call:
+    return ast.copy_location(ast.Call(func=call.func, args=[], keywords=call.keywords), call)
+
+
+def _is_option(value: Value) -> bool:
+    if isinstance(value, tuple | list):
+        return all(isinstance(item, str | int) for item in value)
+    return value is None or isinstance(value, bool)
+
+
+def _refused_decorator(function: ast.FunctionDef, decorator: ast.expr) -> ExtractionError:
+    return ExtractionError(
+        f"kernel {function.name} has the decorator {ast.unparse(decorator)[:80]}.",
+        "Below triton.jit a kernel has no other decorator, and triton.jit has only keywords.",
+        decorator.lineno,
+    )
+
+
+def _import_handler(statement: ast.Try) -> ast.ExceptHandler | None:
+    """Return the handler that a failing import ends in."""
+    for handler in statement.handlers:
+        if handler.type is None:
+            return handler
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if any(isinstance(kind, ast.Name) and kind.id in _IMPORT_ERRORS for kind in kinds):
+            return handler
+    return None
+
+
+def _either(one: Binding | None, other: Binding | None) -> Binding:
+    """Return what a name is bound to that one of two branches binds so, and the other so."""
+    if one is None or other is None:
+        # A branch that does not bind the name leaves it unbound: whoever reaches it needs the other.
+        return one or other or Binding(Unknown("it is not bound"), 0)
+    if one is other or same(one.value, other.value):
+        return one
+    lines = {
+        line
+        for bound in (one, other)
+        for line in (bound.value.lines if isinstance(bound.value, Ambiguous) else (bound.line,))
+    }
+    return Binding(Ambiguous(tuple(sorted(lines))), max(one.line, other.line))
+
+
+def _bind_all(names: Environment, node: ast.AST, why: str) -> None:
+    """Forget every name that `node` binds, but for those inside functions and classes."""
+    line = int(getattr(node, "lineno", 0))
+    for name in _bound_names(node):
+        names[name] = Binding(Unknown(why), line)
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+            return
+        case ast.alias(name=name, asname=asname):
+            yield asname or name.partition(".")[0]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.MatchMapping(rest=str(name)):
+            yield name
+    for child in ast.iter_child_nodes(node):
+        yield from _bound_names(child)
+
+
+def _names_bound_in(function: ast.FunctionDef) -> Iterator[str]:
+    for argument in ast.walk(function.args):
+        if isinstance(argument, ast.arg):
+            yield argument.arg
+    for statement in function.body:
+        yield from _bound_names(statement)
+
+
+def _definitions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    """Yield the functions of a body that are not inside another function."""
+    for statement in statements:
+        match statement:
+            case ast.FunctionDef():
+                yield statement
+            case ast.Lambda() | ast.expr():
+                continue
+            case _:
+                yield from _definitions(list(_statements_in(statement)))
+
+
+def _statements_in(statement: ast.stmt) -> Iterator[ast.stmt]:
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from child.body

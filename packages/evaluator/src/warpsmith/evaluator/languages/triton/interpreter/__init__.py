@@ -1,0 +1,1 @@
+"""Triton's interpreter, made to mean what the compiler means, or to refuse the rest."""

@@ -1,0 +1,275 @@
+"""CUDA's device library for Triton's interpreter, which has none: each function by its symbol, computed with numpy.
+
+Lies in the interpreting zygote; the compile worker keeps Triton's own functions. What has no counterpart here is told
+to the writer of the kernel by name. The `fast_` functions are computed exactly, as all of Triton's are interpreted.
+"""
+
+import inspect
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import torch
+import triton.language as tl
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.language.extra import libdevice as generic
+from triton.language.extra.cuda import libdevice as cuda
+from triton.runtime import interpreter
+
+from warpsmith.evaluator.languages.triton.interpreter import chip_numerics
+
+Function = Callable[..., Any]
+PREFIX: Final = "__nv_"
+
+
+class UnsupportedOnCpuError(RuntimeError):
+    """A kernel uses what the interpreter cannot compute, though a chip could."""
+
+
+def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
+    """Return a function on arrays; torch knows more special functions than numpy.
+
+    The watches around a candidate's forward must not take it for the candidate's own use of torch.
+    """
+
+    def compute(x: Any) -> Any:
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            return function(torch.from_numpy(np.ascontiguousarray(x))).numpy()
+
+    return compute
+
+
+def _round_half_away(x: Any) -> Any:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+
+
+def _gamma(x: float) -> float:
+    if math.isnan(x) or x == -math.inf or (x < 0 and x == math.floor(x)):
+        return math.nan
+    try:
+        return math.gamma(x) if x else math.copysign(math.inf, x)
+    except OverflowError:
+        return math.inf
+
+
+def _remainder(x: float, y: float) -> float:
+    return math.nan if math.isnan(y) or not math.isfinite(x) or not y else math.remainder(x, y)
+
+
+def _exponent(x: Any) -> Any:
+    found = np.frexp(x)[1] - 1.0
+    return np.where(x == 0, -np.inf, np.where(np.isfinite(x), found, np.abs(x)))
+
+
+def _norm(*parts: Any) -> Any:
+    return np.sqrt(sum(part * part for part in parts))
+
+
+_SAME_NAME: Final = """
+    sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh
+    ceil floor trunc rint cbrt fabs hypot copysign fmod nextafter
+"""
+_INVERSE: Final = "sin cos tan sinh cosh tanh tan2"
+_NUMPY: Final = {
+    **{name: getattr(np, name) for name in _SAME_NAME.split()},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in _INVERSE.split()},
+}
+_TORCH: Final = {
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "erfinv": torch.erfinv,
+    "erfcinv": lambda x: -torch.special.ndtri(x / 2) / math.sqrt(2),
+    "erfcx": torch.special.erfcx,
+    "lgamma": torch.lgamma,
+    "normcdf": torch.special.ndtr,
+    "normcdfinv": torch.special.ndtri,
+    "cyl_bessel_i0": torch.special.i0,
+    "cyl_bessel_i1": torch.special.i1,
+    "j0": torch.special.bessel_j0,
+    "j1": torch.special.bessel_j1,
+    "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1,
+}
+_WRITTEN: Final[dict[str, Function]] = {
+    "abs": np.abs,
+    "llabs": np.abs,
+    "exp10": lambda x: np.power(10.0, x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rcbrt": lambda x: 1 / np.cbrt(x),
+    "sinpi": lambda x: np.sin(np.pi * np.fmod(x, 2)),
+    "cospi": lambda x: np.cos(np.pi * np.fmod(x, 2)),
+    "nearbyint": np.rint,
+    "round": _round_half_away,
+    "logb": _exponent,
+    "tgamma": np.vectorize(_gamma, otypes=[np.float64]),
+    "saturatef": lambda x: np.clip(np.nan_to_num(x, nan=0.0), 0.0, 1.0),
+    "pow": np.power,
+    "powi": lambda x, n: np.power(x, n.astype(np.float64)),
+    "fdim": lambda x, y: np.where(x <= y, 0.0, x - y),
+    "ldexp": np.ldexp,
+    "scalbn": np.ldexp,
+    "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "fma": lambda x, y, z: x * y + z,
+    "norm3d": _norm,
+    "norm4d": _norm,
+    "rnorm3d": lambda *parts: 1 / _norm(*parts),
+    "rnorm4d": lambda *parts: 1 / _norm(*parts),
+    "ilogb": _exponent,
+    "remainder": np.vectorize(_remainder, otypes=[np.float64]),
+    "popc": lambda x: np.bitwise_count(x.view(f"u{x.itemsize}")),
+    "popcll": lambda x: np.bitwise_count(x.view(f"u{x.itemsize}")),
+}
+_TESTS: Final[dict[str, Function]] = {
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "finite": np.isfinite,
+    "signbit": np.signbit,
+}
+_FAST: Final = {"fdividef": np.divide, "powf": np.power} | {
+    f"{name}f": getattr(np, name) for name in ("cos", "exp", "log10", "log2", "log", "sin", "tan")
+}
+_NEAREST: Final[dict[str, Function]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "rcp": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+_WHOLE: Final[dict[str, Function]] = {"rn": np.rint, "rd": np.floor, "ru": np.ceil, "rz": np.trunc}
+_SIGN_READING: Final = ("signbit", "copysign")
+_BITWISE: Final = ("copysign", "signbit", "fabs", "abs", "nextafter", "isnan", "isinf", "isfinite", "finite")
+"""Beginnings of the names of functions that look at bits, or that move them, denormals or not."""
+_REINTERPRETED: Final = """
+    float_as_int float_as_uint int_as_float uint_as_float double_as_longlong longlong_as_double
+"""
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    **_NUMPY,
+    **{name: _by_torch(function) for name, function in _TORCH.items()},
+    **_WRITTEN,
+    **{f"{name}{suffix}": function for name, function in _TESTS.items() for suffix in ("", "d", "f")},
+    **{f"fast_{name}": function for name, function in _FAST.items()},
+    "fast_exp10f": lambda x: np.power(10.0, x),
+    **{f"{kind}{name}_rn": function for name, function in _NEAREST.items() for kind in "fd"},
+    "fma_rn": lambda x, y, z: x * y + z,
+    "fmaf_rn": lambda x, y, z: x * y + z,
+    **{
+        f"{origin}2{to}_{mode}": function
+        for origin in ("float", "double")
+        for to in ("int", "uint", "ll", "ull")
+        for mode, function in _WHOLE.items()
+    },
+    **{
+        f"{origin}2{to}_rn": np.asarray
+        for origin in ("int", "uint", "ll", "ull", "double")
+        for to in ("float", "double")
+    },
+    "llrint": np.rint,
+    "llround": _round_half_away,
+}
+"""What each symbol computes, by its name without `__nv_` and without the `f` of single precision."""
+
+
+def function_of(symbol: str) -> Function:
+    """Return what computes a symbol; UnsupportedOnCpuError if nothing here does."""
+    name = symbol.removeprefix(PREFIX)
+    found = FUNCTIONS.get(name) or FUNCTIONS.get(name.removesuffix("f"))
+    if found is None:
+        raise UnsupportedOnCpuError(
+            f"libdevice's {name} cannot be interpreted on the cpu device. "
+            "Write it with functions of triton.language, or evaluate on a GPU."
+        )
+    return found
+
+
+def compute(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
+    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end.
+
+    Triton compiles the library such that single precision flushes denormals.
+    """
+    name = symbol.removeprefix(PREFIX)
+    if name in _REINTERPRETED.split() or name.startswith(_SIGN_READING):
+        chip_numerics.check_face(arguments[-1])
+    if name in _REINTERPRETED.split():
+        return np.ascontiguousarray(arguments[0]).view(dtype)
+    if not name.startswith(_BITWISE):
+        arguments = [chip_numerics.flushed(array) for array in arguments]
+        return chip_numerics.flushed(_computed(symbol, arguments, dtype))
+    return _computed(symbol, arguments, dtype)
+
+
+def _computed(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
+    if symbol.removeprefix(PREFIX).startswith("nextafter"):
+        return np.nextafter(*arguments).astype(dtype)
+    wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in arguments]
+    with np.errstate(all="ignore"):
+        return _cast(np.asarray(function_of(symbol)(*wide)), dtype)
+
+
+def _cast(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Cast as the chip does: numbers outside the range of an integer become its ends, and NaN becomes zero."""
+    if dtype.kind not in "iu" or values.dtype.kind != "f":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    inside = (values > limits.min) & (values < limits.max)
+    whole = np.where(inside, values, 0.0).astype(dtype)
+    return np.where(values >= limits.max, limits.max, np.where(values <= limits.min, limits.min, whole)).astype(dtype)
+
+
+def install() -> None:
+    """Give Triton's interpreter in this process the device library, by every name under which it can be imported."""
+    interpreter.InterpreterBuilder.create_extern_elementwise = _create_extern_elementwise
+    interpreter.InterpreterBuilder.create_inline_asm = _refuse_assembly
+    for name, function in inspect.getmembers(cuda, tl.core.is_builtin):
+        bound = _bound(name, function)
+        setattr(cuda, name, bound)
+        if name in vars(generic):
+            setattr(generic, name, bound)
+    _refuse_others(generic)
+
+
+def _create_extern_elementwise(_builder: Any, *call: Any) -> Any:
+    _library, _path, symbol, arguments, result, _pure = call
+    found = compute(symbol, [argument.data for argument in arguments], interpreter._get_np_dtype(result))
+    return interpreter.TensorHandle(found, result.scalar)
+
+
+def _refuse_assembly(_builder: Any, *_: Any) -> Any:
+    raise UnsupportedOnCpuError(
+        "Inline assembly cannot be interpreted on the cpu device. "
+        "Write it with functions of triton.language, or evaluate on a GPU."
+    )
+
+
+def _bound(name: str, function: Function) -> Function:
+    """Return a library function that brings what a kernel does not pass: the interpreter's semantics."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named, _semantic=interpreter.interpreter_semantic)
+        except KeyError as error:
+            raise TypeError(
+                f"libdevice.{name} has no form for arguments of type {error}; cast them to float32 or float64 before"
+            ) from error
+
+    return call
+
+
+def _refuse_others(module: ModuleType) -> None:
+    """Let the functions that CUDA's library lacks say so: the generic ones are empty, and would return None."""
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if function.__module__ == module.__name__:
+            setattr(module, name, _lacking(name))
+
+
+def _lacking(name: str) -> Function:
+    def call(*_: Any, **__: Any) -> Any:
+        raise UnsupportedOnCpuError(f"CUDA's libdevice has no {name}; use a function of triton.language.")
+
+    return call

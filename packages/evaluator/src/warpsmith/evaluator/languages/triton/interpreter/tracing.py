@@ -1,0 +1,494 @@
+"""Watches Triton kernels run under the interpreter: what is launched with which signature, and what memory is touched.
+
+Runs in the candidate's own process, so what it finds is a hint: it explains honest mistakes (a missing mask, a store
+to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
+"""
+
+import ctypes
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.jit import JITCallable
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpsmith.evaluator.devices.tensor_views import NAMES
+from warpsmith.evaluator.languages.triton.interpreter import (
+    chip_numerics,
+    races,
+    reductions,
+    semantics,
+    undefined_behavior,
+)
+from warpsmith.evaluator.languages.triton.loaded_kernels import bound_arguments
+
+BF16_MESSAGE: Final = (
+    "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
+    "Use float32 or float16, or evaluate on a GPU."
+)
+MAX_SIGNATURES: Final = 64
+MAX_GRID: Final = (2**31 - 1, 65535, 65535)
+"""Programs along x, y and z that a GPU launches (CUDA C++ Programming Guide, technical specifications)."""
+
+
+class UnsupportedDtypeError(RuntimeError):
+    """A kernel or a tensor uses a dtype that the interpreter computes wrongly."""
+
+
+class IllegalAccessError(RuntimeError):
+    """A kernel loads or stores outside every tensor that it was given."""
+
+
+class InputMutationError(RuntimeError):
+    """A kernel or an operator writes to an input or a parameter."""
+
+
+class TooManySignaturesError(RuntimeError):
+    """A candidate launches its kernels with more different signatures than anybody needs."""
+
+
+class GridError(RuntimeError):
+    """A launch has more programs along an axis than a GPU takes."""
+
+
+@dataclass(frozen=True)
+class MemoryRange:
+    """The bytes of one tensor's storage, [start, end)."""
+
+    start: int
+    end: int
+    name: str
+    read_only: bool
+
+
+class Access:
+    """One load, store or atomic operation of a program.
+
+    Args:
+        kind: `load`, `store` or `atomic`.
+        pointers: addresses, of the elements that the mask leaves.
+        item_bytes: size of an element.
+        values: what is stored, of the same elements.
+        lanes: the mask, or the places in the block of the elements that it leaves.
+    """
+
+    def __init__(self, kind: str, pointers: Any, item_bytes: int, values: Any = None, lanes: Any = None) -> None:
+        self.kind = kind
+        self.pointers = pointers
+        self.item_bytes = item_bytes
+        self._values = values
+        self._lanes = lanes
+
+    @property
+    def lanes(self) -> Any:
+        """The places in the block of the elements, counted from 0 row by row."""
+        return np.flatnonzero(self._lanes) if self._lanes.dtype == np.bool_ else self._lanes
+
+    def of(self, held: Any) -> "Access":
+        """Return this access for some of its elements."""
+        values = None if self._values is None else self._values[held]
+        lanes = None if self._lanes is None else self.lanes[held]
+        return Access(self.kind, self.pointers[held], self.item_bytes, values, lanes)
+
+    def leaves_as_it_is(self, held: Any) -> bool:
+        """Whether this stores what is there already."""
+        if self._values is None:
+            return False
+        stored = np.ascontiguousarray(self._values[held])
+        there = b"".join(ctypes.string_at(int(pointer), self.item_bytes) for pointer in self.pointers[held])
+        return chip_numerics.sharp(stored) == chip_numerics.sharp(np.frombuffer(there, dtype=stored.dtype))
+
+
+_ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
+
+
+class LaunchMonitor:
+    """Sees every kernel launch of this process once `install` has been called.
+
+    Args:
+        report: called once for each new signature, before the kernel runs.
+        is_read_only: tells whether a tensor lies in memory of the judge.
+    """
+
+    def __init__(self, report: Callable[[dict[str, Any]], None], is_read_only: Callable[[torch.Tensor], bool]) -> None:
+        self.launches = 0
+        self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
+        self._report = report
+        self._only_reports = False
+        self._is_read_only = is_read_only
+        self._seen: set[str] = set()
+        self._ranges: list[MemoryRange] = []
+        self._touched: dict[int, races.Memory] = {}
+        self._lanes: dict[int, races.Lanes] = {}
+        self._loads: set[tuple[str, str]] = set()
+        self._kernel = ""
+
+    def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
+        """Note one launch; None if the kernel must not run, else what its grid is to be written to (as third item)."""
+        signature = {
+            "kernel": name,
+            "arguments": {key: describe_argument(value) for key, value in arguments.items()},
+            "options": options,
+        }
+        self._note(signature)
+        if self._only_reports:
+            return None
+        self.launches += 1
+        self._kernel = name
+        self._ranges = [*self._memory(arguments)]
+        self._touched, self._lanes = {}, {}
+        if self.ghost:
+            return None
+        return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
+
+    def report_only(self, launch: Callable[[], Any]) -> None:
+        """Call `launch` such that what it launches is reported and not run."""
+        self._only_reports = True
+        try:
+            launch()
+        finally:
+            self._only_reports = False
+
+    def _note(self, signature: dict[str, Any]) -> None:
+        text = repr(signature)
+        if text in self._seen:
+            return
+        if len(self._seen) >= MAX_SIGNATURES:
+            raise TooManySignaturesError(
+                f"forward launches kernels with more than {MAX_SIGNATURES} different signatures (dtypes, constants, "
+                "options). Pass as tl.constexpr only what must be one."
+            )
+        self._seen.add(text)
+        self._report(signature)
+
+    def _memory(self, arguments: dict[str, Any]) -> Iterator[MemoryRange]:
+        for name, tensor in _tensors(arguments):
+            if tensor.dtype == torch.bfloat16:
+                raise UnsupportedDtypeError(BF16_MESSAGE)
+            storage = tensor.untyped_storage()
+            start = storage.data_ptr()
+            yield MemoryRange(start, start + storage.nbytes(), name, self._is_read_only(tensor))
+
+    def check_access(self, access: Access) -> None:
+        """Raise unless every active pointer lies in an argument's storage, and no other program is in the way."""
+        pointers = access.pointers
+        if not pointers.size:
+            return
+        low, high = int(pointers.min()), int(pointers.max()) + access.item_bytes
+        for memory in self._ranges:
+            if memory.start <= low and high <= memory.end:
+                self._check_writable(memory, access)
+                self._check_alone(memory, access)
+                self._check_lanes(memory, access)
+                return
+        self._check_each(access)
+
+    def _check_each(self, access: Access) -> None:
+        pointers = access.pointers
+        inside = np.zeros(pointers.shape, dtype=bool)
+        for memory in self._ranges:
+            held = (pointers >= memory.start) & (pointers + access.item_bytes <= memory.end) & ~inside
+            if held.any():
+                self._check_writable(memory, access)
+                self._check_alone(memory, access.of(held))
+                self._check_lanes(memory, access.of(held))
+            inside |= held
+        if not inside.all():
+            raise IllegalAccessError(self._explain(pointers[~inside], access))
+
+    def _check_alone(self, memory: MemoryRange, access: Access) -> None:
+        """Raise if another program of the launch stores there, or stores something else."""
+        builder = interpreter.interpreter_builder
+        if memory.read_only or len(builder.order) == 1:
+            return
+        touched = self._touched.get(memory.start)
+        if touched is None:
+            touched = self._touched[memory.start] = races.Memory(memory.start, memory.end - memory.start)
+        raced = touched.touched(access.kind, builder.program + 1, access.pointers, access.item_bytes)
+        if raced is not None and not access.leaves_as_it_is(raced):
+            raise races.RaceError(self._explain_race(memory, access, int(access.pointers[raced][0])))
+
+    def _check_lanes(self, memory: MemoryRange, access: Access) -> None:
+        """Raise if a lane loads what another of its program stored since the last barrier.
+
+        Stores are noted only in arguments that the kernel is known to load from: most kernels have none such.
+        """
+        if memory.read_only or access.kind == "atomic":
+            return
+        lanes, argument = self._lanes.get(memory.start), (self._kernel, memory.name)
+        if access.kind == "load":
+            self._loads.add(argument)
+            if lanes is not None:
+                self._check_exchange(lanes, memory, access)
+        elif argument in self._loads:
+            if lanes is None:
+                lanes = self._lanes[memory.start] = races.Lanes(memory.start, memory.end - memory.start)
+            lanes.store(interpreter.interpreter_builder.moment, access.lanes, access.pointers, access.item_bytes)
+
+    def _check_exchange(self, lanes: races.Lanes, memory: MemoryRange, access: Access) -> None:
+        moment = interpreter.interpreter_builder.moment
+        foreign = lanes.exchanged(moment, access.lanes, access.pointers, access.item_bytes)
+        if foreign is not None:
+            first = int(access.pointers[foreign][0]) - memory.start
+            raise races.RaceError(
+                f"a race in kernel {self._kernel}: a program loads byte {first} of {memory.name} into another "
+                "place of a block than it stored it from, without a barrier. The threads of a program run at the same "
+                "time. Call tl.debug_barrier() between the store and the load, or keep the values in a variable."
+            )
+
+    def check_stored(self, stored: Any, found: Any) -> None:
+        """Raise if memory does not hold what was just stored, since lanes of the store wrote to the same elements."""
+        if chip_numerics.sharp(stored) != chip_numerics.sharp(found):
+            raise races.RaceError(
+                f"a race in kernel {self._kernel}: one store writes different values to the same element, and any of "
+                "them may be the last. Mask all lanes but one, or store to distinct elements."
+            )
+
+    def _explain_race(self, memory: MemoryRange, access: Access, first: int) -> str:
+        what = _ACCESSES[access.kind]
+        return (
+            f"a race in kernel {self._kernel}: a program {what} byte {first - memory.start} of {memory.name}, which "
+            "another program of the same launch stores to, loads or updates. Programs run in any order and at the same "
+            "time. Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that "
+            "the host has filled, or a second launch."
+        )
+
+    def _check_writable(self, memory: MemoryRange, access: Access) -> None:
+        if access.kind != "load" and memory.read_only:
+            raise InputMutationError(
+                f"kernel {self._kernel} stores to {memory.name}, which is an input or a parameter; both are read-only. "
+                "Store to an output made with torch.empty_like, or to a clone."
+            )
+
+    def _explain(self, outside: Any, access: Access) -> str:
+        first = int(outside.flat[0])
+        verb = "loads" if access.kind == "load" else "stores"
+        text = f"kernel {self._kernel} {verb} {outside.size} elements outside every tensor that it was given"
+        before = [memory for memory in self._ranges if memory.start <= first]
+        if before:
+            nearest = max(before, key=lambda memory: memory.end)
+            text += f"; the first lies {first - nearest.end} bytes past the end of {nearest.name}"
+        return f"{text}. A mask or an offset is missing or wrong: mask every load and store by the tensor's size."
+
+
+def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, TensorDescriptor):
+            yield name, value.base
+        elif isinstance(value, tuple):
+            yield from _tensors({f"{name}[{index}]": item for index, item in enumerate(value)})
+
+
+def describe_argument(value: Any) -> list[Any]:
+    """Return a launch argument as plain values: what its specialisation depends on, and nothing of its content."""
+    match value:
+        case torch.Tensor():
+            return ["tensor", NAMES.get(value.dtype, str(value.dtype)), value.data_ptr() % 16 == 0]
+        case TensorDescriptor():
+            return ["descriptor", NAMES.get(value.base.dtype, ""), [int(side) for side in value.block_shape]]
+        case None | bool() | int() | float() | str():
+            return ["value", value]
+        case _:
+            return _describe_constexpr(value)
+
+
+def _describe_constexpr(value: Any) -> list[Any]:
+    match value:
+        case tl.constexpr():
+            return describe_argument(value.value)
+        case tl.dtype():
+            return ["dtype", str(value)]
+        case tuple():
+            return ["tuple", [describe_argument(item) for item in value]]
+        case interpreter.InterpretedFunction() | JITCallable():
+            return ["kernel", value.fn.__name__]
+        case _:
+            return ["unsupported", type(value).__name__]
+
+
+def _describe_option(value: Any) -> Any:
+    """Return a launch option as it is where it is plain; else a list, which the compile worker refuses by its kind."""
+    return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
+
+
+class _Kept:
+    """What Triton restores its language from after a launch; here the language stays as it is."""
+
+    def restore(self) -> None:
+        """Restore nothing."""
+
+
+def keep_language() -> None:
+    """Replace Triton's builtins by interpreted ones for good: the interpreter otherwise does so anew at every launch.
+
+    A process with TRITON_INTERPRET has no other use for them. Done before a fork, so that workers share the memory.
+    """
+    seen_by_kernels = {"tl": tl, "core": tl.core}
+    interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
+    semantics.install()
+    undefined_behavior.install()
+    chip_numerics.install()
+    reductions.install()
+
+    def patch_lang(fn: Any) -> _Kept:
+        if not any(value is tl or value is tl.core for value in fn.__globals__.values()):
+            raise AssertionError("triton.language must be visible from within jit'd function")
+        return _Kept()
+
+    interpreter._patch_lang = patch_lang
+
+
+def skip_idle_checks() -> None:
+    """Leave out the overflow checks of integer arithmetic: without `debug` the interpreter drops their result."""
+    builder = interpreter.interpreter_builder
+    if not builder.options.debug:
+        builder.options = replace(builder.options, sanitize_overflow=False)
+
+
+def keep_truth_values() -> None:
+    """Let a comparison of scalars stay a boolean where it is spread over a block, as in `(i < n) & (row < rows)`.
+
+    The interpreter marks a comparison with the dtype of what it compares, and would make integers of it.
+    """
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        if arg.data.dtype == np.bool_ and not isinstance(arg.dtype, tl.block_type):
+            return interpreter.TensorHandle(np.full(ret_ty.shape, arg.data, dtype=np.bool_), arg.dtype.scalar)
+        return original(self, ret_ty, arg)
+
+    original = interpreter.InterpreterBuilder.create_splat
+    interpreter.InterpreterBuilder.create_splat = create_splat
+
+
+def install(monitor: LaunchMonitor, facts: Any = None) -> None:
+    """Route every launch and every memory access of Triton's interpreter in this process through `monitor`.
+
+    `facts` is what a launch and `kernel.warmup(...)` return, in place of a compiled kernel.
+    """
+    races.shuffle_programs()
+    races.shuffle_lanes()
+    _watch_launches(monitor, facts)
+    _watch_memory(monitor)
+
+
+def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
+    original = interpreter.InterpretedFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return facts
+        names: Sequence[str] = self.arg_names
+        bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
+        arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
+        options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
+        event = monitor.launch(self.fn.__name__, arguments, options)
+        if event is not None:
+            original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
+        return facts
+
+    interpreter.InterpretedFunction.run = run
+    # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
+    interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (
+        [],
+        semantics.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | kwargs),
+    )
+    interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+
+
+def _defaults(kernel: Any) -> dict[str, Any]:
+    given = inspect.signature(kernel).parameters.values()
+    return {parameter.name: parameter.default for parameter in given if parameter.default is not parameter.empty}
+
+
+def _noted(grid: Any, event: list[Any]) -> Any:
+    """Return the grid, or a function that computes it, such that its value stands in `event` once it is known."""
+    if not callable(grid):
+        return _sizes(grid, event)
+    return lambda meta: _sizes(grid(meta), event)
+
+
+def _sizes(grid: Any, event: list[Any]) -> tuple[Any, ...]:
+    if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
+        raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
+    event[2] = [int(size) for size in grid]
+    for axis, size, most in zip("xyz", event[2], MAX_GRID, strict=False):
+        if size > most:
+            raise GridError(
+                f"a grid has {size} programs along {axis}; a GPU launches at most {most} there. "
+                "Put the longest axis first, or let a program do more."
+            )
+    return tuple(grid)
+
+
+def _watch_memory(monitor: LaunchMonitor) -> None:
+    builder = interpreter.InterpreterBuilder
+    load, store = builder.create_masked_load, builder.create_masked_store
+    rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
+    rng = np.random.default_rng()
+
+    def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        active = np.asarray(mask.data, dtype=bool)
+        monitor.check_access(Access("load", _active(ptrs, mask), _item_bytes(ptrs), lanes=active))
+        return load(self, ptrs, mask, *rest, **named)
+
+    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        active, pointers = np.asarray(mask.data, dtype=bool), _active(ptrs, mask)
+        value = interpreter.TensorHandle(chip_numerics.blurred(value.data, rng), value.dtype)
+        stored = value.data[active]
+        monitor.check_access(Access("store", pointers, _item_bytes(ptrs), stored, active))
+        result = store(self, ptrs, value, mask, *rest, **named)
+        if not races.are_distinct(pointers):
+            monitor.check_stored(stored, load(self, ptrs, mask, None, None, False).data[active])
+        return result
+
+    def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+        monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr)))
+        val = interpreter.TensorHandle(chip_numerics.blurred(val.data, rng), val.dtype)
+        return rmw(self, op, ptr, val, mask, *rest)
+
+    def create_atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+        monitor.check_access(Access("atomic", ptr.data.ravel(), _item_bytes(ptr)))
+        return cas(self, ptr, *rest)
+
+    def refuse_bf16(self: Any) -> Any:
+        raise UnsupportedDtypeError(BF16_MESSAGE)
+
+    builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
+    builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
+    builder.get_bf16_ty = refuse_bf16
+
+
+def _active(pointers: Any, mask: Any) -> Any:
+    return np.asarray(pointers.data)[np.asarray(mask.data, dtype=bool)]
+
+
+def _item_bytes(pointers: Any) -> int:
+    bits: int = pointers.get_element_ty().primitive_bitwidth
+    return max(bits // 8, 1)
+
+
+def run_trusted_kernel() -> None:
+    """Interpret one kernel of our own, so that what the interpreter builds lazily is there before a fork."""
+    x = torch.arange(8, dtype=torch.float32)
+    out = torch.empty_like(x)
+    _warm_up[(1,)](x, out, 8, BLOCK=8)
+    if not torch.equal(out, x + x.sum()):
+        raise RuntimeError("Triton's interpreter computed a trusted kernel wrongly.")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _warm_up(x_ptr: Any, out_ptr: Any, n: Any, BLOCK: tl.constexpr) -> None:
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    tl.store(out_ptr + offsets, x + tl.sum(x, axis=0), mask=mask)

@@ -1,0 +1,337 @@
+"""How a candidate's kernels run on a GPU: each signature is compiled by the judge's compile worker and launched here.
+
+Runs in the candidate's own process, so what it reports is a hint. That process compiles nothing and executes no
+program: at the first launch of a signature it asks the judge, which answers with the machine code.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+import triton.language as tl
+from triton.runtime import autotuner
+from triton.runtime.jit import JITFunction
+
+from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.languages.triton.autotune import Tuning
+from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
+
+WARM_UPS: Final = 3
+TIMED_MS: Final = 10.0
+MOST_TIMED: Final = 50
+
+
+class KernelFailedError(RuntimeError):
+    """The judge's compile worker does not compile a kernel for this launch."""
+
+    def __init__(self, message: str, category: str) -> None:
+        super().__init__(message)
+        self.category = category
+
+
+THREADS: Final = 1024
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a launch and `kernel.warmup(...)` return: facts about the compiled kernel, as Triton names them."""
+
+    name: str
+    n_regs: int
+    n_spills: int
+    shared: int
+    n_max_threads: int = THREADS
+
+    @property
+    def metadata(self) -> SimpleNamespace:
+        return SimpleNamespace(name=self.name, shared=self.shared, tmem_size=0, num_warps=4, num_ctas=1, num_stages=3)
+
+    def _init_handles(self) -> None:
+        """Load nothing: Triton's tutorial asks for this before it reads the facts."""
+
+
+PLAUSIBLE: Final = Launched("", n_regs=32, n_spills=0, shared=1024)
+"""What a kernel is said to be like where there is no GPU: whatever host code makes of it, its launch must be right."""
+
+
+class DeviceMonitor:
+    """Sees every kernel launch of this process once `install` has been called.
+
+    Args:
+        memory: the device.
+        compiled: asks the judge for the code of a launch; KernelFailedError where it does not compile.
+
+    Attributes:
+        launches: how many there were since it was last set to 0.
+        ghost: whether kernels are to do nothing.
+        on_launch: hears of each launch, and returns the event that its grid is to be written to.
+    """
+
+    def __init__(self, memory: DeviceMemory, compiled: Callable[[dict[str, Any]], Binary]) -> None:
+        self.launches = 0
+        self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
+        self.silent = False
+        self._memory = memory
+        self._compiled = compiled
+        self._loaded: dict[str, LoadedKernel] = {}
+
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
+        """Compile what is launched, unless it is known, and launch it."""
+        name = function.fn.__name__
+        arguments = _unwrapped(_bound(function, args, kwargs))
+        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        kernel = self._kernel(name, arguments, options)
+        facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
+        if warmup:
+            return facts
+        sizes = _checked(grid(arguments) if callable(grid) else grid)
+        self.launches += not self.silent
+        if self.on_launch is not None and not self.silent:
+            self.on_launch(name, arguments, options)[2] = sizes
+        if not self.ghost:
+            kernel.launch(sizes, arguments)
+        return facts
+
+    def _kernel(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> LoadedKernel:
+        described = {key: describe_argument(value) for key, value in arguments.items()}
+        launch = {"kernel": name, "arguments": described, "options": options}
+        key = repr(launch)
+        if key not in self._loaded:
+            self._loaded[key] = LoadedKernel(self._memory, self._compiled(launch))
+        return self._loaded[key]
+
+
+class DetachedError(RuntimeError):
+    """Host code asks for what only a device has."""
+
+
+class _NoFacts:
+    """What a launch returns where nothing is compiled yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise DetachedError(f"the compiled kernel's {name} is asked for")
+
+
+class DetachedMonitor:
+    """Writes down every launch of this process, which has no device, and launches nothing.
+
+    Attributes:
+        launches: how many there were since it was last set to 0.
+        ghost: as of `DeviceMonitor`; no kernel does anything here.
+        on_launch: as of `DeviceMonitor`; without it a launch is refused, since nobody would repeat it.
+
+    Args:
+        facts: what a compiled kernel is said to be like; None refuses to say.
+    """
+
+    def __init__(self, facts: Launched | None = None) -> None:
+        self._facts: Any = facts or _NoFacts()
+        self.launches = 0
+        self.ghost = False
+        self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
+
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
+        """Note what is launched."""
+        if warmup and isinstance(self._facts, Launched):
+            return self._facts
+        if warmup or self.on_launch is None:
+            raise DetachedError("a kernel is compiled or launched outside a call of forward")
+        arguments = _unwrapped(_bound(function, args, kwargs))
+        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        sizes = _checked(grid(arguments) if callable(grid) else grid)
+        self.launches += 1
+        self.on_launch(function.fn.__name__, arguments, options)[2] = sizes
+        return self._facts
+
+
+class NoTuning:
+    """Refuses autotuned kernels: which configuration is the fastest, only a device can say."""
+
+    def __init__(self) -> None:
+        self.timed = False
+        self.taken: dict[str, str] = {}
+        self.variants = 1
+
+    def next_call(self, seed: int) -> None:
+        """Do nothing: there is nothing to choose."""
+
+    def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Refuse."""
+        raise DetachedError(f"kernel {tuner.base_fn.__name__} is autotuned")
+
+
+def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name in the order of the parameters, defaults included."""
+    defaults = {param.name: param.default for param in function.params if param.has_default}
+    return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
+
+
+def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments as a grid function is given them: constants as their values."""
+    return {name: _value_of(argument) for name, argument in arguments.items()}
+
+
+def _value_of(argument: Any) -> Any:
+    match argument:
+        case tl.constexpr():
+            return argument.value
+        case tuple():
+            return tuple(_value_of(item) for item in argument)
+        case _:
+            return argument
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
+
+
+def _checked(grid: Any) -> list[int]:
+    if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
+        raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
+    try:
+        sizes = [operator.index(size) for size in grid]
+    except TypeError as error:
+        raise GridError(f"a grid is {str(grid)[:40]}; whole numbers were expected, as of triton.cdiv.") from error
+    for axis, size, most in zip("xyz", sizes, MAX_GRID, strict=False):
+        if size > most:
+            raise GridError(
+                f"a grid has {size} programs along {axis}; a GPU launches at most {most} there. "
+                "Put the longest axis first, or let a program do more."
+            )
+    return sizes
+
+
+class DeviceTuning:
+    """Times the configurations of autotuned kernels as Triton does, only shorter, outside the trace.
+
+    What is chosen is the candidate's affair: the verdict is on what runs then.
+
+    Attributes:
+        timed: whether a kernel was timed in this call.
+        taken: the configuration of this call, by kernel.
+    """
+
+    def __init__(self, monitor: DeviceMonitor) -> None:
+        self.timed = False
+        self.taken: dict[str, str] = {}
+        self.variants = 1
+        self._monitor = monitor
+        self._best: dict[tuple[Any, ...], autotuner.Config] = {}
+
+    def next_call(self, seed: int) -> None:
+        """Forget what the last call took; its choices stay, as Triton's do."""
+        self.timed = False
+        self.taken = {}
+
+    def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch a kernel with its best configuration, found by timing where the key is new."""
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        known = len(self._best)
+        config = self._chosen(tuner, args, kwargs)
+        if len(self._best) > known and self.timed:
+            self._run_as_timed(tuner, config, args, kwargs)
+        tuner.best_config = config
+        self.taken[tuner.base_fn.__name__] = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
+        if config.pre_hook is not None:
+            config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+        result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.nargs = None
+        return result
+
+    @staticmethod
+    def _run_as_timed(tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Launch once more, with all hooks, before the launch that counts: a recording shows what a first call does.
+
+        Triton has run every configuration on the arguments by then. So a kernel that adds to its output without
+        `reset_to_zero` or `restore_value` is wrong in its first call.
+        """
+        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook(full)
+        tuner.pre_hook(full)
+        tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.post_hook(full, exception=None)
+        tuner.pre_hook(full, reset_only=True)
+
+    def _chosen(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> autotuner.Config:
+        named = {**tuner.nargs, **kwargs}
+        # As Triton's: the values of the key's arguments, and the dtypes of all.
+        dtypes = [str(named[name].dtype) for name in tuner.arg_names if isinstance(named.get(name), torch.Tensor)]
+        key = (tuner, *(_value(named[name]) for name in tuner.keys if name in named), *dtypes)
+        if key not in self._best:
+            found = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+            self._best[key] = self._fastest(tuner, found, args, kwargs) if len(found) > 1 else found[0]
+        return self._best[key]
+
+    def _fastest(self, tuner: Any, configs: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.timed = True
+        self._monitor.silent = True
+        try:
+            times = [self._time(tuner, config, args, kwargs) for config in configs]
+        finally:
+            self._monitor.silent = False
+        best = min(range(len(configs)), key=times.__getitem__)
+        if times[best] == float("inf"):
+            # None of them runs: let the first one say why.
+            return configs[0]
+        tuner.pre_hook({**tuner.nargs, **kwargs, **configs[best].all_kwargs()}, reset_only=True)
+        return configs[best]
+
+    def _time(self, tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+        """Return the milliseconds of a call; infinite for a configuration that does not compile."""
+        full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+
+        def call() -> None:
+            if config.pre_hook is not None:
+                config.pre_hook(full)
+            tuner.pre_hook(full)
+            try:
+                tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+            except Exception as error:
+                tuner.post_hook(full, exception=error)
+                raise
+            tuner.post_hook(full, exception=None)
+
+        try:
+            return _milliseconds(call)
+        except KernelFailedError:
+            return float("inf")
+
+
+def _milliseconds(call: Callable[[], None]) -> float:
+    for _ in range(WARM_UPS):
+        call()
+    first = _timed(call, 1)
+    return _timed(call, max(1, min(MOST_TIMED, int(TIMED_MS / max(first, 1e-3)))))
+
+
+def _timed(call: Callable[[], None], count: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / count
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else str(getattr(value, "dtype", type(value)))
+
+
+def install(monitor: DeviceMonitor | DetachedMonitor, tuning: DeviceTuning | NoTuning | Tuning) -> None:
+    """Route every launch of a kernel in this process through `monitor`, autotuned ones through `tuning` first."""
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        return monitor.run(self, args, kwargs, grid, warmup=warmup)
+
+    def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return tuning.run(self, args, kwargs)
+
+    JITFunction.run = run
+    autotuner.Autotuner.run = tuned

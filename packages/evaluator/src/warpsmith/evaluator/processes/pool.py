@@ -1,0 +1,785 @@
+"""The judge's side of zygotes and workers: starting them, keeping some ready, noticing their deaths."""
+
+import contextlib
+import math
+import os
+import queue
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.correctness import compare
+from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory, memory_of
+from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
+from warpsmith.evaluator.ipc import codec, messages
+from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.processes.memory_watch import MemoryWatch
+from warpsmith.evaluator.processes.phases import PhaseClock
+from warpsmith.evaluator.sandbox import temp_dirs
+from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
+from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, ZygoteKind, roles_of
+from warpsmith.evaluator.system import stderr
+from warpsmith.evaluator.system.exhaustion import EXHAUSTED, is_exhaustion, with_advice
+from warpsmith.evaluator.system.threads import started_executor
+from warpsmith.evaluator.timing.floor import Bandwidth, measure_bandwidth
+
+OUTPUT_TAIL_BYTES: Final = 2000
+FORK_TIMEOUT_S: Final = 30.0
+MAX_START_FAILURES: Final = 3
+GRACE_S: Final = 5.0
+KILLED_S: Final = 10.0
+"""What a killed process takes at most to be gone, unless a driver holds it."""
+NO_LAYERS: Final = frozenset({"scratch", "start"})
+"""What a zygote names in place of a layer of containment where its own folder or its own start failed."""
+AT_ONCE: Final = 2
+"""Workers of a role that are made at a time on a GPU."""
+
+
+class WorkerStartError(Exception):
+    """A worker or its zygote could not be started: the machine ran out of something, or the zygote failed at its start.
+
+    Nobody's foreign code has run by then. Another attempt may do.
+    """
+
+
+class WorkerDiedError(Exception):
+    """A worker ended without an answer: how, and whether it was killed at the memory limit of its own cgroup."""
+
+    def __init__(self, role: str, ended: "_native.Exit | None", *, out_of_memory: bool = False) -> None:
+        how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
+        if ended is not None and ended.code == EXHAUSTED_CODE:
+            how = "the machine, or a limit around it, had no more memory, processes or descriptors: ulimit -v, -u, -n"
+        how = "it reached its memory limit" if out_of_memory else how
+        super().__init__(f"the {role} worker ended without an answer ({how})")
+        self.role = role
+        self.ended = ended
+        self.out_of_memory = out_of_memory
+        # Whether nobody had used it yet, so that nobody's code can have ended it.
+        self.at_start = False
+
+    @property
+    def lost_with_zygote(self) -> bool:
+        """Whether the worker ended because the process that forks workers did."""
+        return self.ended is None
+
+    @property
+    def killed(self) -> bool:
+        """Whether somebody killed the worker, as the kernel does when the machine is out of memory."""
+        return self.ended is not None and self.ended.signal == signal.SIGKILL and not self.out_of_memory
+
+
+class WorkerTimeoutError(Exception):
+    """A worker gave no answer before the deadline.
+
+    `cpu_seconds` is the CPU time that it had used by then; `starved_seconds` is how long since it was taken it had
+    work to do and no processor, its own threads not to blame. Both are None if unknown.
+    """
+
+    def __init__(self, role: str, cpu_seconds: float | None = None, starved_seconds: float | None = None) -> None:
+        super().__init__(f"the {role} worker gave no answer before its deadline")
+        self.role = role
+        self.cpu_seconds = cpu_seconds
+        self.starved_seconds = starved_seconds
+
+
+class Worker:
+    """One contained process and the judge's end of its channel. Single-use: it is killed when it is done with."""
+
+    def __init__(self, role: Role, number: int, channel: _native.Channel) -> None:
+        self.role = role
+        self.number = number
+        self.channel = channel
+        self.tier = "none"
+        self.pid = 0
+        self.ended: Future[_native.Exit | None] = Future()
+        self.out_of_memory = False
+        self.orphaned = False
+        self.in_use = False
+        self._pidfd = -1
+        self._output_fd = -1
+        self._handles = threading.Lock()
+        self._delay_when_taken: float | None = None
+        self._peak_when_taken = 0
+
+    def born(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
+        self.pid, self.tier, self._pidfd, self._output_fd = pid, tier, pidfd, output_fd
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs, and the zygote that it came from: known at once, also before the zygote tells."""
+        return not self.orphaned and not self.ended.done() and not _has_ended(self._pidfd)
+
+    def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
+        """Send one message; WorkerDiedError or WorkerTimeoutError as for `receive`."""
+        self._guarded(lambda: messages.send(self.channel, kind, fields, fds, max(timeout_s, 0.0)))
+
+    def receive(self, timeout_s: float) -> Message:
+        """Receive one message. Once `timeout_s` is used up nothing is received, not even what has arrived already.
+
+        Raises:
+            WorkerDiedError: the worker ended first.
+            WorkerTimeoutError: the deadline passed first; the worker still runs.
+            WireError, FrameError: the worker sent what is no message, or descriptors, which no worker has to give.
+        """
+        if timeout_s <= 0:
+            raise self._overrun()
+        message: Message = self._guarded(lambda: messages.receive(self.channel, timeout_s))
+        if message.fds:
+            messages.close_all(message.fds)
+            raise WireError(f"The {self.role} worker sent {len(message.fds)} descriptors; none were expected.")
+        return message
+
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the worker, which waits for work, answers within `timeout_s`.
+
+        One that was killed a moment ago counts as alive until it is gone, but runs no more.
+        """
+        try:
+            self.send(Kind.PING, {}, [], timeout_s)
+            return self.receive(timeout_s).kind is Kind.PONG
+        except (WorkerDiedError, WorkerTimeoutError, WireError, _native.NativeError):
+            return False
+
+    def _guarded(self, operation: Callable[[], Any]) -> Any:
+        try:
+            return operation()
+        except _native.PeerClosed as error:
+            ended = self._await_end()
+            raise WorkerDiedError(self.role, ended, out_of_memory=self.out_of_memory) from error
+        except _native.DeadlineExceeded as error:
+            raise self._overrun() from error
+
+    def _overrun(self) -> WorkerTimeoutError:
+        starved, before = self._run_delay(), self._delay_when_taken
+        since = None if starved is None or before is None else max(starved - before, 0.0)
+        return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
+
+    def _await_end(self) -> "_native.Exit | None":
+        # A worker may close its channel and live on: it is ended here, so that there is an end to report.
+        try:
+            return self.ended.result(timeout=0.5)
+        except TimeoutError:
+            self.kill()
+        return self.ended.result(timeout=FORK_TIMEOUT_S)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time the worker's first process has used, or None once it is gone."""
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        # The program's name, which may hold anything, ends with the last bracket; times follow as fields 14 to 17.
+        ticks = sum(int(value) for value in status.rpartition(")")[2].split()[11:15])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def used_bytes(self) -> int:
+        """Return the most memory that the worker has held at once since it was taken, or 0 once it is gone."""
+        return max(self._peak_bytes() - self._peak_when_taken, 0)
+
+    def _peak_bytes(self) -> int:
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return 0
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status, flags=re.MULTILINE)
+        return int(found[1]) << 10 if found else 0
+
+    def taken(self) -> None:
+        """Count the time without a processor, and the memory, from now on: the worker's start is not its user's."""
+        self.in_use = True
+        self._delay_when_taken = self._run_delay()
+        self._peak_when_taken = self._peak_bytes()
+
+    def _run_delay(self) -> float | None:
+        """Return for how long the worker's first thread was ready to run and others had the processors.
+
+        What the other threads of the process ran meanwhile is taken off, so that a worker cannot starve itself. None
+        where the kernel does not account for it (no CONFIG_SCHED_INFO) or the worker is gone.
+        """
+        try:
+            ran, delayed, _ = map(int, Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            return None
+        used = self.cpu_seconds()
+        if not ran or used is None:
+            return None
+        return max(delayed / 1e9 - max(used - ran / 1e9, 0.0), 0.0)
+
+    def printed(self) -> str:
+        """Return the end of what the worker wrote to stdout and stderr; its file is padded with zero bytes."""
+        if self._output_fd < 0:
+            return ""
+        text = os.pread(self._output_fd, 1 << 20, 0).rstrip(b"\0")
+        return text[-OUTPUT_TAIL_BYTES:].decode("utf-8", "replace")
+
+    def kill(self) -> None:
+        """End the process; whoever waits for its answer learns that it died."""
+        with self._handles:
+            if self._pidfd >= 0 and not self.ended.done():
+                _native.kill(self._pidfd)
+
+    def end(self) -> None:
+        """End the process and everything it started, and wait until it is gone."""
+        self.kill()
+        self._await_end()
+
+    def close(self) -> None:
+        """Kill the worker and everything it started, and let go of its descriptors."""
+        self.kill()
+        self.channel.close()
+        # Whoever else ends it (the watch over its memory) must not meet a number that is another's by then.
+        with self._handles:
+            handles = self._pidfd, self._output_fd
+            self._pidfd = self._output_fd = -1
+        for fd in handles:
+            if fd >= 0:
+                os.close(fd)
+
+
+def _has_ended(pidfd: int) -> bool:
+    if pidfd < 0:
+        return False
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+@dataclass
+class _Pending:
+    worker: Worker
+    born: Future[Worker]
+
+
+@dataclass
+class Zygote:
+    """One running zygote process: forks workers on request, and reports how each ended."""
+
+    kind: ZygoteKind
+    process: subprocess.Popen[bytes]
+    channel: _native.Channel
+    folder: temp_dirs.Folder
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pending: dict[int, _Pending] = field(default_factory=dict)
+    workers: dict[int, Worker] = field(default_factory=dict)
+    dead: bool = False
+    listener: Future[None] | None = None
+    closing: threading.Lock = field(default_factory=threading.Lock)
+    closed: bool = False
+
+    @staticmethod
+    def start(kind: ZygoteKind, config: EvaluatorConfig, uuid: str) -> "Zygote":
+        """Start a zygote process, for a GPU of that UUID; call `await_ready` before asking it for workers."""
+        channel, fd = _native.Channel.pair()
+        environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
+        environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
+        if kind == "interpreting":
+            environment["TRITON_INTERPRET"] = "1"
+        if config.device == "cuda":
+            environment |= gpu_environment(config.gpu)
+        # Made here, so that it is removed also after a zygote that could not do so itself.
+        folder = temp_dirs.make()
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.workers.zygote", str(fd), kind, str(folder.path)]
+        handed_on = [fd, folder.lock_fd]
+        try:
+            process = subprocess.Popen(
+                command, env=environment, pass_fds=handed_on, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
+        except BaseException:
+            folder.remove()
+            raise
+        finally:
+            os.close(fd)
+        zygote = Zygote(kind, process, channel, folder)
+        try:
+            fields = {"config": config.model_dump_json(), "gpu": uuid}
+            messages.send(channel, Kind.CONFIGURE, fields, timeout_s=FORK_TIMEOUT_S)
+        except BaseException:
+            zygote.close()
+            raise
+        return zygote
+
+    def await_ready(self, timeout_s: float, threads: ThreadPoolExecutor) -> None:
+        """Wait until the zygote has warmed up; closed again if it does not.
+
+        Args:
+            timeout_s: how long that may take.
+            threads: run already, one of them to listen from then on: a thread that is started while memory is short may
+                never say so.
+
+        Raises:
+            IsolationUnavailableError: a layer of containment that is required cannot be had.
+            WorkerStartError: it failed for another reason.
+        """
+        try:
+            self._check_ready(messages.receive(self.channel, timeout_s))
+            self.listener = threads.submit(self._listen)
+        except BaseException as error:
+            self.dead = True
+            self.close()
+            if isinstance(error, _native.NativeError | WireError | RuntimeError):
+                raise WorkerStartError(
+                    f"the {self.kind} zygote did not start within {timeout_s:g} s "
+                    f"(exit code {self.process.poll()}): {error}"
+                ) from error
+            raise
+
+    def _check_ready(self, message: Message) -> None:
+        if message.kind is Kind.FORK_FAILED:
+            raise _start_error(message.fields)
+        if message.kind is not Kind.READY:
+            raise WorkerStartError(f"the {self.kind} zygote began with {message.kind.name}; READY was expected")
+
+    def fork(self, role: Role, number: int) -> Worker:
+        """Return a worker that has said it is ready.
+
+        Raises:
+            IsolationUnavailableError: a layer of containment cannot be had.
+            WorkerStartError: the machine has no room for it.
+            WorkerDiedError, WorkerTimeoutError: the worker or the zygote ended or hung at its start.
+        """
+        channel, fd = _native.Channel.pair()
+        try:
+            return self._forked(role, number, channel, fd)
+        except BaseException:
+            # A worker that comes to life all the same finds its channel closed, and ends.
+            channel.close()
+            raise
+
+    def _forked(self, role: Role, number: int, channel: _native.Channel, fd: int) -> Worker:
+        worker = Worker(role, number, channel)
+        pending = _Pending(worker, Future())
+        with self.lock:
+            self.pending[number] = pending
+            try:
+                messages.send(self.channel, Kind.FORK, {"number": number, "role": role}, [fd], FORK_TIMEOUT_S)
+            except _native.NativeError as error:
+                del self.pending[number]
+                raise WorkerDiedError(role, None) from error
+            finally:
+                os.close(fd)
+        try:
+            pending.born.result(timeout=FORK_TIMEOUT_S)
+        except TimeoutError:
+            raise WorkerStartError(f"the {role} worker was not forked within {FORK_TIMEOUT_S:g} s") from None
+        try:
+            worker.receive(FORK_TIMEOUT_S)
+        except WorkerDiedError as error:
+            # Nobody else will look at what it said.
+            stderr.tell(worker.printed())
+            error.at_start = True
+            worker.close()
+            raise
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._hear(messages.receive(self.channel))
+        except _native.PeerClosed:
+            self._died()
+        except Exception as error:  # noqa: BLE001  (whoever waits for a worker must hear of it, whatever it was)
+            stderr.tell_error(error)
+            self._died()
+
+    def _hear(self, message: Message) -> None:
+        fields = message.fields
+        number = fields.integer("number")
+        match message.kind:
+            case Kind.FORKED:
+                with self.lock:
+                    pending = self.pending.pop(number)
+                    self.workers[number] = pending.worker
+                pending.worker.born(fields.integer("pid"), fields.text("tier"), *message.fds)
+                pending.born.set_result(pending.worker)
+            case Kind.FORK_FAILED:
+                with self.lock:
+                    pending = self.pending.pop(number)
+                pending.born.set_exception(_start_error(fields))
+            case Kind.EXITED:
+                with self.lock:
+                    worker = self.workers.pop(number)
+                code, signal = fields.value("code"), fields.value("signal")
+                worker.out_of_memory |= fields.flag("out_of_memory")
+                worker.ended.set_result(_native.Exit(code, signal))  # type: ignore[arg-type]
+
+    def _died(self) -> None:
+        """Fail what was asked of the zygote and end its workers: nobody is left to reap them."""
+        with self.lock:
+            self.dead = True
+            pending, self.pending = self.pending, {}
+            workers, self.workers = self.workers, {}
+        # All are marked before the first is told of: whoever tries again is then given none of the others.
+        for worker in workers.values():
+            worker.orphaned = True
+        for request in pending.values():
+            request.born.set_exception(WorkerDiedError(request.worker.role, None))
+        for worker in workers.values():
+            worker.ended.set_result(None)
+
+    def close(self) -> None:
+        """Close the channel, at which the zygote kills its workers and ends; kill it if it does not.
+
+        Called twice, also at once by two threads, it closes once: a descriptor's number may be another's by then.
+        """
+        with self.closing:
+            if self.closed:
+                return
+            self.closed = True
+            self._close()
+
+    def _close(self) -> None:
+        messages.hang_up(self.channel)
+        if self.listener is not None:
+            wait([self.listener], FORK_TIMEOUT_S)
+        self.channel.close()
+        end(self.process, GRACE_S)
+        self.folder.remove()
+
+
+def _start_error(fields: codec.Fields) -> Exception:
+    """Return what a zygote says kept it from starting a worker: a missing layer, or that the machine ran out."""
+    layer, message = fields.text("layer"), fields.text("message")
+    if fields.integer("errno") in EXHAUSTED or layer in NO_LAYERS:
+        return WorkerStartError(f"a worker could not be started: {layer}: {message}")
+    return IsolationUnavailableError(
+        f"A worker could not be contained: {layer}: {message}",
+        "Run `warpsmith-evaluator doctor` to see what this machine gives, or accept a weaker tier with --isolation.",
+    )
+
+
+def end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    """Wait for a process to end, and kill one that takes longer; one that not even that ends is left behind."""
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(KILLED_S)
+
+
+class Pool:
+    """Keeps workers of one role forked and contained before they are needed.
+
+    Args:
+        role: what they are for.
+        size: how many are kept.
+        fork: makes one, ready to be used.
+        at_once: how many are made at a time.
+    """
+
+    def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1) -> None:
+        self.role = role
+        self._fork = fork
+        self._ready: queue.SimpleQueue[Worker | _Failed] = queue.SimpleQueue()
+        self._wanted = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._surplus = 0
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._refill, name=f"{role}-pool-{number}", daemon=True)
+            for number in range(at_once)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def take(self, timeout_s: float) -> Worker:
+        """Return a ready worker; the caller owns it and closes it.
+
+        Raises:
+            IsolationUnavailableError: no worker can be contained.
+            WorkerStartError, WorkerDiedError, WorkerTimeoutError: none could be made, or none was ready in time.
+            JudgeUnavailableError: the pool is closed.
+        """
+        began = time.monotonic()
+        deadline = began + timeout_s
+        while True:
+            try:
+                item = self._ready.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except queue.Empty:
+                raise WorkerTimeoutError(self.role) from None
+            self._order_another()
+            if self._closed.is_set():
+                self._turn_away(item)
+            if isinstance(item, _Failed):
+                if item.at >= began:
+                    raise item.error
+                continue  # of an earlier moment: what the machine lacked then it may have by now
+            if item.alive and item.answers(deadline - time.monotonic()):
+                item.taken()
+                return item
+            item.close()
+
+    def give_back(self, worker: Worker) -> None:
+        """Take a worker back that was sent nothing; one less is made for it."""
+        if self._closed.is_set():
+            worker.close()
+            return
+        with self._lock:
+            self._surplus += 1
+        self._ready.put(worker)
+
+    def _order_another(self) -> None:
+        with self._lock:
+            if self._surplus:
+                self._surplus -= 1
+                return
+        self._wanted.release()
+
+    def await_first(self) -> None:
+        """Wait for the first worker, so that a machine that cannot make one says so at the start."""
+        try:
+            item = self._ready.get(timeout=2 * FORK_TIMEOUT_S)
+        except queue.Empty:
+            raise WorkerTimeoutError(self.role) from None
+        if isinstance(item, _Failed):
+            raise item.error
+        self._ready.put(item)
+
+    def _refill(self) -> None:
+        while True:
+            self._wanted.acquire()
+            if self._closed.is_set():
+                return
+            try:
+                self._ready.put(self._fork(self.role))
+            except BaseException as error:  # noqa: BLE001  (the taker raises it; the pool itself must go on)
+                self._ready.put(_Failed(_as_start_error(error), time.monotonic()))
+
+    def _turn_away(self, item: "Worker | _Failed") -> NoReturn:
+        if isinstance(item, Worker):
+            item.close()
+        self._ready.put(_Failed(_closed(), math.inf))
+        raise _closed()
+
+    def close(self) -> None:
+        """Close the ready workers. Whoever waits in `take` is turned away at once, one after the other."""
+        self._closed.set()
+        self._wanted.release(len(self._threads))
+        for thread in self._threads:
+            thread.join(timeout=FORK_TIMEOUT_S)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                item = self._ready.get_nowait()
+                if isinstance(item, Worker):
+                    item.close()
+        self._ready.put(_Failed(_closed(), math.inf))
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """Stands in a pool for a worker that could not be made: why, and when (by the monotonic clock)."""
+
+    error: BaseException
+    at: float
+
+
+def _as_start_error(error: BaseException) -> BaseException:
+    """Return an error of making a worker; what ran out on the way is one that may pass."""
+    if isinstance(error, OSError | RuntimeError | MemoryError | _native.NativeError) and is_exhaustion(error):
+        return WorkerStartError(f"a worker could not be started: {with_advice(error)}")
+    return error
+
+
+def _closed() -> JudgeUnavailableError:
+    return JudgeUnavailableError("The pool of workers is closed.", "Nothing more can be evaluated; start a new judge.")
+
+
+class Lease:
+    """Lets many use a device together, or one alone: whoever wants it alone is waited for by all who come later.
+
+    A thread that holds it, in either way, may ask for it again to share, and leave it for a while.
+    """
+
+    def __init__(self, clock: PhaseClock | None = None) -> None:
+        self._clock = clock or PhaseClock()
+        self._state = threading.Condition()
+        self._own = threading.local()
+        self._sharing = 0
+        self._alone = False
+        self._wanted = 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Use the device beside others."""
+        if self._holds():
+            yield
+            return
+        self._begin_sharing()
+        try:
+            yield
+        finally:
+            self._end_sharing()
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave it to others while this thread waits for what needs no device; for one that shares it."""
+        if self._holds() != "shared":
+            yield
+            return
+        self._end_sharing()
+        try:
+            yield
+        finally:
+            self._begin_sharing()
+
+    def give_way(self) -> None:
+        """Let whoever waits for the device alone have it now, if this thread shares it and has nothing under way there.
+
+        Who wants it alone waits for all who share it: for one step of theirs this way, and not for whole trials.
+        """
+        if self._wanted:
+            with self.left():
+                pass
+
+    def _begin_sharing(self) -> None:
+        with self._clock.phase("lease"), self._state:
+            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._sharing += 1
+        self._own.holds = "shared"
+
+    def _end_sharing(self) -> None:
+        self._own.holds = ""
+        with self._state:
+            self._sharing -= 1
+            self._state.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
+        if self._holds():
+            raise RuntimeError("this thread shares the device already")
+        with self._clock.phase("lease"), self._state:
+            self._wanted += 1
+            try:
+                self._state.wait_for(lambda: not self._alone and not self._sharing)
+            finally:
+                self._wanted -= 1
+                self._state.notify_all()
+            self._alone = True
+        self._own.holds = "alone"
+        try:
+            yield
+        finally:
+            self._own.holds = ""
+            with self._state:
+                self._alone = False
+                self._state.notify_all()
+
+    def _holds(self) -> str:
+        """Return how this thread holds it: `shared`, `alone`, or not at all."""
+        return getattr(self._own, "holds", "")
+
+
+class Machine:
+    """The zygotes and the pools of one judge. A zygote that died is started anew at the next fork."""
+
+    def __init__(self, config: EvaluatorConfig) -> None:
+        self.memory: HostMemory | DeviceMemory = memory_of(config.device)
+        self._uuid = ""
+        if isinstance(self.memory, DeviceMemory):
+            config = config.model_copy(update={"target_arch": self.memory.handle.arch})
+            self._uuid = self.memory.handle.uuid
+        self.config = config
+        self.clock = PhaseClock()
+        self.lease = Lease(self.clock)
+        self._bandwidth: Bandwidth | None = None
+        self._roles = roles_of(config)
+        self._lock = threading.Lock()
+        self._numbers = iter(range(1, 1 << 62))
+        self._closing = threading.Event()
+        temp_dirs.sweep()
+        # One more than zygotes: a new one is listened to while the listener of the old one ends.
+        self._listeners = started_executor(len(self._roles) + 1, "zygote")
+        self._zygotes = {kind: Zygote.start(kind, config, self._uuid) for kind in self._roles}
+        for zygote in self._zygotes.values():
+            zygote.await_ready(config.start_timeout_s, self._listeners)
+        size = config.slots * config.ready_workers
+        # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
+        at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
+        self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
+        on_device = isinstance(self.memory, DeviceMemory)
+        self._watch = MemoryWatch(self._workers, config.memory_bytes) if on_device else None
+
+    def _workers(self) -> list[Worker]:
+        """Return the workers of all zygotes, busy and idle."""
+        found: list[Worker] = []
+        for zygote in self._zygotes.values():
+            with zygote.lock:
+                found += zygote.workers.values()
+        return found
+
+    def bandwidth(self) -> Bandwidth:
+        """Return how fast the device writes, measured at the first call; RuntimeError without a device."""
+        if not isinstance(self.memory, DeviceMemory):
+            raise RuntimeError("a CPU's time is not judged")
+        if self._bandwidth is None:
+            with self.lease.alone():
+                self._bandwidth = measure_bandwidth(self.memory)
+        return self._bandwidth
+
+    def prepare(self) -> None:
+        """Compile and measure on a device what is needed once, so that no evaluation pays for it."""
+        if isinstance(self.memory, DeviceMemory):
+            compare.prepare(self.memory.device)
+            self.memory.release()
+            self.bandwidth()
+
+    def await_first_workers(self) -> None:
+        """Wait until each pool has made its first worker; raise what keeps it from that."""
+        for pool in self.pools.values():
+            pool.await_first()
+
+    def take(self, role: Role, timeout_s: float) -> Worker:
+        """Return a ready worker of `role`, forking anew where a zygote died meanwhile."""
+        with self.clock.phase("workers"):
+            for _ in range(MAX_START_FAILURES - 1):
+                try:
+                    return self.pools[role].take(timeout_s)
+                except (WorkerDiedError, WorkerStartError):
+                    continue
+            return self.pools[role].take(timeout_s)
+
+    def _fork(self, role: Role) -> Worker:
+        with self._lock:
+            number = next(self._numbers)
+            zygote = self._living(next(kind for kind, roles in self._roles.items() if role in roles))
+        # A context comes into being on the device, which a timing has for itself. Some workers have none, and whoever
+        # shares the device may wait for them.
+        with self.lease.shared() if role not in OFF_DEVICE else contextlib.nullcontext():
+            return zygote.fork(role, number)
+
+    def _living(self, kind: ZygoteKind) -> Zygote:
+        if self._zygotes[kind].dead and not self._closing.is_set():
+            self._zygotes[kind].close()
+            self._zygotes[kind] = Zygote.start(kind, self.config, self._uuid)
+            self._zygotes[kind].await_ready(self.config.start_timeout_s, self._listeners)
+        if self._closing.is_set():
+            self._zygotes[kind].close()
+            raise _closed()
+        return self._zygotes[kind]
+
+    def close(self) -> None:
+        """End every zygote and with it every worker, busy or not: whoever waits for one hears of it at once."""
+        self._closing.set()
+        if self._watch is not None:
+            self._watch.close()
+        for zygote in self._zygotes.values():
+            zygote.close()
+        for pool in self.pools.values():
+            pool.close()
+        self._listeners.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,250 @@
+"""A module's parameters and buffers under all their names, and how a candidate's live in the judge's memory.
+
+A tensor may have several names (`self.weight = self.linear.weight`, tied embeddings). Reference and candidate may name
+it differently, so any of its names binds it. Parameters that are one tensor in the reference get one content, and stay
+one tensor in a candidate that ties them too.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+
+MAX_NAMED: Final = 8
+MAX_HINT: Final = 400
+
+Named = dict[str, torch.Tensor]
+_View = tuple[torch.Tensor, torch.Tensor, int]
+"""A view, the parameter that owns its memory, and how many elements after that one's first it begins."""
+
+
+def parameters(model: nn.Module) -> Named:
+    """Return the parameters by name; one that has several names stands under each."""
+    return dict(model.named_parameters(remove_duplicate=False))
+
+
+def buffers(model: nn.Module) -> Named:
+    """Return the buffers by name; one that has several names stands under each."""
+    return dict(model.named_buffers(remove_duplicate=False))
+
+
+def tensors(model: nn.Module) -> Named:
+    """Return parameters and buffers by name, each under all of its names."""
+    return parameters(model) | buffers(model)
+
+
+def aliases(model: nn.Module) -> dict[str, str]:
+    """Return the further names of parameters and buffers, each with the first name of the same memory."""
+    first: dict[Any, str] = {}
+    known = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors(model).items()}
+    return {name: found for name, found in known.items() if name != found}
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    """Return what tensors on the same elements share; nothing where there are none."""
+    if tensor.layout != torch.strided or not tensor.numel():
+        return id(tensor)
+    place = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return *place, tensor.shape, tensor.stride(), tensor.dtype
+
+
+def names_of(name: str, other_names: Mapping[str, str]) -> list[str]:
+    """Return a name and the further ones of the same tensor."""
+    return [name, *(other for other, first in other_names.items() if first == name)]
+
+
+def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Let each first tensor live where the second lies, and with it the views of it that modules keep.
+
+    Args:
+        model: the module whose attributes are looked at.
+        moved: parameters of the module, each with a contiguous tensor of the same shape and dtype.
+    """
+    kept = list(_kept_views(model, [tensor for tensor, _ in moved]))
+    for tensor, place in moved:
+        tensor.data = place
+    _follow(kept)
+
+
+def widened(model: nn.Module) -> nn.Module:
+    """Return a copy of a module in fp64, views of parameters that it keeps included."""
+    made: dict[int, Any] = {}
+    copied = copy.deepcopy(model, made)
+    copied.double()
+    # A parameter's copy has memory of its own, and the views of it are copied apart from it.
+    further = aliases(model)
+    kept = _kept_views(model, [tensor for name, tensor in parameters(model).items() if name not in further])
+    known = [view for view in kept if id(view[0]) in made and id(view[1]) in made]
+    _follow([(made[id(view)], made[id(owner)], offset) for view, owner, offset in known])
+    return copied
+
+
+def _follow(kept: list[_View]) -> None:
+    """Let views see what their owners are by now: these are dense, so that a view of one is a view of the next."""
+    for view, owner, offset in kept:
+        view.data = owner.data.as_strided(view.shape, view.stride(), owner.storage_offset() + offset)
+
+
+def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]:
+    """Yield the tensors that modules keep beside `owners` and that are views of one of them: with it and their offset.
+
+    `self.w = self.linear.weight.data` is a second name as well, which sees what is loaded into the parameter.
+    """
+    moved = {id(owner) for owner in owners}
+    whole = [owner for owner in owners if owner.layout == torch.strided and owner.is_contiguous() and owner.numel()]
+    by_memory = {owner.untyped_storage().data_ptr(): owner for owner in whole}
+    for held in (*tensors(model).values(), *_plain_tensors(model)):
+        if id(held) in moved or held.layout != torch.strided or not held.numel():
+            continue
+        owner = by_memory.get(held.untyped_storage().data_ptr())
+        if owner is not None and held.dtype == owner.dtype:
+            yield held, owner, int(held.storage_offset()) - int(owner.storage_offset())
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[torch.Tensor]:
+    """Yield the tensors in plain attributes of modules, also in lists, tuples and dicts there."""
+    for _, held in _plain_attributes(model):
+        if isinstance(held, torch.Tensor):
+            yield held
+        else:
+            yield from (item for _, item in _entries(held) if isinstance(item, torch.Tensor))
+
+
+def _plain_attributes(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    for prefix, module in model.named_modules():
+        for name, held in vars(module).items():
+            if name not in {"_parameters", "_buffers", "_modules"}:
+                yield f"{prefix}.{name}" if prefix else name, held
+
+
+def _entries(held: Any) -> list[tuple[str, Any]]:
+    match held:
+        case list() | tuple():
+            return [(str(number), item) for number, item in enumerate(held)]
+        case dict():
+            return [(repr(key), item) for key, item in held.items()]
+        case _:
+            return []
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What became of the reference's parameters in a candidate.
+
+    Attributes:
+        unmatched: names that no parameter of the candidate's answers to, under the same shape and dtype.
+        hints: what a writer should know about these, each a sentence.
+    """
+
+    unmatched: list[str]
+    hints: list[str]
+
+
+def bind(
+    model: nn.Module,
+    slots: Mapping[str, TensorSlot],
+    other_names: Mapping[str, str],
+    place: Callable[[TensorSlot], torch.Tensor],
+) -> Binding:
+    """Let parameters of the same name and shape live in the judge's memory.
+
+    Args:
+        model: the candidate's.
+        slots: the reference's parameters.
+        other_names: their further names, as of `aliases`.
+        place: returns the tensor of a slot.
+    """
+    own = tensors(model)
+    moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    taken: dict[int, str] = {}
+    unmatched: list[str] = []
+    for name, slot in slots.items():
+        found = [own[known] for known in names_of(name, other_names) if known in own and _fits(own[known], slot)]
+        free = [tensor for tensor in found if taken.setdefault(id(tensor), name) == name]
+        moved |= {id(tensor): (tensor, place(slot)) for tensor in free}
+        if not free:
+            unmatched.append(name)
+    move(model, list(moved.values()))
+    return Binding(unmatched, _hints(model, unmatched, own, set(taken)) if unmatched else [])
+
+
+def matching(model: nn.Module, slots: Mapping[str, TensorSlot], other_names: Mapping[str, str]) -> dict[str, str]:
+    """Return the reference's buffers that a candidate has under one of their names, each with that name.
+
+    Args:
+        model: the candidate's.
+        slots: the reference's buffers.
+        other_names: their further names, as of `aliases`.
+    """
+    own = tensors(model)
+    found = (
+        (name, next((known for known in names_of(name, other_names) if known in own and _fits(own[known], slot)), None))
+        for name, slot in slots.items()
+    )
+    return {name: known for name, known in found if known is not None}
+
+
+def _fits(tensor: torch.Tensor, slot: TensorSlot) -> bool:
+    dense = tensor.layout == torch.strided and tensor.dtype in tensor_views.NAMES
+    return dense and tensor_views.slot_of(tensor).same_kind(slot)
+
+
+def _hints(model: nn.Module, unmatched: list[str], own: Named, taken: set[int]) -> list[str]:
+    """Return what the candidate has in place of the parameters that it lacks."""
+    found: list[str] = []
+    if tied := [name for name in unmatched if name in own and id(own[name]) in taken]:
+        found.append(f"{', '.join(tied[:MAX_NAMED])} is tied to another parameter, which Model does not do.")
+    lacking = {name for name in parameters(model) if id(own[name]) not in taken}
+    if lacking:
+        told = [f"{name} {_form(own[name])}" for name in sorted(lacking)[:MAX_NAMED]]
+        found.append(f"It has {', '.join(told)} instead.")
+    found.extend(_unregistered(model, own))
+    return [hint[:MAX_HINT] for hint in found[:MAX_NAMED]]
+
+
+def _unregistered(model: nn.Module, own: Named) -> Iterator[str]:
+    """Yield a sentence for each plain attribute that holds parameters where PyTorch does not find them."""
+    known = {id(tensor) for tensor in own.values()}
+    for name, held in _plain_attributes(model):
+        items = [item for _, item in _entries(held)]
+        if any(isinstance(item, nn.Parameter) and id(item) not in known for item in items):
+            better = "nn.ParameterDict" if isinstance(held, dict) else "nn.ParameterList"
+            yield f"self.{name} is a plain {type(held).__name__}, whose parameters PyTorch does not find: use {better}."
+        elif any(isinstance(item, nn.Module) and next(item.parameters(), None) is not None for item in items):
+            better = "nn.ModuleDict" if isinstance(held, dict) else "nn.ModuleList"
+            yield f"self.{name} is a plain {type(held).__name__}, whose modules PyTorch does not find: use {better}."
+        elif isinstance(held, torch.Tensor) and held.dtype.is_floating_point:
+            yield f"self.{name} is a plain tensor: make it an nn.Parameter."
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"[{', '.join(map(str, tensor.shape))}] {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def unmatched_remark(unmatched: list[str], slots: Mapping[str, TensorSlot], hints: list[str]) -> str:
+    """Return what to tell the writer of a wrong kernel about parameters that have other values than the reference's.
+
+    Args:
+        unmatched: names of the reference's parameters, as the candidate's process tells them.
+        slots: all of them.
+        hints: as of `Binding`.
+    """
+    lacking = [name for name in unmatched if name in slots]
+    if not lacking:
+        return ""
+    told = [f"{name} [{', '.join(map(str, slots[name].shape))}] {slots[name].dtype}" for name in lacking[:MAX_NAMED]]
+    more = f" and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
+    return " ".join(
+        [
+            f"ModelNew lacks parameters of Model, and computes with values of its own: {', '.join(told)}{more} "
+            "were expected. Give each the name, shape and dtype that it has in Model; a second name for it may stand "
+            "beside.",
+            *hints,
+        ]
+    )

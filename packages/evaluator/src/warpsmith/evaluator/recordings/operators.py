@@ -1,0 +1,260 @@
+"""Which torch operators a candidate's forward may use: those that allocate, view, reshape and move, but do not compute.
+
+What an operator moves depends on shapes and plain arguments alone, never on a content, so that a recording replays it
+on any content. Of an operator that host code defines itself (`torch.library`), what it calls is checked.
+
+The list is checked at operator level by `OperatorWatch`, a dispatch mode in the candidate's own process. That process
+belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final
+
+import torch
+import torch.library
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from warpsmith.evaluator.devices.uninitialized_memory import Garbage
+from warpsmith.evaluator.recordings import movement
+
+
+def _operators(names: str) -> frozenset[str]:
+    return frozenset(f"aten::{name}" for name in names.split())
+
+
+ALLOCATION: Final = _operators("""
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
+    new_ones full full_like new_full scalar_tensor arange linspace eye zero_ fill_ zero fill
+""")
+MOVEMENT: Final = _operators("""
+    copy_ clone contiguous _to_copy to lift_fresh lift_fresh_copy detach detach_ alias set_ resize_
+    cat stack constant_pad_nd repeat roll narrow_copy complex
+    flip rot90 diag_embed pixel_shuffle pixel_unshuffle channel_shuffle im2col
+    reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+""")
+VIEWS: Final = _operators("""
+    view _unsafe_view reshape _reshape_alias as_strided t transpose permute expand unsqueeze squeeze slice select narrow
+    split split_with_sizes chunk unbind unfold diagonal movedim flatten unflatten view_as_real view_as_complex view_as
+    expand_as transpose_ t_ unsqueeze_ squeeze_
+""")
+SHAPES: Final = _operators("""
+    _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size
+    promote_types result_type can_cast
+""")
+ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
+
+ADVICE: Final = (
+    "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
+    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold). Do in "
+    "a kernel casts that compute: of a float to an integer, of an integer to bool or to fewer than 32 bits."
+)
+"""What to tell the writer of a forward that uses another operator."""
+
+READS: Final = _operators("_local_scalar_dense")
+"""Ways of a tensor's content into Python that are allowed, and tell host code nothing where no kernel has run."""
+
+EXPORTS: Final = frozenset({"numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_"})
+"""Ways of a tensor's content into Python, where it could be computed on unseen."""
+
+ALLOCATES: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
+"""Operators (without `aten::`) that return uninitialised memory."""
+
+CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
+"""Operators whose result is new although their schema says that it is an alias."""
+
+MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange linspace eye")
+"""Operators that make memory on a device that they are told, and not on that of another tensor."""
+
+_OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
+
+_INTO: Final = _operators("copy_ fill_ fill")
+"""Operators that move their second argument into the first, or into what is like the first."""
+_CASTS: Final = MOVEMENT | _INTO
+_FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
+_METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
+
+
+COUNTER: Final = "num_batches_tracked"
+"""The buffer in which torch's normalisations count their calls. The host may: no output hangs on it."""
+
+
+class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes operators that are not allowed, fills fresh memory with garbage, and finds writes to the judge's memory.
+
+    Args:
+        extra: operators allowed beyond the list, such as `aten::cat`.
+        is_read_only: tells whether a tensor lies in memory of the judge, which nobody may write.
+        on_write: called with the operator's name when such a tensor is about to be written; it should raise.
+        on_dtype: called with each tensor that an operator returns; it may raise for a dtype the device has not.
+        on_done: called after each allowed operator with the operator, its name, its arguments and its result.
+
+    Attributes:
+        counters: addresses of the buffers to which a number may be added.
+        fills: whether fresh memory is filled with garbage; needless where nothing is computed.
+    """
+
+    def __init__(
+        self,
+        extra: Iterable[str],
+        is_read_only: Callable[[torch.Tensor], bool],
+        on_write: Callable[[str], None],
+        on_dtype: Callable[[torch.Tensor], None],
+        on_done: Callable[[Any, str, Sequence[Any], Any], None] | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.allowed = ALLOWED | frozenset(extra)
+        self.refused: dict[str, int] = {}
+        self._is_read_only = is_read_only
+        self._on_write = on_write
+        self._on_dtype = on_dtype
+        self._on_done = on_done
+        self._garbage = Garbage()
+        self.counters: frozenset[int] = frozenset()
+        self.fills = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch otherwise imports its compiler at the first operator: 70 MB that every worker would be forked with.
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(func.name()).partition(".")[0]
+        kernel = None if name in self.allowed else kernel_of(func)
+        if kernel is not None:
+            with self:
+                return kernel(*args, **(kwargs or {}))
+        if name not in self.allowed and not self._counts(name, args):
+            self.note(name)
+        self._check_writes(func, name, args)
+        result = func(*args, **(kwargs or {}))
+        self._check_casts(name, args, result)
+        if isinstance(result, torch.Tensor):
+            self._on_dtype(result)
+            if name in _FRESH and self.fills:
+                self._garbage.fill(result)
+        if self._on_done is not None and name in self.allowed:
+            self._on_done(func, name, args, result)
+        return result
+
+    def _check_casts(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Note a cast that computes: by whichever operator, what it moves into its result may be of another dtype."""
+        if name not in _CASTS or not isinstance(result, torch.Tensor):
+            return
+        for origin in _tensors(args[1:] if name in _INTO else args):
+            if movement.computes(result.dtype, origin.dtype):
+                self.note(f"{name} ({_name(origin.dtype)} to {_name(result.dtype)})")
+
+    def _counts(self, name: str, args: Sequence[Any]) -> bool:
+        return name == "aten::add_" and args[0].data_ptr() in self.counters and isinstance(args[1], int)
+
+    def note(self, name: str) -> None:
+        """Count one use of an operator that is not allowed."""
+        self.refused[name] = self.refused.get(name, 0) + 1
+
+    def _check_writes(self, func: Any, name: str, args: Sequence[Any]) -> None:
+        for position, argument in enumerate(func._schema.arguments):
+            written = argument.alias_info is not None and argument.alias_info.is_write and name not in _METADATA
+            target = args[position] if written and position < len(args) else None
+            if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
+                self._on_write(name)
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments, those in lists included."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for item in given:
+            yield from _tensors(item)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def kernel_of(func: Any) -> Callable[..., Any] | None:
+    """Return what runs behind an operator that host code defined itself; None for an operator of torch's."""
+    if f"{func.namespace}::{func._opname}" not in torch.library._defs:
+        return None
+    for key in ("CUDA", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+            # Past the key of dispatch modes, which would bring it back to the one that asks.
+            found: Any = torch._C.DispatchKey.__members__[key]
+            return lambda *args, **kwargs: func._op_dk(found, *args, **kwargs)
+    return None
+
+
+@contextmanager
+def stays_for(mode: TorchFunctionMode, func: Any) -> Iterator[None]:
+    """Remember a mode that torch takes off while it calls an operator that host code defined itself."""
+    if not isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        yield
+        return
+    token = _OUTER.set((mode, *_OUTER.get()))
+    try:
+        yield
+    finally:
+        _OUTER.reset(token)
+
+
+def with_outer_modes(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that runs under the modes under which its operator was called."""
+
+    @wraps(kernel)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        modes = _OUTER.get()
+        token = _OUTER.set(())
+        try:
+            with ExitStack() as entered:
+                for mode in modes:
+                    entered.enter_context(mode)
+                return kernel(*args, **kwargs)
+        finally:
+            _OUTER.reset(token)
+
+    return run
+
+
+class ExportWatch(TorchFunctionMode):
+    """Notes each way of a tensor's content into Python that no dispatch mode sees, such as `Tensor.numpy`."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(getattr(func, "__name__", ""))
+        if name in EXPORTS:
+            self._note(f"Tensor.{name}")
+        with stays_for(self, func):
+            return func(*args, **(kwargs or {}))
+
+
+class Watched:
+    """Runs a block under both watches."""
+
+    def __init__(self, operators: OperatorWatch) -> None:
+        self.operators = operators
+        self.exports = ExportWatch(operators.note)
+
+    def __enter__(self) -> OperatorWatch:
+        self.operators.__enter__()  # type: ignore[no-untyped-call]
+        self.exports.__enter__()  # type: ignore[no-untyped-call]
+        return self.operators
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exports.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        self.operators.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]

@@ -1,0 +1,106 @@
+"""The signatures of the launches in a trace: what is replayed is compiled, whatever else was reported."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES
+
+ALIGNMENT: Final = 16
+INTEGERS: Final = frozenset({"i32", "i64", "u64"})
+FLOATS: Final = ("fp", "bf")
+
+
+def launches_of(events: list[Any]) -> list[dict[str, Any]]:
+    """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker takes them.
+
+    Tensors become their dtype and whether their address is a multiple of 16 bytes; memory of a trace begins at one.
+    WireError for an event that is no list, and for a launch that has not the form that `trace.py` describes.
+    """
+    for event in events:
+        if not isinstance(event, list):
+            raise WireError(f"{str(event)[:80]} is no event of a trace.")
+    return [_launch(event) for event in events if event[:1] == ["launch"]]
+
+
+def _launch(event: list[Any]) -> dict[str, Any]:
+    match event:
+        case ["launch", str(kernel), list(), dict(arguments), dict(options)]:
+            described = {str(name): _argument(value) for name, value in arguments.items()}
+            return {"kernel": kernel, "arguments": described, "options": options}
+        case _:
+            raise WireError(f"{str(event)[:80]} is no launch of a trace.")
+
+
+def _argument(described: Any) -> list[Any]:
+    match described:
+        case ["tensor", str(memory), int(start), str(dtype), list(), list(), int(offset)] if dtype in ITEM_BYTES:
+            address = offset * ITEM_BYTES[dtype] + (0 if memory == "fresh" else start)
+            return ["tensor", dtype, address % ALIGNMENT == 0]
+        case ["descriptor", ["tensor", str(), int(), str(dtype), *_], list(), list(), list(block), str(), bool()] if (
+            dtype in ITEM_BYTES and all(type(side) is int for side in block)
+        ):
+            return ["descriptor", dtype, block]
+        case ["tuple", list(items)]:
+            return ["tuple", [_argument(item) for item in items]]
+        case ["value", None | bool() | int() | float() | str()] | ["dtype" | "kernel", str()]:
+            return list(described)
+        case _:
+            raise WireError(f"{str(described)[:80]} is no argument of a traced launch.")
+
+
+def kinds_of(binary: Any) -> dict[str, Any]:
+    """Return what each argument became in the code, of the fields of a `kernels.Binary`.
+
+    They are told by a worker that runs what a candidate chooses: what is no such list says nothing.
+    """
+    match binary:
+        case {"parameters": list(parameters)}:
+            pairs = (pair for pair in parameters if isinstance(pair, list) and len(pair) == 2)
+            return {name: kind for name, kind in pairs if isinstance(name, str)}
+        case _:
+            return {}
+
+
+def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
+    """Whether Triton compiles a launch to the very code of another one.
+
+    It looks at a number that is no constant of the kernel for its type, for whether it is 1, and for whether 16 divides
+    it: a size that a kernel is told is mostly another one where the code is not.
+
+    Args:
+        one: `kernel`, `arguments` and `options` of the launch that was compiled.
+        other: those of the launch that is to be.
+        kinds: what each argument of the first became in the code, `constexpr` where its value is part of that.
+    """
+    before, after = one["arguments"], other["arguments"]
+    if one["kernel"] != other["kernel"] or list(before) != list(after) or not _equal(one["options"], other["options"]):
+        return False
+    return all(
+        _equal(before[name], after[name]) or _no_difference(before[name], after[name], kinds.get(name))
+        for name in before
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two descriptions are the same to the bit: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
+    return codec.encode(one) == codec.encode(other)
+
+
+def _no_difference(one: Any, other: Any, kind: Any) -> bool:
+    match one, other:
+        case ["value", int(before)], ["value", int(after)] if isinstance(kind, str) and kind in INTEGERS:
+            return _specialised(before) == _specialised(after) is not None
+        case ["value", float()], ["value", float()]:
+            return isinstance(kind, str) and kind.startswith(FLOATS)
+        case _:
+            return False
+
+
+def _specialised(value: int) -> tuple[str, bool] | None:
+    """Return what Triton takes of an integer; None for a flag, for 1, a constant to it, and for what it refuses."""
+    if isinstance(value, bool) or value == 1 or not -(2**63) <= value < 2**64:
+        return None
+    narrow, unsigned = -(2**31) <= value < 2**31, 2**63 <= value < 2**64
+    return "i32" if narrow else "u64" if unsigned else "i64", value % ALIGNMENT == 0

@@ -1,0 +1,242 @@
+"""A candidate's forward as data: what it allocated, filled, copied and launched, with nothing of what it computed.
+
+The trace is recorded in the candidate's process and replayed, on inputs that the candidate never saw, in a worker that
+holds the extracted kernels and none of its host code (`replay.py`). A forged trace gains nothing: what it can say is
+limited to moving data and launching the kernels of the source.
+
+An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal", id, content]`,
+`["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`)
+or `["launch", kernel, grid, arguments, options]`. A `literal` is what host code wrote down in the call itself, as by
+`torch.tensor([1, 2])`; a `const` is what was there before. A tensor is
+`["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name with `start` a byte in it, or
+`fresh` with `start` an id of an allocation; the offset is in elements.
+"""
+
+import ctypes
+from typing import Any, Final
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpsmith.evaluator.devices.mappings import Mappings
+from warpsmith.evaluator.devices.tensor_views import NAMES
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.languages.triton import descriptors
+from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
+from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings.operators import ALLOCATES, CONSTRUCTS
+
+MAX_EVENTS: Final = 5000
+MAX_CONSTANT_BYTES: Final = 32 << 20
+
+_FILLED: Final = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
+)
+_COPIED: Final = frozenset({"clone", "contiguous", "_to_copy", "to"})
+_SCALAR_BYTES: Final = 16
+
+
+_MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | movement.CALLED
+
+
+class UntraceableError(RuntimeError):
+    """A forward cannot be written down as a trace: it does too much, or carries too much data of its own."""
+
+
+class Recorder:
+    """Writes the trace of each call of a forward.
+
+    Memory keeps its number from call to call, as long as somebody keeps the memory.
+    """
+
+    def __init__(self, memory: Mappings) -> None:
+        self.events: list[list[Any]] = []
+        self._memory = memory
+        self._ids: dict[int, int] = {}
+        # No address that is known comes to mean other memory: during a call it is held, and after it its end is seen.
+        self._held: dict[int, torch.UntypedStorage] = {}
+        self._kept: dict[int, StorageWeakRef] = {}
+        self._next = 0
+        self._left = MAX_CONSTANT_BYTES
+
+    def begin(self) -> None:
+        """Begin a call: forget the events, and the memory that is gone."""
+        self.events = []
+        self._left = MAX_CONSTANT_BYTES
+        self._kept |= {
+            address: StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            for address, storage in self._held.items()
+        }
+        self._held.clear()
+        for address, kept in list(self._kept.items()):
+            if kept.expired():  # type: ignore[no-untyped-call]
+                del self._kept[address]
+                self._ids.pop(address, None)
+
+    def operator(self, func: Any, name: str, args: Any, result: Any) -> None:
+        """Note what an allowed operator did to memory; called after it ran."""
+        base = name.removeprefix("aten::")
+        if base == "fill_" and isinstance(args[1], torch.Tensor):
+            # What it holds may depend on parameters or inputs.
+            self._take_scalar(args[1])
+            self._copy(args[0], args[1])
+        elif base in {"fill_", "zero_"}:
+            self._fill(args[0])
+        elif base == "copy_":
+            self._take_scalar(args[1])
+            self._copy(args[0], args[1])
+        elif isinstance(result, torch.Tensor) and (base in CONSTRUCTS or not _is_view(func)):
+            self._made(base, args, result)
+        elif isinstance(result, torch.Tensor) and func._overloadname.endswith("out"):
+            self._filled_in(base, args, result)
+
+    def _made(self, base: str, args: Any, result: torch.Tensor) -> None:
+        storage = result.untyped_storage()
+        address = storage.data_ptr()
+        if base not in CONSTRUCTS and args and isinstance(args[0], torch.Tensor) and _shares(args[0], address):
+            # A cast to what it is already, or a view that its schema calls none (`_unsafe_view`).
+            return
+        self._ids.pop(address, None)
+        if base in CONSTRUCTS:
+            self._take_in("literal", storage, address)
+        elif base in _MAKES_NEW:
+            self._allocate(storage)
+        self._filled_in(base, args, result)
+
+    def _filled_in(self, base: str, args: Any, result: torch.Tensor) -> None:
+        """Note what an operator put into its result."""
+        if base in _FILLED:
+            self._fill(result)
+        elif base in _COPIED:
+            self._copy(result, args[0])
+        elif base in movement.COPIES and not movement.is_called(base, args):
+            filling = movement.fill_before(base, args)
+            if filling is not None and result.numel():
+                self._add(["fill", self.tensor(result), filling])
+            for to, origin in movement.COPIES[base](result, *args):
+                self._copy(to, origin)
+        elif base in movement.CALLED:
+            self._add(["call", base, [self._argument(_hashable(value)) for value in args], self.tensor(result)])
+
+    def _copy(self, to: torch.Tensor, origin: torch.Tensor) -> None:
+        if to.numel():
+            self._add(["copy", self.tensor(to), self.tensor(origin)])
+
+    def _take_scalar(self, tensor: torch.Tensor) -> None:
+        """Take in a number that Python was given: of `x[0] = 1.5` no dispatch mode sees the tensor being made."""
+        storage = tensor.untyped_storage()
+        known = self._is_known(storage.data_ptr())
+        if not tensor.dim() and not known and storage.nbytes() <= _SCALAR_BYTES:
+            self._take_in("literal", storage, storage.data_ptr())
+
+    def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
+        """Note that a tensor of the candidate's begins as what lies at `slot` of the judge's parameters and buffers."""
+        storage = tensor.untyped_storage()
+        if tensor.is_contiguous() and storage.nbytes() == tensor.numel() * tensor.element_size():
+            # Nothing else is in its memory, so that what it holds by now is of no account.
+            self._allocate(storage)
+        origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
+        self._add(["copy", self.tensor(tensor), origin])
+
+    def launch(self, kernel: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any]:
+        """Note a launch; returns the event, whose grid (its third item) the caller sets once it is known."""
+        described = {name: self._argument(value) for name, value in arguments.items()}
+        event = ["launch", kernel, [], described, options]
+        self._add(event)
+        return event
+
+    def _argument(self, value: Any) -> list[Any]:
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, tuple):
+            return ["tuple", [self._argument(item) for item in value]]
+        if isinstance(value, TensorDescriptor):
+            return descriptors.described(value, self.tensor)
+        return describe_argument(value)
+
+    def tensor(self, tensor: torch.Tensor) -> list[Any]:
+        """Describe where a tensor's elements lie; memory that the trace does not know yet is taken in as a constant."""
+        storage = tensor.untyped_storage()
+        memory, start = self._place(storage)
+        form = [NAMES[tensor.dtype], list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
+        return ["tensor", memory, start, *form]
+
+    def _place(self, storage: torch.UntypedStorage) -> tuple[str, int]:
+        address = storage.data_ptr()
+        name = self._arena(address)
+        if name is not None:
+            return name, address - self._memory.buffers[name].address
+        if address not in self._ids:
+            self._take_in("const", storage, address)
+        return "fresh", self._ids[address]
+
+    def _arena(self, address: int) -> str | None:
+        """Return the name of the judge's arena that an address lies in."""
+        for name in ("inputs", "state"):
+            buffer = self._memory.buffers[name]
+            if buffer.address <= address < buffer.address + buffer.size:
+                return name
+        return None
+
+    def _is_known(self, address: int) -> bool:
+        return address in self._ids or self._arena(address) is not None
+
+    def _take_in(self, kind: str, storage: torch.UntypedStorage, address: int) -> None:
+        self._left -= storage.nbytes()
+        if self._left < 0:
+            raise UntraceableError(
+                f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it that are neither "
+                "parameters nor buffers. Register them with register_buffer, or make them in forward."
+            )
+        content = _content(storage)
+        self._held[address] = storage
+        self._ids[address] = self._next
+        self._next += 1
+        self._add([kind, self._ids[address], content])
+
+    def _allocate(self, storage: torch.UntypedStorage) -> None:
+        address = storage.data_ptr()
+        self._held[address] = storage
+        self._kept.pop(address, None)
+        self._ids[address] = self._next
+        self._next += 1
+        self._add(["alloc", self._ids[address], storage.nbytes()])
+
+    def _fill(self, tensor: torch.Tensor) -> None:
+        if tensor.is_complex():
+            for part in torch.view_as_real(tensor).unbind(-1):
+                self._fill(part)
+        elif tensor.numel():
+            first = tensor[(slice(1),) * tensor.dim()]
+            self._add(["fill", self.tensor(tensor), first.item()])
+
+    def _add(self, event: list[Any]) -> None:
+        if len(self.events) >= MAX_EVENTS:
+            raise UntraceableError(
+                f"forward allocates, copies and launches more than {MAX_EVENTS} times. Do more in each launch: loop in "
+                "the kernel, or over a larger grid."
+            )
+        self.events.append(event)
+
+
+def _shares(tensor: torch.Tensor, address: int) -> bool:
+    return bool(address) and tensor.untyped_storage().data_ptr() == address
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _content(storage: torch.UntypedStorage) -> bytes:
+    if not storage.nbytes():
+        return b""
+    if storage.device.type == "cpu":
+        return ctypes.string_at(storage.data_ptr(), storage.nbytes())
+    on_host = storage.cpu()  # type: ignore[no-untyped-call]
+    return ctypes.string_at(on_host.data_ptr(), on_host.nbytes())
+
+
+def _is_view(func: Any) -> bool:
+    returns = func._schema.returns
+    return bool(returns) and returns[0].alias_info is not None

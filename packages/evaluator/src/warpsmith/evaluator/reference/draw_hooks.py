@@ -1,0 +1,463 @@
+"""Catches what makes numbers while a problem's `get_inputs` runs, and gives it other numbers as the judge's plan asks.
+
+Runs in the reference worker. A change happens where a number comes into being and before the problem's code goes on,
+so that whatever the code makes of it (sorted rows, unit norms, masks, symmetric matrices) holds by itself.
+"""
+
+import hashlib
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType, TracebackType
+from typing import Any, Final
+
+import numpy
+import torch
+from torch.overrides import TorchFunctionMode
+
+from warpsmith.evaluator.reference import mutations
+from warpsmith.evaluator.reference.draw_plan import ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan, Kind
+
+DEPTH: Final = 6
+"""How many of the problem's own frames tell one site from another."""
+OCCURRENCES: Final = 8
+"""Up to so many draws in one place are sites of their own."""
+
+FLOATING_DRAWS: Final = frozenset(
+    ["rand", "randn", "rand_like", "randn_like", "normal", "uniform_", "normal_", "exponential_", "log_normal_"]
+    + ["cauchy_", "_standard_gamma"]
+    + [f"{name}_{law}_" for name in ("kaiming", "xavier") for law in ("uniform", "normal")]
+    + ["trunc_normal_"]
+)
+FROM_ZERO: Final = frozenset({"rand", "rand_like"})
+INTEGER_DRAWS: Final = frozenset({"randint", "randint_like", "random_"})
+TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
+TABLES: Final = frozenset(
+    ["arange", "linspace", "logspace", "tensor"]
+    + [f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")]
+)
+CONSTANTS: Final = frozenset(
+    ["zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"]
+)
+QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "stride", "is_floating_point"})
+CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
+MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
+LOOKS: Final = QUESTIONS | CASTS | MOVES
+"""What leaves a constant alone: it is an input as it was made, or so cast."""
+INTO_INTEGERS: Final = frozenset({"long", "int", "short", "char", "byte", "to", "type", "floor_divide"})
+BOUNDING: Final = frozenset({"clamp", "clip", "clamp_", "remainder", "fmod", "sigmoid", "softmax", "__mod__"})
+"""What puts numbers of any range into one that the code chose."""
+COMPARISONS: Final = frozenset(
+    {"eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
+)
+
+
+@dataclass
+class Origin:
+    """Where a tensor's numbers come from.
+
+    Attributes:
+        draws: sites of random draws that it was computed from, since the last bound on its range.
+        tables: sites of tables likewise.
+        written: whether its numbers are integers computed from those of `arange` alone.
+        constant: the site of the constant that it is, and nothing else yet.
+    """
+
+    draws: frozenset[str] = frozenset()
+    tables: frozenset[str] = frozenset()
+    written: bool = False
+    constant: "Constant | None" = None
+
+
+@dataclass
+class Constant:
+    """A tensor of one number: by what site it was made, and whether the code made anything else of it."""
+
+    site: str
+    used: bool = False
+    varied: torch.Tensor | None = None
+
+
+@dataclass(eq=False)
+class Catch(TorchFunctionMode):
+    """Context in which `get_inputs` runs.
+
+    Attributes:
+        path: the problem's file, by whose frames sites are named.
+        seed: secret; everything that is drawn follows from it.
+        plan: which sites change, and how.
+        reseed: seeds torch's own generators.
+        literals: places of calls that make a tensor of written numbers.
+        sites: which there were, with the highest level that each may have.
+    """
+
+    path: str
+    seed: int
+    plan: DrawPlan
+    reseed: Callable[[int], None]
+    literals: frozenset[str] = frozenset()
+    sites: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._stack = ExitStack()
+        self._occurrences: Counter[str] = Counter()
+        self._converted: set[str] = set()
+        self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
+
+    def __enter__(self) -> "Catch":
+        self._seed_all(self.seed)
+        for patch in _patches(self):
+            self._stack.enter_context(patch)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        self._stack.close()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if isinstance(kwargs.get("generator"), torch.Generator):
+            kwargs["generator"] = self._own_generator(kwargs["generator"])
+        name = getattr(func, "__name__", "")
+        given = list(_tensors([args, kwargs]))
+        result = func(*args, **kwargs)
+        self._note_use(name, given)
+        for made in _tensors(result):
+            self._made(name, made, given, args, kwargs)
+        return result
+
+    def restart(self, key: object) -> None:
+        """Seed every generator from the secret and `key`, whatever the problem itself seeded them with."""
+        self._seed_all(self.derive(f"restart {key}"))
+
+    def _seed_all(self, seed: int) -> None:
+        self.reseed(seed)
+        _SEED_PYTHON(seed)
+        _SEED_NUMPY(seed % (1 << 32))
+
+    def seed_torch(self, seed: int) -> torch.Generator:
+        """Stand in for `torch.manual_seed`."""
+        self.restart(seed)
+        return torch.default_generator
+
+    def derive(self, key: str) -> int:
+        """Return 48 secret bits of their own for `key`."""
+        digest = hashlib.blake2b(f"{self.seed} {key}".encode(), digest_size=6).digest()
+        return int.from_bytes(digest, "little")
+
+    def _own_generator(self, given: torch.Generator) -> torch.Generator:
+        """Return the generator that draws in place of one of the problem's: seeded by the secret as well."""
+        if id(given) not in self._generators:
+            own = torch.Generator(given.device).manual_seed(self.derive(f"generator {given.initial_seed()}"))
+            self._generators[id(given)] = given, own
+        return self._generators[id(given)][1]
+
+    def _note_use(self, name: str, given: list[torch.Tensor]) -> None:
+        for origin in filter(None, map(_origin, given)):
+            if origin.constant is not None and name not in LOOKS:
+                origin.constant.used = True
+            if name in COMPARISONS:
+                self._bound(origin.tables, PLAIN)
+
+    def _made(
+        self, name: str, made: torch.Tensor, given: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Vary what came into being, and note on it where it comes from."""
+        floating = made.is_floating_point() or made.is_complex()
+        if name in FLOATING_DRAWS and floating:
+            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO)))
+        elif name in INTEGER_DRAWS:
+            self._integers(made, args, kwargs)
+        elif name == "randperm":
+            self._varied(made, IN_RANGE, mutations.vary_permutation)
+        elif name in TOSSES:
+            site = self._site()
+            level = self._level(site, SAME_SIGN)
+            if level > PLAIN:
+                mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
+        elif name in CONSTANTS:
+            _tag(made, Origin(constant=Constant(self._site())))
+        elif name in TABLES and floating:
+            _tag(made, Origin(tables=self._table(made, written=name == "tensor")))
+        elif name == "arange":
+            _tag(made, Origin(written=True))
+        else:
+            self._derived(name, made, [origin for origin in map(_origin, given) if origin is not None], given)
+
+    def _derived(self, name: str, made: torch.Tensor, origins: list[Origin], given: list[torch.Tensor]) -> None:
+        """Hand on where a result comes from; integers of `arange` become a table when they become floats.
+
+        A draw or a table that is turned into integers chose a range for them.
+        """
+        if not origins:
+            return
+        draws = frozenset(site for origin in origins for site in origin.draws)
+        tables = frozenset(site for origin in origins for site in origin.tables)
+        floating = made.is_floating_point() or made.is_complex()
+        if not floating and name in INTO_INTEGERS and made.dtype != torch.bool:
+            self._bound(draws, IN_RANGE)
+            self._bound(tables, PLAIN)
+        all_written = len(origins) == len(given) and all(origin.written for origin in origins)
+        alone = len(given) == 1 and origins[0].constant is not None and name in LOOKS
+        if alone:
+            _tag(made, origins[0])
+        elif floating and all_written:
+            tables = self._table(made)
+            self._converted |= tables
+            _tag(made, Origin(tables=tables))
+        elif name in BOUNDING:
+            _tag(made, Origin())
+        else:
+            nothing: frozenset[str] = frozenset()
+            _tag(made, Origin(draws, tables) if floating else Origin(nothing, nothing, all_written))
+
+    def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
+        """Vary a floating draw, and return its site; `from_zero` says that zero is in its range, as its least."""
+        site = self._site()
+        level = self._level(site, FAR)
+        if level > PLAIN:
+            mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made))
+        if self.plan.on_grid:
+            mutations.to_grid(made, self._dice(site, made), zero=from_zero or level >= ANYWHERE)
+        return frozenset({site})
+
+    def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        low, high = _bounds(args, kwargs)
+        if high is not None:
+            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self.integers(tensor, kind, low, high, dice))
+
+    @staticmethod
+    def integers(made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+        mutations.vary_integers(made, kind, low, high, generator)
+
+    def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
+        """Scale a table, unless it is a mask, or its rows sum to one: then its numbers change places, or stay if they
+        are sorted.
+
+        A tensor of numbers that were computed in Python is no table: others may have been computed from them too.
+        """
+        if written and not self.literals.intersection(self._places()[:1]):
+            return frozenset()
+        if not made.numel() or bool((made == 0).all()) or _is_binary(made):
+            return frozenset()
+        rows = made.dim() > 0 and not made.is_complex() and _sums_to_one(made)
+        if rows and _is_sorted(made):
+            return frozenset()
+        return frozenset({self._varied(made, IN_RANGE, _rolled if rows else mutations.vary_table)})
+
+    def _varied(
+        self, made: torch.Tensor, most: int, change: Callable[[torch.Tensor, Kind, torch.Generator], None]
+    ) -> str:
+        site = self._site()
+        if self._level(site, most) > PLAIN:
+            change(made, self.plan.kind, self._dice(site, made))
+        return site
+
+    def finish(self, inputs: Any) -> None:
+        """Vary the constants that are inputs as they were made: nothing else was made of them."""
+        for tensor in _tensors(inputs):
+            origin = _origin(tensor)
+            if origin is not None and origin.written:
+                # These are given as integers too, and both forms belong together.
+                self._bound(frozenset(self._converted), PLAIN)
+            constant = origin.constant if origin is not None else None
+            most = mutations.constant_level(tensor) if constant is not None and not constant.used else PLAIN
+            if constant is None or most == PLAIN:
+                continue
+            level = self._level(constant.site, most)
+            if constant.varied is not None:
+                if constant.varied.shape == tensor.shape:
+                    tensor.copy_(constant.varied)
+            elif level > PLAIN:
+                mutations.vary_constant(tensor, level, self._dice(constant.site, tensor))
+                constant.varied = tensor
+
+    def seed_of_list(self, count: int) -> int | None:
+        """Return the seed of another order for written lists of `count` entries; None where they stay."""
+        site = f"{LISTS}{count}"
+        return self.derive(site) if self._level(site, IN_RANGE) > PLAIN else None
+
+    def _level(self, site: str, most: int) -> int:
+        self.sites[site] = min(self.sites.get(site, most), most)
+        return self.plan.level(site, most)
+
+    def _bound(self, sites: frozenset[str], most: int) -> None:
+        for site in sites:
+            self.sites[site] = min(self.sites[site], most)
+
+    def _site(self) -> str:
+        """Return the name of the place in the problem's source that runs now, and which draw in it this is."""
+        place = " ".join(self._places())
+        self._occurrences[place] += 1
+        return f"{place} #{min(self._occurrences[place], OCCURRENCES)}"
+
+    def _places(self) -> list[str]:
+        """Return where in the problem's source its frames are, the innermost first."""
+        places: list[str] = []
+        frame = sys._getframe(1)
+        while frame is not None and len(places) < DEPTH:
+            if frame.f_code.co_filename == self.path:
+                places.append(_place(frame.f_code, frame.f_lasti))
+            frame = frame.f_back  # type: ignore[assignment]
+        return places
+
+    def _dice(self, site: str, tensor: torch.Tensor) -> torch.Generator:
+        number = sum(self._occurrences.values())
+        return torch.Generator(tensor.device).manual_seed(self.derive(f"{site} {number}"))
+
+
+_SEED_PYTHON: Final = random.seed
+_SEED_NUMPY: Final = numpy.random.seed
+_NUMPY_DRAWS: Final[frozenset[str]] = frozenset(
+    {"rand", "randn", "random", "random_sample", "ranf", "sample", "uniform", "normal", "standard_normal"}
+    | {"exponential", "standard_exponential", "laplace", "logistic", "lognormal", "gumbel", "rayleigh", "weibull"}
+    | {"beta", "gamma", "standard_gamma", "chisquare", "noncentral_chisquare", "f", "noncentral_f", "standard_t"}
+    | {"standard_cauchy", "triangular", "vonmises", "wald", "pareto", "power", "multivariate_normal"}
+)
+_NUMPY_INTEGERS: Final[frozenset[str]] = frozenset({"randint", "integers"})
+_NUMPY_NAMES: Final = sorted(_NUMPY_DRAWS | _NUMPY_INTEGERS)
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _patches(catch: Catch) -> Iterator[AbstractContextManager[Any]]:
+    """Yield what catches numpy's and Python's random functions, and seeds that a problem sets itself."""
+    for owner, name in [(torch, "manual_seed"), (torch.random, "manual_seed"), (torch.cuda, "manual_seed")]:
+        yield _replaced(owner, name, catch.seed_torch)
+    yield _replaced(torch.cuda, "manual_seed_all", catch.restart)
+    yield _replaced(random, "seed", lambda a=None, version=2: catch.restart(a))
+    yield _replaced(numpy.random, "seed", catch.restart)
+    yield _replaced(random, "Random", _python_random(catch))
+    yield from _numpy_patches(catch)
+
+
+def _numpy_patches(catch: Catch) -> Iterator[AbstractContextManager[Any]]:
+    for name in _NUMPY_NAMES:
+        if name in vars(numpy.random):
+            yield _replaced(numpy.random, name, _caught(catch, name, getattr(numpy.random, name)))
+    generators = _numpy_class(catch, numpy.random.Generator)
+    yield _replaced(
+        numpy.random,
+        "default_rng",
+        lambda seed=None: generators(numpy.random.PCG64(catch.derive(f"default_rng {seed}"))),
+    )
+    states = _numpy_class(catch, numpy.random.RandomState)
+    yield _replaced(
+        numpy.random, "RandomState", lambda seed=None: states(catch.derive(f"RandomState {seed}") % (1 << 32))
+    )
+
+
+def _python_random(catch: Catch) -> Callable[..., random.Random]:
+    original = random.Random
+    return lambda seed=None: original(catch.derive(f"Random {seed}"))
+
+
+def _numpy_class(catch: Catch, base: type) -> Callable[..., Any]:
+    """Return a class of generators whose draws are caught."""
+    methods = {name: _caught_method(catch, name, getattr(base, name)) for name in _numpy_names(base)}
+    return type(base.__name__, (base,), methods)
+
+
+@cache
+def _numpy_names(base: type) -> list[str]:
+    """Return which random functions a class of numpy's has."""
+    return sorted(set(_NUMPY_NAMES) & set(dir(base)))
+
+
+def _caught_method(catch: Catch, name: str, original: Any) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _caught(catch, name, lambda *a, **k: original(self, *a, **k))(*args, **kwargs)
+
+    return method
+
+
+def _caught(catch: Catch, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a random function of numpy whose arrays are varied; single numbers most often are sizes, and stay."""
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        if not isinstance(made, numpy.ndarray) or not made.size:
+            return made
+        with torch._C.DisableTorchFunction():
+            if made.dtype.kind == "f":
+                catch.draw(torch.from_numpy(made))
+            elif made.dtype.kind == "i" and name in _NUMPY_INTEGERS:
+                catch._integers(torch.from_numpy(made), args, kwargs)
+        return made
+
+    return draw
+
+
+def _bounds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the bounds, the upper one excluded, of a draw of integers; None where they are not plain integers."""
+    given: list[Any] = [value for value in args if type(value) is int][:2]
+    low, high = kwargs.get("low", kwargs.get("from")), kwargs.get("high", kwargs.get("to"))
+    if low is None:
+        low = given.pop(0) if given else 0
+    if high is None:
+        low, high = (low, given.pop(0)) if given else (0, low)
+    if type(low) is not int or type(high) is not int or kwargs.get("endpoint"):
+        return 0, None
+    return low, high
+
+
+@cache
+def _place(code: CodeType, lasti: int) -> str:
+    line, _, column, _ = list(code.co_positions())[lasti // 2]
+    return f"{line}:{column}"
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for item in tree:
+            yield from _tensors(item)
+    elif isinstance(tree, dict):
+        yield from _tensors(list(tree.values()))
+
+
+def _origin(tensor: torch.Tensor) -> Origin | None:
+    found: Origin | None = vars(tensor).get("_warpsmith_origin")
+    return found
+
+
+def _tag(tensor: torch.Tensor, origin: Origin) -> None:
+    vars(tensor)["_warpsmith_origin"] = origin
+
+
+def _is_binary(tensor: torch.Tensor) -> bool:
+    return bool(((tensor == 0) | (tensor == 1)).all()) and tensor.numel() > 1
+
+
+def _sums_to_one(tensor: torch.Tensor) -> bool:
+    sums = tensor.double().sum(-1)
+    return tensor.shape[-1] > 1 and bool((tensor >= 0).all()) and bool(((sums - 1).abs() < 1e-5).all())
+
+
+def _is_sorted(tensor: torch.Tensor) -> bool:
+    steps = tensor.diff(dim=-1)
+    return tensor.shape[-1] > 2 and bool((steps > 0).all() or (steps < 0).all())
+
+
+def _rolled(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
+    order = torch.randperm(tensor.shape[-1], generator=generator, device=generator.device)
+    tensor.copy_(tensor[..., order])

@@ -1,0 +1,236 @@
+"""Which integers of a problem's source set the sizes of its inputs, found by syntax, and get_inputs() with other ones.
+
+Runs in the reference worker. A size is a constant of the module that only `get_inputs` depends on, or an integer that
+stands in `get_inputs` itself. What `Model` or `get_init_inputs` depends on is none: it sets the form of parameters.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
+
+LEAST: Final = 4
+"""The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
+MOST: Final = 8
+"""How many sizes of one problem are looked at."""
+COARSE: Final = 16
+"""A power of two above it becomes a quarter at the least, any other size a half."""
+LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
+EMPTY: Final[Mapping[int, int]] = {}
+
+
+class InputSizes:
+    """The sizes of one problem.
+
+    Attributes:
+        values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. One
+            that may be the length, the sum or a bound of a list that is written there is none of them, nor is one whose
+            product with another integer may be: 4 blocks of 8 hold lengths up to 32.
+        lists: the lists of integers that may take another order.
+        literal_calls: places of calls that make a tensor of written numbers.
+    """
+
+    def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
+        self._namespace = namespace
+        self._path = path
+        self._module = _Module(ast.parse(source))
+        self._needed = self._module.closure(["get_inputs"])
+        self._own = self._needed - self._fixed()
+        self._literals = self._find_literals()
+        self._known_code: tuple[object, CodeType] | None = None
+        integers = {name: value for name, value in namespace.items() if type(value) is int}
+        self.lists = WrittenLists(self._module.binding(self._own), evaluator(integers | self._local_integers()))
+        self.literal_calls = literal_calls(self._module.binding(self._own))
+        literals = {f"literal {value}": value for value in self._literals}
+        found = (self._find_constants() | literals).items()
+        factors = self._factors(integers)
+        self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
+
+    def _fixed(self) -> set[str]:
+        """Return the names that set the form of parameters."""
+        classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
+        return self._module.closure([*classes, "Model", "get_init_inputs"])
+
+    def _factors(self, integers: Mapping[str, int]) -> set[int]:
+        """Return the integers that the inputs are made with, entries of written lists left out."""
+        written = {
+            node.value
+            for node in self._constants("get_inputs")
+            if type(node.value) is int and not self.lists.contains(node)
+        }
+        return {value for value in {*written, *(integers.get(name, 0) for name in self._needed)} if value > 1}
+
+    def _is_bound(self, size: int, factors: Iterable[int]) -> bool:
+        """Whether a written list may rest on a size, or on its product with another integer."""
+        return self.lists.binds(size) or any(self._is_bound_with(size, factor) for factor in factors)
+
+    def _is_bound_with(self, size: int, factor: int) -> bool:
+        """Whether a product may be tied to a list: it is in it, or bounds what it holds and may cease to."""
+        bounds = is_size(factor) and _least(size) * _least(factor) < self.lists.largest <= size * factor
+        return bounds or self.lists.matches(size * factor)
+
+    def _local_integers(self) -> dict[str, int]:
+        """Return the names that `get_inputs` binds to a written integer."""
+        assigned = (node for one in self._module.binding({"get_inputs"}) for node in ast.walk(one))
+        return {
+            target.id: node.value.value
+            for node in assigned
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and type(node.value.value) is int
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+
+    def _find_constants(self) -> dict[str, int]:
+        own = [name for name in self._module.binders if name in self._own]
+        return {
+            name: self._namespace[name]
+            for name in own
+            if self._module.is_plain(name) and is_size(self._namespace.get(name))
+        }
+
+    def _find_literals(self) -> dict[int, list[ast.Constant]]:
+        fixed = {node.value for node in self._constants("get_init_inputs")}
+        found: dict[int, list[ast.Constant]] = {}
+        for node in self._constants("get_inputs"):
+            if is_size(node.value) and node.value not in fixed:
+                found.setdefault(node.value, []).append(node)  # type: ignore[arg-type]
+        return found
+
+    def _constants(self, function: str) -> Iterator[ast.Constant]:
+        for statement in self._module.binders.get(function, []):
+            if isinstance(statement, ast.FunctionDef):
+                yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
+
+    def _is_anew(self, statement: ast.stmt) -> bool:
+        """Whether a statement that `get_inputs` alone depends on makes tensors, which are others each time."""
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
+            return False
+        return _calls_library(statement, self._namespace) or self.lists.are_in(statement)
+
+    def get_inputs(self, sizes: Mapping[str, int], orders: Mapping[int, int] = EMPTY) -> Callable[[], Any]:
+        """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is.
+
+        What only `get_inputs` depends on is executed anew, so that tensors which the module makes for it are others
+        each time.
+
+        Args:
+            sizes: the other sizes, by name.
+            orders: which written lists take another order, by their number of entries, and the seed of that.
+        """
+        namespace = self._namespace | {name: size for name, size in sizes.items() if name in self._namespace}
+        key = frozenset(sizes.items()), frozenset(orders.items())
+        code = self._known_code[1] if self._known_code is not None and self._known_code[0] == key else None
+        if code is None:
+            code = self._code(sizes, orders)
+            self._known_code = key, code
+        exec(code, namespace)
+        made: Callable[[], Any] = namespace["get_inputs"]
+        return made
+
+    def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
+        """Return what is executed anew for other sizes and orders."""
+        literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
+        try:
+            for node, value in literals:
+                node.value = sizes.get(f"literal {value}", value)
+            with self.lists.in_order(orders):
+                body = list(self._module.affected(self._needed, set(sizes), self._is_anew))
+                return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
+        finally:
+            for node, value in literals:
+                node.value = value
+
+
+def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
+    """Whether a statement calls something of torch, numpy or Python's `random`, by a module's name."""
+    loaded = {name for node in ast.walk(statement) if isinstance(node, ast.Call) for name in _loaded(node.func)}
+    modules = [namespace[name] for name in loaded if isinstance(namespace.get(name), ModuleType)]
+    return any(module.__name__.partition(".")[0] in LIBRARIES for module in modules)
+
+
+def is_size(value: object) -> bool:
+    """Whether a value may be the size of a dimension: an integer, no boolean, large enough and of 31 bits."""
+    return type(value) is int and LEAST <= value < 1 << 31
+
+
+def _least(size: int) -> int:
+    """Return a bound of what a size may become."""
+    return max(size // 4, min(size // 2, COARSE))
+
+
+class _Module:
+    """What a module binds at top level, and which names that depends on."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.statements = tree.body
+        self.binders: dict[str, list[ast.stmt]] = {}
+        for statement in tree.body:
+            for name in _bound(statement):
+                self.binders.setdefault(name, []).append(statement)
+        # Whatever binds a name besides (a loop, a `global`) makes it no constant.
+        self._stores = Counter(_stored(tree))
+
+    def closure(self, roots: Iterable[str]) -> set[str]:
+        """Return the module's names that `roots` depend on, themselves included."""
+        found: set[str] = set()
+        open_names = [name for name in roots if name in self.binders]
+        while open_names:
+            name = open_names.pop()
+            if name not in found:
+                found.add(name)
+                open_names += [other for node in self.binders[name] for other in _loaded(node) if other in self.binders]
+        return found
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a name is bound once, by an assignment that depends on no other name."""
+        (first, *others) = self.binders[name]
+        assigned = isinstance(first, ast.Assign | ast.AnnAssign) and not others and self._stores[name] == 1
+        return assigned and not _loaded(first) & self.binders.keys()
+
+    def binding(self, names: set[str]) -> list[ast.stmt]:
+        """Return the statements that bind one of `names`, in order."""
+        return [statement for statement in self.statements if set(_bound(statement)) & names]
+
+    def affected(self, needed: set[str], changed: set[str], is_anew: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
+        """Yield what must be executed anew, in order, when the names `changed` have other values.
+
+        What `is_anew` says so of always is, and whatever depends on that.
+        """
+        changed = set(changed)
+        for statement in self.statements:
+            bound = set(_bound(statement))
+            depends = bool(_loaded(statement) & changed) or (not bound & changed and is_anew(statement))
+            if depends:
+                changed |= bound
+            if bound & needed and (depends or isinstance(statement, ast.FunctionDef)):
+                yield statement
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
+
+
+def _stored(tree: ast.Module) -> Iterator[str]:
+    for statement in tree.body:
+        inside = isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Global):
+                yield from node.names
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and not inside:
+                yield node.id
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Load)}

@@ -1,0 +1,614 @@
+"""The judge's side of a reference worker: one problem's state, inputs and answers, all on the judge's memory."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.correctness import perturbation
+from warpsmith.evaluator.correctness.compare import LEAST_DECIDABLE, SAMPLED, Expected
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.memory import room
+from warpsmith.evaluator.devices.tensor_views import Part
+from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
+from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
+from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.recordings.operators import COUNTER
+from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
+from warpsmith.evaluator.reference.named_sizes import MOST, is_size
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+    from warpsmith.evaluator.reference.trials import Learned, Seen
+    from warpsmith.evaluator.timing.clocks import Kept
+
+
+MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
+"""Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
+
+
+class ReferenceFailedError(Exception):
+    """The problem's own code raised: in which step, and what."""
+
+    def __init__(self, fields: codec.Fields) -> None:
+        self.stage = fields.text("stage", 40)
+        trace = fields.text("trace", 1000)
+        super().__init__(
+            f"{fields.text('type', 80)}: {fields.text('message', 1000)}" + (f" ({trace})" if trace else "")
+        )
+
+
+class ReferenceFaultError(Exception):
+    """The problem's own code ended its worker, took its whole deadline, or spoiled its channel or its device context.
+
+    The session can do nothing more before it is restarted (`ReferenceSession.restart`).
+
+    Attributes:
+        took_deadline: whether it computed to its deadline, so that another attempt would take as long.
+    """
+
+    def __init__(self, message: str, *, took_deadline: bool = False) -> None:
+        super().__init__(message)
+        self.took_deadline = took_deadline
+
+
+_SPOILED: Final = (
+    "CUDA error: an illegal memory access",
+    "CUDA error: misaligned address",
+    "CUDA error: an illegal instruction",
+    "CUDA error: invalid program counter",
+    "CUDA error: device-side assert triggered",
+    "CUDA error: unspecified launch failure",
+    "CUDA error: the launch timed out",
+    "CUDA error: hardware stack error",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_LAUNCH_FAILED",
+)
+"""What torch and the driver say of a fault after which a context can do nothing more, whoever asks next."""
+
+
+@contextmanager
+def told_by_a_reference() -> Iterator[None]:
+    """Read what a reference worker tells. Only the problem's code can make it tell what is no answer.
+
+    Raises:
+        ReferenceFaultError: it told what none of ours tells.
+    """
+    try:
+        yield
+    except (WireError, _native.FrameError) as error:
+        raise ReferenceFaultError(f"its worker sent what is no answer: {error.message}") from error
+
+
+_SAID_OF_MEMORY: Final = (
+    "OutOfMemoryError: ",
+    "CUDA error: out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""What torch, the driver and the libraries say where a device is full."""
+
+
+def memory_ran_out(error: BaseException) -> bool:
+    """Whether the judge or a reference could not have of a device's memory what it needs, which others may hold."""
+    match error:
+        case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2):  # CUDA_ERROR_OUT_OF_MEMORY
+            return True
+        case ReferenceFailedError():
+            return any(said in str(error) for said in _SAID_OF_MEMORY)
+        case _:
+            return False
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tree of slots placed in an arena of `size` bytes."""
+
+    tree: codec.Value
+    size: int
+
+    @property
+    def slots(self) -> list[TensorSlot]:
+        return list(codec.slots(self.tree))
+
+    @staticmethod
+    def of(tree: codec.Value, max_bytes: int) -> "Placed":
+        """Check and place every slot of `tree`; LayoutError if one is unsound or all together are too large."""
+        placed, size = pack(codec.slots(tree), max_bytes)
+        return Placed(codec.replace_slots(tree, iter(placed)), size)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the reference returns for one input set: the tree's form, and the tensors as private copies.
+
+    Attributes:
+        defined: whether it rests on no undefined cast and on no search in numbers out of order (`ambiguity.py`).
+        ranks: whether the problem puts numbers in order, of which equal ones have none.
+    """
+
+    output: codec.Value
+    buffers: dict[str, TensorSlot]
+    expected: list[Expected]
+    defined: bool = True
+    ranks: bool = False
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it are finite numbers, and none was undefined on the way."""
+        if not self.defined:
+            return False
+        values = (tensor_views.computable(item.value) for item in self.expected if item.value.is_floating_point())
+        return all(bool(torch.isfinite(value).all()) for value in values)
+
+    @property
+    def decidable(self) -> bool:
+        """Whether most elements are bound to what they should be: else a wrong answer could not be told from it."""
+        total = sum(item.value.numel() for item in self.expected)
+        return sum(item.decidable * item.value.numel() for item in self.expected) >= LEAST_DECIDABLE * total
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all expected values come from an fp64 run; else from the reference's own dtype."""
+        return all(item.is_exact for item in self.expected)
+
+
+@dataclass(frozen=True)
+class MadeWith:
+    """What a set of inputs was made with: the same again makes it again."""
+
+    seed: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    draws: DrawPlan = PLAINLY
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a reference worker has of one tensor of an answer: its form, and whether an fp64 run and a spread."""
+
+    own: TensorSlot
+    exact: bool = False
+    spread: bool = False
+
+    def wanted(self) -> list[TensorSlot | None]:
+        """Return the slots of the tensor, of its fp64 form and of its spread."""
+        return [
+            self.own,
+            replace(self.own, dtype="float64") if self.exact else None,
+            replace(self.own, dtype=spread_dtype(self.own.dtype)) if self.spread else None,
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all three with padding."""
+        return sum(slot.nbytes + ALIGNMENT for slot in self.wanted() if slot is not None)
+
+
+def spread_dtype(name: str) -> str:
+    """Return the dtype in which distances between tensors of a dtype are held."""
+    return "float32" if perturbation.fits_single(tensor_views.TORCH_DTYPES[name]) else "float64"
+
+
+@dataclass(frozen=True)
+class KnownTime:
+    """What is kept of a reference's time, and the ring on which it was found: the inputs of a set, and how many."""
+
+    ring: tuple[Placed, int]
+    kept: "Kept"
+
+
+class ReferenceSession:
+    """One reference worker that has loaded one problem.
+
+    Attributes:
+        other_names: further names of parameters and buffers, each with the first name, under which it is described.
+        steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
+            second set of them, and for good where one has another form than the first.
+
+    Raises (from every method):
+        ReferenceFailedError: the problem's code raised.
+        ReferenceFaultError: the problem's code ended its worker, hung in it, or spoiled it.
+        WorkerDiedError, WorkerTimeoutError: the worker was lost by the doing of others.
+        BadProblemError: what the problem describes cannot be judged.
+    """
+
+    def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
+        config = machine.config
+        self.memory = machine.memory
+        self._machine = machine
+        self._lease = machine.lease
+        self._most_exact = MOST_EXACT_BYTES[config.device]
+        self._extra_ms = round(1000 * min(config.conditioning_s, config.reference_timeout_s / 4))
+        self._limit = config.max_tensor_bytes
+        self._timeout_s = config.reference_timeout_s
+        self._machine = machine
+        self._start_timeout_s = config.start_timeout_s
+        self.worker: Worker = machine.take("reference", config.start_timeout_s)
+        # Nobody else knows of the worker yet, so nobody else would end it.
+        try:
+            self._begin(source, init_seed)
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self, source: str, init_seed: int) -> None:
+        self.source = source
+        self.init_seed = init_seed
+        self.inputs = Placed([], 0)
+        self.made_with = MadeWith()
+        self.sites: dict[str, int] = {}
+        self.steady_bytes = 0
+        self._sample: Placed | None = None
+        self._is_steady = True
+        self.seen: Seen | None = None
+        self.learned: Learned | None = None
+        self.known_time: KnownTime | None = None
+        self._inputs_buffer: Shared | None = None
+        self._answers: tuple[codec.Value, Shared] | None = None
+        self._load(source)
+
+    def restart(self) -> None:
+        """Load the problem again in a fresh worker, in place of one that was lost.
+
+        What the judge knows of the problem is kept. The state is as construction gives it, and inputs are to be made
+        anew.
+
+        Raises:
+            ReferenceFaultError: the problem constructs another state than it did before.
+        """
+        self.end()
+        before = self.state.tree
+        self.worker = self._machine.take("reference", self._machine.config.start_timeout_s)
+        self._inputs_buffer, self._answers = None, None
+        try:
+            self._load(self.source)
+            if not _is_same(self.state.tree, before):
+                raise ReferenceFaultError("it constructs another state each time")
+        except BaseException:
+            self.end()
+            raise
+
+    @told_by_a_reference()
+    def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
+        """Send one step and return its answer."""
+        with self._lease.shared():
+            self.memory.settle()
+            self._lease.give_way()
+            deadline = time.monotonic() + self._timeout_s
+            try:
+                self.worker.send(kind, fields, fds or [], self._timeout_s)
+                message = self.worker.receive(deadline - time.monotonic())
+            except (WorkerDiedError, WorkerTimeoutError) as error:
+                fault = fault_of_a_reference(error, self._machine.config)
+                if fault is None:
+                    raise
+                raise ReferenceFaultError(str(error), took_deadline=fault == "took_deadline") from error
+        if message.kind is Kind.FAILED:
+            failed = ReferenceFailedError(message.fields)
+            if any(said in str(failed) for said in _SPOILED):
+                raise ReferenceFaultError(f"{failed.stage} raised {failed}") from failed
+            raise failed
+        if message.kind is not answer:
+            raise WireError(f"{message.kind.name} was sent; {answer.name} was expected")
+        return message
+
+    @told_by_a_reference()
+    def _load(self, source: str) -> None:
+        fields = self._ask(Kind.LOAD, {"source": source, "seed": self.init_seed}, Kind.LOADED).fields
+        state = {
+            "init": fields.value("init"),
+            "parameters": fields.slot_map("parameters"),
+            "buffers": fields.slot_map("buffers"),
+        }
+        self._constants = frozenset(fields.texts("constants"))
+        self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
+        sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
+        self.sizes: dict[str, int] = dict(sizes[:MOST])
+        self.state = self._placed(state)
+        self.state_buffer = self.memory.create("reference-state", self.state.size, writable_by_peer=True)
+        self._fill("state", self.state, self.state_buffer, fresh=True)
+        self._pristine = tensor_views.content(self.state_buffer).clone()
+
+    def _placed(self, tree: codec.Value) -> Placed:
+        for slot in codec.slots(tree):
+            if slot.dtype == "bfloat16" and self.memory.device.type == "cpu":
+                raise BadProblemError(
+                    "The problem uses bfloat16, which the cpu device cannot judge: the interpreter gets it wrong.",
+                    "Use float32 or float16 in the problem, or evaluate on a GPU.",
+                )
+        try:
+            return Placed.of(tree, self._limit)
+        except LayoutError as error:
+            raise BadProblemError(error.message, error.remedy) from error
+
+    def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
+        fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
+        # Inputs may be a dict too: keyword arguments of forward.
+        fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
+        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
+
+    @property
+    def parameters(self) -> dict[str, TensorSlot]:
+        return codec.Fields(self.state.tree).slot_map("parameters")
+
+    @property
+    def varied_buffers(self) -> dict[str, TensorSlot]:
+        """Floating module buffers that belong to the module's state, as parameters do."""
+        slots = codec.Fields(self.state.tree).slot_map("buffers")
+        return {
+            name: slot
+            for name, slot in slots.items()
+            if name not in self._constants and slot.dtype in FLOATING and slot.numel
+        }
+
+    @property
+    def other_buffers(self) -> dict[str, TensorSlot]:
+        """Buffers that are neither floating nor idle counters: steps, positions, flags."""
+        slots = codec.Fields(self.state.tree).slot_map("buffers")
+        return {
+            name: slot
+            for name, slot in slots.items()
+            if slot.dtype not in FLOATING and slot.numel and not self.counts_idly(name, slot)
+        }
+
+    def counts_idly(self, name: str, slot: TensorSlot) -> bool:
+        """Whether a buffer counts the calls of a normalisation, and neither an output nor another buffer depends on it.
+
+        One does where the statistics are plain means of all calls, or where the problem's own source names the counter.
+        """
+        counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
+        return counts and not _COUNTER_IN_USE.search(self.source)
+
+    def reset_state(self) -> None:
+        """Put parameters and buffers back to what construction gave them."""
+        tensor_views.content(self.state_buffer).copy_(self._pristine)
+
+    @property
+    def constructed_state(self) -> torch.Tensor:
+        """The bytes of parameters and buffers as construction gave them."""
+        return self._pristine
+
+    def make_again(self, made_with: MadeWith) -> None:
+        """Make an input set once more, in the input arena."""
+        self.make_inputs(made_with.seed, made_with.sizes, made_with.draws)
+
+    @told_by_a_reference()
+    def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None, draws: DrawPlan = PLAINLY) -> None:
+        """Let the problem make one input set in the input arena.
+
+        Args:
+            seed: all random numbers follow from it, whatever the problem seeds its generators with.
+            sizes: other sizes, by name.
+            draws: how the numbers are made. `sites` afterwards says what there is to vary.
+        """
+        self.made_with = MadeWith(seed, dict(sizes or {}), draws)
+        asked = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
+        answer = self._ask(Kind.MAKE_INPUTS, asked, Kind.INPUTS)
+        self.sites = sites_of(answer.fields.mapping("sites"))
+        placed = self._placed(answer.fields.value("inputs"))
+        if not placed.slots:
+            raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
+        if not sizes:
+            self._note_sample(placed)
+        same = _is_same(placed.tree, self.inputs.tree)
+        self.inputs, held = placed, self._inputs_buffer
+        if answer.fields.flag("filled"):
+            if held is None or not same:
+                raise WireError("It filled an arena with inputs of another form.")
+            return
+        buffer = room(self.memory, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
+        # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
+        self._inputs_buffer = None
+        self._fill("inputs", placed, buffer, fresh=buffer is not held)
+        self._inputs_buffer = buffer
+
+    def _note_sample(self, placed: Placed) -> None:
+        if self._sample is None:
+            self._sample = placed
+            return
+        self._is_steady = self._is_steady and placed == self._sample
+        self.steady_bytes = placed.size if self._is_steady else 0
+
+    @property
+    def inputs_buffer(self) -> "Shared | Part":
+        """The input arena, of the bytes that the inputs take."""
+        buffer = self._inputs_buffer
+        if buffer is None:
+            raise RuntimeError("make_inputs comes first")
+        return buffer if buffer.size == self.inputs.size else Part(buffer, 0, self.inputs.size)
+
+    def floating_inputs(self) -> dict[int, TensorSlot]:
+        """Return the slots of floating inputs that are not empty, by their number among all inputs."""
+        return {number: slot for number, slot in enumerate(self.inputs.slots) if slot.dtype in FLOATING and slot.numel}
+
+    @told_by_a_reference()
+    def answer(self, seed: int, *, exact: bool = True) -> Answer:
+        """Let the problem compute its answer to the input arena's content, and return private copies of it.
+
+        Args:
+            seed: of torch's random numbers.
+            exact: whether the answer is compared with another, for which its fp64 run and its spread are found.
+        """
+        extra_ms = self._extra_ms if exact else 0
+        exact = exact and self.inputs.size <= self._most_exact
+        fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact, "extra_ms": extra_ms}, Kind.ANSWERED).fields
+        tree = codec.Fields(fields.value("answer"))
+        slots = list(codec.slots(fields.value("answer")))
+        told = [fields.sequence(name) for name in ("exact", "spread")]
+        if any(len(flags) != len(slots) for flags in told):
+            raise WireError(f"It tells of {len(slots)} tensors and of {len(told[0])} fp64 forms.")
+        given = [
+            Given(_check(slot, self._limit), bool(wide), bool(spread))
+            for slot, wide, spread in zip(slots, *told, strict=True)
+        ]
+        expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
+        scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
+        tf32 = fields.flag("tf32")
+        expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
+        defined, ranks = not fields.flag("undefined"), fields.flag("ranks")
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
+
+    def _inputs_scale(self) -> tuple[float, float]:
+        """Return the mean and the largest magnitude of the floating inputs where these are largest, from a sample."""
+        tensors = [tensor_views.view(self.inputs_buffer, slot).flatten() for slot in self.floating_inputs().values()]
+        some = [tensor[:: -(-tensor.numel() // SAMPLED)].double().abs() for tensor in tensors]
+        finite = [torch.where(torch.isfinite(sizes), sizes, 0.0) for sizes in some]
+        if not finite:
+            return 1.0, 0.0
+        found = torch.stack([torch.stack((sizes.mean(), sizes.max())) for sizes in finite])
+        mean, peak = found.max(0).values.tolist()
+        return mean, peak
+
+    def _affordable(self, given: "list[Given]") -> "list[Given]":
+        """Leave out fp64 forms, and then spreads too, where there is no room for all: the judge does with less then."""
+        choices = (given, [replace(one, exact=False) for one in given], [Given(one.own) for one in given])
+        fitting = (choice for choice in choices if sum(one.nbytes for one in choice) <= self._limit)
+        return next(fitting, choices[-1])
+
+    def _collect(self, given: "list[Given]", *, collected: bool) -> list[Expected]:
+        """Return private copies of an answer, which the worker may have put where the one before it was."""
+        wanted: list[Any] = [one.wanted() for one in given]
+        placed = self._placed(wanted)
+        before, held = self._answers or (None, None)
+        same = held is not None and _is_same(before, placed.tree)
+        if collected and not same:
+            raise WireError("It filled an arena with an answer of another form.")
+        buffer = room(self.memory, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
+        if not collected:
+            self._answers = None
+            fields = {"slots": placed.tree, "bytes": buffer.size}
+            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if buffer is not held else [])
+        self._answers = placed.tree, buffer
+        places: list[Any] = placed.tree  # type: ignore[assignment]
+        return [
+            Expected(*(None if slot is None else tensor_views.view(buffer, slot).clone() for slot in three))  # type: ignore[arg-type]
+            for three in places
+        ]
+
+    def ring(self, sets: int, fds: list[int]) -> None:
+        """Let the worker time its forward on input sets of the arena's form, all in one buffer; no set ends that."""
+        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
+
+    def round(self, fields: dict[str, Any]) -> codec.Fields:
+        """Let the worker walk its ring; the fields are those of `rounds.Rounds.round`."""
+        return self._ask(Kind.ROUND, fields, Kind.ROUNDED).fields
+
+    def reduction(self, answer: Answer) -> float:
+        """Return an estimate of how many input elements meet in one output element."""
+        inputs = sum(slot.numel for slot in (*self.inputs.slots, *self.parameters.values()))
+        outputs = max(sum(slot.numel for slot in codec.slots(answer.output)), 1)
+        return max(inputs / outputs, 1.0)
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def end(self) -> None:
+        """Close it, and wait until its process is gone, and with it what it holds of a device's memory."""
+        with suppress(TimeoutError):
+            self.worker.end()
+        self.close()
+
+
+_COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
+
+
+def _check(slot: TensorSlot, limit: int) -> TensorSlot:
+    try:
+        return check_slot(slot, limit)
+    except LayoutError as error:
+        raise BadProblemError(error.message, error.remedy) from error
+
+
+def _is_same(one: codec.Value, two: codec.Value) -> bool:
+    """Whether two trees are the same to the bit, as the worker compares them: 1 is not True, and a NaN is itself."""
+    return codec.encode(one) == codec.encode(two)
+
+
+class ReferenceStore:
+    """Keeps reference sessions for the problem they loaded, and what the audit of each problem found."""
+
+    def __init__(self, machine: Machine, audit: Callable[[ReferenceSession], str]) -> None:
+        self._machine = machine
+        self._audit = audit
+        self._lock = threading.Lock()
+        self._idle: list[tuple[str, ReferenceSession]] = []
+        self._findings: dict[str, str] = {}
+
+    def take(self, key: str, source: str) -> ReferenceSession:
+        """Return an idle session of this problem, or start one; the caller gives it back or closes it."""
+        with self._lock:
+            for index, (found, session) in enumerate(self._idle):
+                if found == key and session.worker.alive:
+                    del self._idle[index]
+                    return session
+        self._make_room()
+        return ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+
+    @contextmanager
+    def lent(self, key: str, source: str) -> Iterator[ReferenceSession]:
+        """Take a session for a while; one under which something failed is not used again."""
+        session = self.take(key, source)
+        try:
+            yield session
+        except BaseException:
+            session.end()
+            raise
+        self.give_back(key, session)
+
+    def _make_room(self) -> None:
+        """Close all idle sessions where they hold so much of a device's memory that another could want for it."""
+        if self._machine.memory.is_short():
+            self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """End the sessions that nobody uses, whatever their problem, and give back what this process holds for them."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, session in idle:
+            session.worker.kill()
+        # While they go, which takes tens of milliseconds.
+        self._machine.memory.release()
+        for _, session in idle:
+            session.end()
+
+    def finding(self, key: str, session: ReferenceSession) -> str:
+        """Return what makes the problem degenerate, or an empty string; audited once for each problem."""
+        with self._lock:
+            if key in self._findings:
+                return self._findings[key]
+        finding = self._audit(session)
+        with self._lock:
+            self._findings[key] = finding
+        return finding
+
+    def give_back(self, key: str, session: ReferenceSession) -> None:
+        """Keep a session for the next evaluation of its problem; those idle for longest go.
+
+        All together hold at most what one worker may: a problem can allocate as much at module level.
+        """
+        with self._lock:
+            idle = [*self._idle, (key, session)]
+            used = list(accumulate(one.worker.used_bytes() for _, one in reversed(idle)))
+            fit = sum(total <= self._machine.config.memory_bytes for total in used)
+            kept = max(1, min(fit, self._machine.config.reference_sessions))
+            dropped, self._idle = idle[:-kept], idle[-kept:]
+        for _, old in dropped:
+            old.close()
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, session in idle:
+            session.close()

@@ -1,0 +1,171 @@
+"""Inputs of other shapes than the sample's: which of a problem's sizes may change, and to what.
+
+Sizes only become smaller: a block or a grid that covers the sample is tuning, and no worse for fewer elements. Powers
+of two stay such, and multiples of 16 multiples of 16: a block may be as wide as a dimension, a row aligned.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+
+COARSEST: Final = 16
+
+
+@dataclass(frozen=True)
+class Form:
+    """The shapes of one input set and of the answer to it."""
+
+    inputs: Placed
+    output: tuple[TensorSlot, ...]
+    buffers: dict[str, TensorSlot]
+
+    @staticmethod
+    def of(inputs: Placed, answer: Answer) -> "Form":
+        return Form(inputs, tuple(codec.slots(answer.output)), answer.buffers)
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """Which sizes of a problem change together.
+
+    Attributes:
+        sample: the shapes of the sample.
+        sizes: the sample's sizes by name, of those that change.
+        coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
+        keeps_narrow: whether sizes up to 16 stay as they are: Triton multiplies no narrower blocks.
+    """
+
+    sample: Form
+    sizes: Mapping[str, int]
+    coarse: bool = False
+    keeps_narrow: bool = False
+
+    def draw(self, rng: random.Random) -> dict[str, int]:
+        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block."""
+        return {
+            name: size if self.keeps_narrow and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
+            for name, size in self.sizes.items()
+        }
+
+    def fits(self, inputs: Placed, answer: Answer) -> bool:
+        """Whether an answer to inputs of other sizes has the form of the sample's answer, its dimensions moved along.
+
+        A model that holds a size of its own may run on other ones, and mean something else.
+        """
+        found, placed = Form.of(inputs, answer), self.sample.inputs.slots
+        if found.buffers != self.sample.buffers or not _no_larger(placed, inputs.slots):
+            return False
+        moved = _moved(placed, inputs.slots)
+        return (
+            any(after != {before} for before, after in moved.items())
+            and all(_as_regular(before, after) for before, after in _dimensions(placed, inputs.slots))
+            and _no_larger(self.sample.output, found.output)
+            and all(
+                after in moved.get(before, {after}) for before, after in _dimensions(self.sample.output, found.output)
+            )
+        )
+
+    def describe(self, inputs: Placed) -> str:
+        """Return what became of the shapes, for people: `float32[40, 90] for float32[37, 113]`."""
+        pairs = zip(inputs.slots, self.sample.inputs.slots, strict=True)
+        changed = [f"{after} for {before}" for after, before in pairs if after.shape != before.shape]
+        return ", ".join(dict.fromkeys(changed[:4]))
+
+
+def smaller(size: int, step: int, rng: random.Random) -> int:
+    """Return a multiple of `step` between half of `size` and below it, an odd one if possible; else `size` itself.
+
+    Of a power of two it is the half or the quarter, not below 16 or the half.
+    """
+    if is_power_of_two(size):
+        return rng.choice([size // 2, max(size // 4, min(size // 2, COARSEST))])
+    least = -(-size // (2 * step))
+    choices = range((least | 1) * step, size, 2 * step) or range(least * step, size, step)
+    return choices[rng.randrange(len(choices))] if choices else size
+
+
+def is_power_of_two(size: int) -> bool:
+    return size > 0 and size & (size - 1) == 0
+
+
+def _as_regular(before: int, after: int) -> bool:
+    """Whether a dimension still is a power of two if it was one, and else a multiple of 16 if it was one."""
+    return is_power_of_two(after) if is_power_of_two(before) else before % COARSEST != 0 or after % COARSEST == 0
+
+
+def _step(size: int, coarse: bool) -> int:
+    """Return what a smaller size is a multiple of: 16 where `size` is, else 1, or the largest power of two for coarse.
+
+    That is one up to 16 that divides `size` and is a quarter of it at most.
+    """
+    if size % COARSEST == 0:
+        return COARSEST
+    step = 1
+    while coarse and size % (2 * step) == 0 and 2 * step <= min(size // 4, COARSEST):
+        step *= 2
+    return step
+
+
+def _no_larger(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> bool:
+    return (
+        len(before) == len(after)
+        and all(
+            one.dtype == two.dtype and len(one.shape) == len(two.shape) and bool(one.numel) == bool(two.numel)
+            for one, two in zip(before, after, strict=True)
+        )
+        and all(new <= old for old, new in _dimensions(before, after))
+    )
+
+
+def _dimensions(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> Iterator[tuple[int, int]]:
+    for one, two in zip(before, after, strict=True):
+        yield from zip(one.shape, two.shape, strict=True)
+
+
+def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[int, set[int]]:
+    """Return what each size of a dimension became."""
+    moved: dict[int, set[int]] = {}
+    for one, two in _dimensions(before, after):
+        moved.setdefault(one, set()).add(two)
+    return moved
+
+
+def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> Resizing | None:
+    """Find the sizes that a problem lets change, by trying: all at once, or one after the other; None if there is none.
+
+    Costs a few runs of the reference, once for each session. `finite` says whether its answers must be.
+    """
+    if not session.sizes:
+        return None
+    return next(filter(None, _settings(session, sample, rng, finite=finite)), None)
+
+
+def _settings(
+    session: ReferenceSession, sample: Form, rng: random.Random, *, finite: bool
+) -> Iterator[Resizing | None]:
+    for coarse in (False, True):
+        whole = Resizing(sample, session.sizes, coarse=coarse)
+        yield whole if answer_to_others(session, whole, rng, finite=finite) else None
+    kept: Resizing | None = None
+    for name, size in session.sizes.items():
+        more = Resizing(sample, {**(kept.sizes if kept else {}), name: size})
+        kept = more if answer_to_others(session, more, rng, finite=finite) else kept
+    yield kept
+
+
+def answer_to_others(
+    session: ReferenceSession, resizing: Resizing, rng: random.Random, draws: DrawPlan = PLAINLY, *, finite: bool = True
+) -> Answer | None:
+    """Make inputs of other sizes and return the answer to them, or None where the problem does not bear them.
+
+    Sizes that make the reference itself fault, run out of memory or time are borne as little as those that it refuses.
+    """
+    answer = tried_answer(session, rng, resizing.draw(rng), draws, finite=finite)
+    return answer if answer is not None and resizing.fits(session.inputs, answer) else None

@@ -1,0 +1,61 @@
+"""Whether a problem bears a change of its inputs: its reference still answers, with numbers that are finite.
+
+How precise the answer is decides nothing here: an element that the change makes badly conditioned gets a wide bound
+of its own, and the others are judged as ever.
+"""
+
+import random
+from collections.abc import Mapping
+
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.session import (
+    Answer,
+    ReferenceFailedError,
+    ReferenceFaultError,
+    ReferenceSession,
+    memory_ran_out,
+)
+
+
+def tried_answer(
+    session: ReferenceSession,
+    rng: random.Random,
+    sizes: Mapping[str, int] | None = None,
+    draws: DrawPlan = PLAINLY,
+    *,
+    finite: bool = True,
+    exact: bool = True,
+) -> Answer | None:
+    """Make an input set and return the reference's answer, or None where the problem does not bear it.
+
+    A reference that dies of it (an illegal access, a timeout) is loaded anew, in the state that its construction gave.
+
+    Args:
+        session: the problem.
+        rng: draws the seeds.
+        sizes: other sizes, by name.
+        draws: how the numbers are made.
+        finite: whether the answer must be finite, as it is to plain inputs.
+        exact: whether the fp64 form is wanted as well.
+    """
+    try:
+        session.make_inputs(rng.getrandbits(48), sizes, draws)
+        answer = session.answer(rng.getrandbits(48), exact=exact)
+    except BadProblemError as error:
+        if _device_is_lost(error):
+            session.restart()
+        return None
+    except ReferenceFailedError as error:
+        if _device_is_lost(error):
+            session.restart()
+        return None
+    except ReferenceFaultError:
+        session.restart()
+        return None
+    return answer if answer.finite or not finite else None
+
+
+def _device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:
+    """Whether what failed makes every later step fail: a fault in a kernel ends the context."""
+    return "CUDA error" in str(error) and not memory_ran_out(error)

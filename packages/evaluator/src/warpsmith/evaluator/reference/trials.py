@@ -1,0 +1,434 @@
+"""What each correctness trial changes, so that no cache and no shortcut of the sample survives.
+
+The first trial takes plain inputs and the constructor's parameters. Every later one has other parameters and buffers,
+and, in random order, numbers that go beyond the sample's (docs/evaluator.md), or inputs of other shapes. What a problem
+bears is found out once, and always the same for a problem, so that verdicts can be repeated.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import torch
+
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
+from warpsmith.evaluator.reference import mutations, shape_variation
+from warpsmith.evaluator.reference.draw_plan import (
+    ANY_SIGN,
+    ANYWHERE,
+    FAR,
+    IN_RANGE,
+    LISTS,
+    PLAIN,
+    PLAINLY,
+    SAME_SIGN,
+    VARIED,
+    WITHOUT_TIES,
+    DrawPlan,
+    Kind,
+)
+from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import Form, Resizing
+from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+
+DRAWS: Final[Mapping[Kind, str]] = {
+    "shifted": "numbers of other sign and size",
+    "scaled": "numbers of another size",
+    "outliers": "a few large numbers among the others",
+    "rows": "rows of zeros and rows that are nearly constant",
+    "small": "small rows and columns",
+}
+ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
+GRID_KIND: Final[Kind] = "shifted"
+"""The kind of the trials whose numbers are rounded to a grid: none of it depends on their last bits."""
+MOST_ON_GRID: Final = 1 << 24
+"""Elements of inputs up to which these are: what is exact of the answer is found by a second run."""
+GOES_FAR: Final = frozenset({"outliers", "rows"})
+NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
+OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
+CHANGED_STATE: Final = (
+    "parameters or buffers changed after construction: derive nothing from them in the constructor, "
+    "and take no step, position or flag of the module for a constant"
+)
+OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
+RESHAPINGS: Final = 2
+INDEX: Final = "int64"
+"""The dtype of indices in torch."""
+MOST_TRIED: Final = 12
+"""Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
+STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
+"""How far a parameter may go: noise of either sign, noise that only adds, factors around one."""
+MOST_CALLS: Final = 3
+"""From how many calls on a state is seen that a problem's own calls lead to."""
+MOST_ALONE: Final = 4
+"""Of how many sites it is found out whether they may be far alone."""
+MILD_OCTAVES: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: how its inputs are made, and whether parameters change before it.
+
+    Attributes:
+        kind: how the numbers of the inputs are made.
+        new_parameters: whether parameters and buffers are others than the constructor's.
+        reshaped: whether the inputs have other shapes than the sample's.
+        coarse: whether these stay multiples of a power of two.
+        reordered: whether lists of integers that the problem writes stand in another order.
+        on_grid: whether floating draws are multiples of a power of two.
+        shapes: which, once they are made.
+    """
+
+    kind: Kind = "plain"
+    new_parameters: bool = False
+    reshaped: bool = False
+    coarse: bool = False
+    reordered: bool = False
+    on_grid: bool = False
+    shapes: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What a writer of kernels should know about this trial, empty for an ordinary one."""
+        remarks = [
+            OTHER_SHAPES.format(self.shapes) if self.reshaped else "",
+            CHANGED_STATE if self.new_parameters else "",
+            NO_PROMISE.format(DRAWS[self.kind]) if self.kind in DRAWS else "",
+            ON_GRID if self.on_grid else "",
+            OTHER_ORDER if self.reordered else "",
+        ]
+        return "; and ".join(filter(None, remarks))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of two input sets that `get_inputs()` made under different seeds.
+
+    Attributes:
+        steady: whether both have the same form.
+        alike: whether both have the same content, whatever is given beside tensors.
+    """
+
+    steady: bool
+    alike: bool = False
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the judge finds out about a problem before its first trial.
+
+    Attributes:
+        levels: how far the numbers of each site may go, by its name, where they may change.
+        state: how far each parameter and buffer may go, by its name, where it may change.
+        reached: steps, positions and flags among its buffers as its own calls leave them, call by call.
+        resizing: how the shapes of its inputs may change, if they may.
+        inputs: the form of its inputs; None where that differs from seed to seed.
+        answered: the form of its answer to these, without a value.
+        finite: whether the reference answers plain inputs with finite numbers.
+        ranks: whether it puts numbers in order, or answers with int64 as what picks does: equal ones have no order.
+        on_grid: whether its inputs may be multiples of a power of two: it puts no numbers in order.
+        unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
+    """
+
+    levels: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, int] = field(default_factory=dict)
+    reached: tuple[Mapping[str, torch.Tensor], ...] = ()
+    resizing: Resizing | None = None
+    inputs: Placed | None = None
+    answered: Answer | None = None
+    finite: bool = True
+    ranks: bool = False
+    on_grid: bool = False
+    unvaried: bool = False
+
+
+def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
+    """Return what is known of the session's problem, which is found out once for each session.
+
+    Its random numbers are no secret: no candidate sees the inputs that are made here.
+    """
+    if session.learned is None:
+        seen = session.seen or _look(session)
+        session.learned = _find_out(session, seen, hidden_shapes=hidden_shapes)
+    return session.learned
+
+
+def two_seeds(session: ReferenceSession) -> tuple[int, int]:
+    """Return the seeds of the two input sets from which a problem is learned: always the same for a problem."""
+    rng = random.Random(f"samples {session.init_seed}")
+    return rng.getrandbits(48), rng.getrandbits(48)
+
+
+def _look(session: ReferenceSession) -> Seen:
+    """Make the two input sets, and return what is seen of them."""
+    one, other = two_seeds(session)
+    session.make_inputs(one)
+    placed, first = session.inputs, tensor_views.content(session.inputs_buffer).clone()
+    session.make_inputs(other)
+    return seen_of(session, placed, first)
+
+
+def seen_of(session: ReferenceSession, placed: Placed, first: torch.Tensor) -> Seen:
+    """Return what is seen of two input sets: the form and the content of the first, and what is in the arena now."""
+    second = tensor_views.content(session.inputs_buffer)
+    return Seen(session.inputs == placed, torch.equal(second, first))
+
+
+def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Learned:
+    rng = random.Random(f"learn {session.init_seed}")
+    session.reset_state()
+    session.make_inputs(two_seeds(session)[0])
+    sites = {site: most for site, most in session.sites.items() if most > PLAIN}
+    answer = session.answer(rng.getrandbits(48), exact=False)
+    sample = Form.of(session.inputs, answer)
+    ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
+    inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
+    on_grid = not answer.ranks and sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
+    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
+    _refuse_written_parameters(session)
+    known = replace(known, reached=_reached(session, answer, rng))
+    known = replace(known, state=_bearable_state(session, known, rng))
+    session.reset_state()
+    known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
+    if seen.steady and hidden_shapes:
+        known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
+    varied = bool(known.levels or known.state or known.reached) or known.resizing is not None
+    return replace(known, unvaried=seen.alike and not varied)
+
+
+def _refuse_written_parameters(session: ReferenceSession) -> None:
+    """Refuse a problem whose forward writes to a parameter: outputs and buffers are what is compared.
+
+    Raises:
+        BadProblemError: it does.
+    """
+    now, before = tensor_views.content(session.state_buffer), session.constructed_state
+    if torch.equal(now, before):
+        return
+    for name, slot in session.parameters.items():
+        place = slice(slot.offset, slot.offset + slot.nbytes)
+        if not torch.equal(now[place], before[place]):
+            raise BadProblemError(
+                f"Model.forward writes to the parameter {name}, and what it writes would not be compared.",
+                f"Register {name.rpartition('.')[2]!r} with register_buffer instead of nn.Parameter.",
+            )
+
+
+def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
+    """Return the buffers that are no floating numbers as the problem's own calls leave them, call by call.
+
+    A kernel that computes the first step of an optimizer is right in every call that begins at step zero.
+    """
+    states: list[dict[str, torch.Tensor]] = []
+    slots, answer = session.other_buffers, first
+    while len(states) < MOST_CALLS:
+        after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
+        state = {name: after[name].value for name in slots if name in after}
+        views = {name: tensor_views.view(session.state_buffer, slots[name]) for name in state}
+        if all(tensor_views.equal(views[name], value) for name, value in state.items()):
+            break
+        states.append(state)
+        for name, value in state.items():
+            views[name].copy_(value)
+        found = tried_answer(session, rng, finite=False, exact=False)
+        if found is None:
+            states.pop()
+            break
+        answer = found
+    session.reset_state()
+    return tuple(states)
+
+
+def _bearable_levels(
+    session: ReferenceSession, known: Learned, sample: Form, sites: Mapping[str, int], rng: random.Random
+) -> dict[str, int]:
+    """Return the highest level of each site that the problem bears: of all together, or found one after the other."""
+
+    def borne(levels: Mapping[str, int]) -> bool:
+        return all(_bears(session, known, sample, DrawPlan(kind, levels), rng) for kind in ("everything", "shifted"))
+
+    # What is far underflows to zeros elsewhere, of which a rank promises no order.
+    for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, ANYWHERE, ANY_SIGN):
+        levels = {site: min(most, cap) for site, most in sites.items()}
+        if not sites or borne(levels):
+            far = _far_alone(sites, borne) if cap == ANYWHERE and not known.ranks else {}
+            return levels | far
+    found: dict[str, int] = {}
+    for site, most in list(sites.items())[:MOST_TRIED]:
+        highest = min(most, ANYWHERE)
+        level = next((level for level in range(highest, PLAIN, -1) if borne({**found, site: level})), PLAIN)
+        if level > PLAIN:
+            found[site] = level
+    return found
+
+
+def _far_alone(sites: Mapping[str, int], borne: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """Return the sites that may be far while the others are plain, as they are in a trial."""
+    able = [site for site, most in sites.items() if most == FAR]
+    return {site: FAR for site in able[:MOST_ALONE] if borne({site: FAR})} if len(able) > 1 else {}
+
+
+def _bears(session: ReferenceSession, known: Learned, sample: Form, draws: DrawPlan, rng: random.Random) -> bool:
+    answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
+    return answer is not None and (known.inputs is None or Form.of(session.inputs, answer) == sample)
+
+
+def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
+    """Return the highest level of each parameter and buffer: of all together, or found one after the other."""
+
+    def borne(levels: Mapping[str, int]) -> bool:
+        _change_state(session, levels, rng, known.reached)
+        return tried_answer(session, rng, finite=known.finite, exact=False) is not None
+
+    levels = dict.fromkeys(_state_slots(session), ANYWHERE)
+    if not levels or borne(levels):
+        return levels
+    found: dict[str, int] = {}
+    for name in list(levels)[:MOST_TRIED]:
+        level = next((level for level in STATE_LEVELS if borne({**found, name: level})), PLAIN)
+        if level > PLAIN:
+            found[name] = level
+    rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)
+    return {**found, **rest} if rest and borne({**found, **rest}) else found
+
+
+def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
+    """Return `count` trials: a plain one first, then the others in random order.
+
+    The kinds come in turn; one trial in four has other shapes, where the problem allows that, and one from three trials
+    on.
+    """
+    varied = WITHOUT_TIES if learned.ranks else VARIED
+    kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
+    turn = min(count - 1, len(VARIED))
+    resized = learned.resizing is not None and turn > 1
+    later = [
+        Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn == turn - 1)
+        for number in range(count - 1)
+    ]
+    later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
+    rng.shuffle(later)
+    return [Trial(), *later]
+
+
+def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> tuple[Trial, Answer]:
+    """Write one trial's inputs, parameters and buffers to the session's arenas and let the reference answer.
+
+    A change that the reference does not bear on these numbers is replaced by a milder one.
+
+    Returns:
+        The trial as it came about, and the reference's answer.
+    """
+    trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
+    chosen = replace(learned, levels=_one_far(learned.levels, rng)) if trial.kind in GOES_FAR else learned
+    for attempt, draws in _attempts(trial, chosen):
+        _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
+        if attempt.reshaped and learned.resizing is not None:
+            others = learned.resizing
+            if attempt.coarse:
+                others = replace(others, coarse=True, keeps_narrow=True)
+            answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
+            if answer is not None:
+                reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=_reorders(draws))
+                return reshaped, _as_far(answer, draws)
+            continue
+        answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
+        if answer is not None and learned.inputs in (None, session.inputs):
+            return replace(attempt, reordered=_reorders(draws)), _as_far(answer, draws)
+    session.reset_state()
+    session.make_inputs(rng.getrandbits(48))
+    return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
+    """Return an answer that says whether its inputs are far, or products of large ones may be."""
+    levels = list(draws.levels.values())
+    large = draws.kind == "outliers" and sum(level >= ANY_SIGN for level in levels) > 1
+    far = large or (draws.kind in GOES_FAR and FAR in levels)
+    return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
+
+
+def _reorders(draws: DrawPlan) -> bool:
+    return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
+
+
+def _one_far(levels: Mapping[str, int], rng: random.Random) -> Mapping[str, int]:
+    """Return levels of which one at most is far, and the others plain then, or none is.
+
+    Where two are far, their products are so large that a rounding of them is a thousandth of their exponential.
+    """
+    far = [site for site, level in levels.items() if level == FAR]
+    if not far or sum(level >= SAME_SIGN for level in levels.values()) < 2:
+        return levels
+    if rng.getrandbits(1):
+        return {site: min(level, ANYWHERE) for site, level in levels.items()}
+    chosen = rng.choice(far)
+    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN}
+
+
+def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield a trial and how its inputs are made, from the wanted one to milder ones; not the plainest of all."""
+    if trial == Trial():
+        return
+    if trial.reshaped:
+        trial = replace(trial, on_grid=False)
+        if learned.levels:
+            yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
+        yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
+        yield replace(trial, kind="plain", new_parameters=False), PLAINLY
+    trial = replace(trial, reshaped=False)
+    most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
+    for cap in range(most, PLAIN, -1):
+        levels = {site: min(level, cap) for site, level in learned.levels.items()}
+        if trial.on_grid:
+            yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
+    if trial.new_parameters:
+        yield replace(trial, kind="plain", on_grid=False), PLAINLY
+
+
+def changed_answer(session: ReferenceSession, rng: random.Random) -> Answer:
+    """Return the answer to inputs whose numbers are changed as far as the problem bears; the inputs are in the arena.
+
+    For problems of which nothing is known yet.
+    """
+    for level in range(ANYWHERE, PLAIN, -1):
+        answer = tried_answer(session, rng, draws=DrawPlan("shifted", default=level))
+        if answer is not None:
+            return answer
+    session.make_inputs(rng.getrandbits(48))
+    return session.answer(rng.getrandbits(48))
+
+
+def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
+    """Return the parameters and the buffers that change."""
+    parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
+    return parameters | session.varied_buffers
+
+
+def _change_state(
+    session: ReferenceSession,
+    levels: Mapping[str, int],
+    rng: random.Random,
+    reached: Sequence[Mapping[str, torch.Tensor]] = (),
+) -> None:
+    """Put parameters and buffers back to what construction gave them, and change them from there."""
+    session.reset_state()
+    if reached:
+        slots = session.other_buffers
+        for name, value in rng.choice(reached).items():
+            tensor_views.view(session.state_buffer, slots[name]).copy_(value)
+    if not levels:
+        return
+    generator = session.memory.generator(rng.getrandbits(48))
+    for name, slot in _state_slots(session).items():
+        tensor, level = tensor_views.view(session.state_buffer, slot), levels.get(name, PLAIN)
+        if level == IN_RANGE:
+            mutations.scale(tensor, MILD_OCTAVES, generator)
+        elif level > PLAIN and name not in session.parameters:
+            mutations.vary(tensor, generator)
+        elif level > PLAIN:
+            mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=bool(rng.getrandbits(1)))

@@ -1,0 +1,1 @@
+"""What each role of worker may see and use, and the temporary folders that workers leave behind."""

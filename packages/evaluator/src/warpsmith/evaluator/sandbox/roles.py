@@ -1,0 +1,24 @@
+"""What judge, zygotes and workers agree on: which zygote forks which workers, and how a worker ends."""
+
+from typing import Final, Literal
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.sandbox.policies import Role
+
+ZygoteKind = Literal["plain", "interpreting"]
+ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
+    "cpu": {"plain": ("reference", "compile", "host"), "interpreting": ("candidate",)},
+    "cuda": {"plain": ("reference", "compile", "host", "candidate")},
+}
+"""Which zygote forks which workers, by device."""
+
+
+def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
+    """Return which zygote forks which workers under this configuration."""
+    if config.recording == "detached":
+        return dict(ROLES[config.device])
+    return {kind: tuple(role for role in roles if role != "host") for kind, roles in ROLES[config.device].items()}
+
+
+EXHAUSTED_CODE: Final = 75
+"""Exit code of a worker that ended for want of what the machine had no more of. Of a candidate's, it is a hint."""

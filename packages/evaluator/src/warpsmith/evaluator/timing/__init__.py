@@ -1,0 +1,1 @@
+"""How time is measured: clocks, rounds in the workers, and the floor of what is believed."""

@@ -1,0 +1,189 @@
+"""Timed rounds in a worker on a GPU: calls that walk a ring of input sets, each behind a gate and between two events.
+
+Runs where no host code of a candidate does: in the replay of its launches, and in the reference worker. The judge has
+its own clock for the same rounds (`timing.py`); what is measured here is believed only as far as that one supports it.
+
+Before each call its memory is reset, the L2 cache flushed and the multiprocessors scrubbed, in stream order. Then a
+gate holds the stream until the whole call has been handed to the device, so that no time of the host's lies between the
+two events. Host code that waits for the device would wait for the gate: a watchdog opens it, and later rounds do
+without.
+"""
+
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.ipc import codec
+
+WATCHDOG_S: Final = 0.1
+FLUSHED: Final = 2
+"""How often the L2 cache fits into what is written to flush it."""
+MOST_CALLS: Final = 20_000
+MODES: Final = ("call", "graph", "empty_graph", "fenced_graph")
+"""Single calls; graphs of walks round the ring, of calls, of what stands around them alone, and with fenced ones."""
+MOST_UNGATED_ROUNDS: Final = 2
+"""After so many in a row no gate is tried again: each costs what the watchdog waits."""
+
+
+class Call:
+    """One call on one set of a ring."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a `fenced` run is any other than a plain one."""
+        return False
+
+    def reset(self) -> None:
+        """Put memory back to what it is before a call; not timed."""
+        raise NotImplementedError
+
+    def scrub(self) -> None:
+        """Overwrite what multiprocessors keep from one kernel to the next, right before the call; not timed."""
+
+    def run(self, *, fenced: bool = False) -> None:
+        """Hand the call to the device, on torch's current stream; as `fenced`, with each kernel's fenced twin."""
+        raise NotImplementedError
+
+    def deliver(self) -> None:
+        """Copy the answer to where the judge reads it; not timed."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise IllegalAccessError where a fenced call that is done accessed what is none of its tensors."""
+
+
+class Rounds:
+    """Walks a ring.
+
+    Args:
+        memory: the device.
+        calls: one for each set of the ring.
+
+    Attributes:
+        gated: whether a gate holds each call back. False for the rest of a round in which the watchdog opened one (host
+            code waits for the device, or this process stood still), and for good after two such rounds in a row.
+    """
+
+    def __init__(self, memory: DeviceMemory, calls: list[Call]) -> None:
+        self.calls = calls
+        self.gated = True
+        self._ungated_rounds = 0
+        self._memory = memory
+        self._gate = _native.Gate(memory.handle)
+        # Out of reach, as all that calls leave alone: a graph's calls do not rewrite it.
+        self._flush = memory.region(FLUSHED * memory.handle.l2_bytes).content
+        self._events: list[tuple[_native.Event, _native.Event]] = []
+        self._graphs: dict[tuple[str, int, frozenset[int]], torch.cuda.CUDAGraph | None] = {}
+        # A kernel's code is loaded at its first launch, which no capture and no timing is to meet.
+        self._run_each()
+        for call in calls[:1]:
+            if call.is_fenced:
+                self._prepare(call)
+                call.run(fenced=True)
+                self._settle()
+
+    @staticmethod
+    def _prepare(call: Call) -> None:
+        call.reset()
+        call.scrub()
+
+    def _run_each(self) -> None:
+        """Run each call once, ungated and untimed, so that what it allocates is there."""
+        for call in self.calls:
+            self._prepare(call)
+            call.run()
+        self._memory.settle()
+
+    def _settle(self) -> None:
+        """Wait for the device, and see that no fenced call was stopped."""
+        self._memory.settle()
+        for call in self.calls[:1]:
+            call.check()
+
+    def round(self, fields: codec.Fields) -> dict[str, Any]:
+        """Perform one ROUND message; return the fields of ROUNDED.
+
+        `mode` is one of MODES; `order` are the ring's sets, `deliver` the places in it after which an answer is copied
+        out, `fenced` the places whose calls are fenced, `count` how often a graph is replayed and `walks` how often it
+        goes round the ring; in one of these walks, chosen by lot, a set's answer is copied out. Of a `fenced_graph`
+        `fenced` are sets. Times are in milliseconds, one a place.
+
+        Raises:
+            IllegalAccessError: a fenced call accessed what is none of its tensors.
+        """
+        mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
+        fenced = frozenset(int(place) for place in fields.sequence("fenced", MOST_CALLS))
+        if mode != "call":
+            return self._replay(mode, fields.integer("count"), fields.integer("walks"), fenced)
+        self.gated = self._ungated_rounds < MOST_UNGATED_ROUNDS
+        times = list(self._walk(order, frozenset(fields.sequence("deliver")), fenced))
+        self._ungated_rounds = 0 if self.gated else self._ungated_rounds + 1
+        return {"milliseconds": times, "gated": self.gated}
+
+    def _walk(self, order: list[int], deliver: frozenset[Any], fenced: frozenset[int]) -> Iterator[float]:
+        stream = torch.cuda.current_stream().cuda_stream
+        handle = self._memory.handle
+        while len(self._events) < len(order):
+            self._events.append((_native.Event(handle), _native.Event(handle)))
+        events = self._events[: len(order)]
+        for place, (index, between) in enumerate(zip(order, events, strict=True)):
+            self._one(self.calls[index], stream, between, fenced=place in fenced)
+            if place in deliver:
+                self.calls[index].deliver()
+        self._settle()
+        yield from (end.elapsed_ms(start) for start, end in events)
+
+    def _one(self, call: Call, stream: int, between: "tuple[_native.Event, _native.Event]", *, fenced: bool) -> None:
+        call.reset()
+        self._flush.zero_()
+        call.scrub()
+        if self.gated:
+            self._gate.close(stream, WATCHDOG_S)
+        start, end = between
+        start.record(stream)
+        call.run(fenced=fenced)
+        end.record(stream)
+        if self.gated and not self._gate.open():
+            self.gated = False
+
+    def _replay(self, mode: str, count: int, walks: int, fenced: frozenset[int]) -> dict[str, Any]:
+        """Replay a graph of walks round the ring `count` times."""
+        graph = self._captured(mode, walks, fenced)
+        for _ in range(count if graph is not None else 0):
+            graph.replay()  # type: ignore[union-attr]
+        self._settle()
+        return {"captured": graph is not None, "calls": walks * len(self.calls)}
+
+    def _captured(self, mode: str, walks: int, fenced: frozenset[int]) -> "torch.cuda.CUDAGraph | None":
+        """Return the graph, captured once; None where host code does what no capture allows."""
+        key = mode, walks, fenced
+        if key not in self._graphs:
+            graph = torch.cuda.CUDAGraph()
+            try:
+                # A capture that fails may leave another stream than it found; the outer one leaves the right one.
+                with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+                    self._walks(walks, fenced, empty=mode == "empty_graph")
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:
+                self._graphs[key] = None
+            else:
+                self._graphs[key] = graph
+            # A capture gives back what torch's allocator kept; no gated call is to wait for new memory.
+            self._run_each()
+        return self._graphs[key]
+
+    def _walks(self, walks: int, fenced: frozenset[int], *, empty: bool) -> None:
+        # Once, for a copy takes as long as a short call; by lot, so that no place in a graph is known not to count.
+        delivering = [secrets.randbelow(walks) for _ in self.calls]
+        for walk in range(walks):
+            for index, (call, delivers) in enumerate(zip(self.calls, delivering, strict=True)):
+                self._prepare(call)
+                if not empty:
+                    call.run(fenced=index in fenced)
+                if walk == delivers:
+                    call.deliver()

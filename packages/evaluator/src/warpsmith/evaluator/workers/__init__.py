@@ -1,0 +1,1 @@
+"""Code that runs in contained processes: the zygote that forks them, and each role."""

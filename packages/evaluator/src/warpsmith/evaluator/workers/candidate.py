@@ -1,0 +1,360 @@
+"""The candidate worker: runs host code, and writes down what it does. Nothing that it computes is judged.
+
+Everything here runs in a process that belongs to the candidate, so what it reports is a hint: a recording can only move
+data and launch kernels of the source, and a player replays it on contents that this process never sees.
+"""
+
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import nn
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.mappings import Mappings
+from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec, messages
+from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.languages.triton import autotune, launcher
+from warpsmith.evaluator.languages.triton.interpreter import tracing
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
+from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
+from warpsmith.evaluator.recordings.outputs import OutputError
+from warpsmith.evaluator.recordings.trace import Recorder
+from warpsmith.evaluator.workers import calling, fake_cuda, gpu_stand_in
+from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
+from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause
+from warpsmith.evaluator.workers.player import DevicePlayer, HostPlayer, Player
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+MODULE_NAME: Final = "candidate"
+DEVICE_SHARE: Final = 0.6
+"""Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
+
+
+def prepare() -> None:
+    """Do what the first candidate would otherwise pay for; called in the zygote."""
+    watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
+    with Watched(watch), gpu_stand_in.GpuHost():
+        torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
+    inspect.getsource(tracing)
+
+
+class Candidate:
+    """One candidate: its module on the judge's parameters, and the watches around its forward.
+
+    Args:
+        channel: to the judge.
+        fields: of LOAD.
+        kind: the memory that its tensors lie in.
+        detached: whether there is no device here and no content: what is launched is written down and does not run.
+    """
+
+    def __init__(
+        self, channel: _native.Channel, fields: codec.Fields, kind: HostMemory | DeviceMemory, *, detached: bool
+    ) -> None:
+        self.kind = kind
+        self.memory = Mappings(kind)
+        self.detached = detached
+        properties = fields.mapping("properties")
+        # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.
+        self.interpreted = kind.device.type == "cpu" and not properties
+        kind.limit(DEVICE_SHARE)
+        self.monitor: tracing.LaunchMonitor | launcher.DeviceMonitor | launcher.DetachedMonitor
+        self.tuning: autotune.Tuning | launcher.DeviceTuning | launcher.NoTuning
+        self.streams = fake_cuda.Streams()
+        if not isinstance(kind, DeviceMemory):
+            self.streams = gpu_stand_in.install(gpu_stand_in.properties_of(properties), disguised=True)
+        if detached:
+            self.monitor, self.tuning = _detached(properties)
+        elif isinstance(kind, DeviceMemory):
+            self.monitor, self.tuning = _on_device(channel, kind)
+        else:
+            self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
+        self.extra_operators = fields.texts("extra_operators")
+        self.gpu_host: gpu_stand_in.GpuHost | None = None
+        self.buffers: dict[str, TensorSlot] = {}
+        self.inputs: dict[TensorSlot, torch.Tensor] = {}
+        self.buffer_names: dict[str, str] = {}
+        self.recorder = Recorder(self.memory)
+        self.host_memory = False
+
+    def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
+        """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
+        self.loaded = fields
+        self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
+        with self._host():
+            self.namespace = execute(fields.text("source"), path, MODULE_NAME)
+        binding = self._construct(fields.integer("seed"))
+        return {"unmatched": binding.unmatched, "hints": binding.hints, "buffers": sorted(self.buffers)}
+
+    def _host(self) -> AbstractContextManager[Any]:
+        """Where there is no GPU, let host code that is written for one run."""
+        if self.kind.device.type != "cpu":
+            return nullcontext()
+        self.gpu_host = gpu_stand_in.GpuHost(disguised=True)
+        return self.gpu_host
+
+    def _construct(self, seed: int) -> module_state.Binding:
+        """Construct `ModelNew` on the judge's parameters and buffers; return what became of the parameters."""
+        if not isinstance(self.namespace.get("ModelNew"), type):
+            raise CandidateError(
+                "The source defines no class ModelNew. Define `class ModelNew(nn.Module)`, whose constructor takes the "
+                "same arguments as Model's."
+            )
+        state = self.memory.buffers["state"]
+        init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.view(state, slot).clone())
+        self.kind.seed(seed)
+        with self._host(), self.kind.placing():
+            model = calling.constructed(self.namespace["ModelNew"], init)
+        if not isinstance(model, nn.Module):
+            raise CandidateError(
+                f"ModelNew is no torch.nn.Module: its constructor gives a {type(model).__name__}. Write "
+                "`class ModelNew(nn.Module)`, and call super().__init__() first."
+            )
+        with self._host():
+            self.model = model.to(self.kind.device)
+        self._match_buffers()
+        return module_state.bind(
+            self.model,
+            self.loaded.slot_map("parameters"),
+            self.loaded.mapping("other_names"),
+            lambda slot: tensor_views.view(state, slot),
+        )
+
+    def _own_buffers(self) -> dict[str, torch.Tensor]:
+        """Return the module's tensors for the reference's buffers, by the reference's names."""
+        own = module_state.tensors(self.model)
+        return {name: own[self.buffer_names[name]] for name in self.buffers}
+
+    def _match_buffers(self) -> None:
+        """Find which of the reference's buffers the module has, of the same shape and under any of their names."""
+        slots, other_names = self.loaded.slot_map("buffers"), self.loaded.mapping("other_names")
+        self.buffer_names = module_state.matching(self.model, slots, other_names)
+        self.buffers = {name: slots[name] for name in self.buffer_names}
+
+    def call(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
+        """Run forward once; return the fields of DONE."""
+        if fds:
+            self.inputs.clear()
+        inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
+        self._restore_buffers()
+        arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
+        output, watch = self._forward(arguments, fields)
+        found: list[torch.Tensor] = []
+        form = outputs.canonical(output, self._plain)
+        described = tensor_views.describe(outputs.arranged(form, fields.mapping("answer")["output"]), found)
+        return {
+            "launches": self.monitor.launches,
+            "refused": dict(list(watch.refused.items())[:20]),
+            "host_memory": self.host_memory,
+            "unawaited": bool(self.streams.pending),
+            "timed": self.tuning.timed,
+            "tuned": "; ".join(f"{name}({taken})" for name, taken in self.tuning.taken.items())[:200],
+            "variants": self.tuning.variants,
+            "output": described,
+            "returns_input": any(self._is_read_only(tensor) for tensor in found),
+            "trace": self._trace(found, fields.mapping("answer")["buffers"]),
+        }
+
+    def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
+        """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
+
+        So what is remembered by the identity of a tensor, or in an attribute of it, is found again.
+        """
+        made, kept = tensor_views.view(memory, slot), self.inputs.get(slot)
+        if kept is None or _layout(kept) != _layout(made):
+            self.inputs[slot] = kept = made
+        return kept
+
+    def _forward(self, arguments: list[Any] | dict[str, Any], fields: codec.Fields) -> tuple[Any, OperatorWatch]:
+        self._begin_recording()
+        on_done = self._note if self.detached else self.recorder.operator
+        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
+        watch.fills = not self.detached
+        watch.counters = frozenset(
+            buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
+        )
+        self.monitor.launches = 0
+        self.streams.current = self.streams.default
+        self.streams.pending.clear()
+        self.monitor.on_launch = self.recorder.launch
+        self.tuning.next_call(fields.integer("seed"))
+        self.kind.seed(fields.integer("seed"))
+        with Watched(watch), self._host() as host:
+            output = calling.called(self.model, arguments)
+        # Work on other streams belongs to the call as well; a fault of it shows here.
+        self.kind.settle()
+        self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
+        return output, watch
+
+    def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
+        """Note what an operator did where there is no device; nothing there has the content that it has on one."""
+        _refuse_reads(func, name, args, result)
+        if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
+            raise launcher.DetachedError(f"{name} is called in a way that does not tell its device")
+        self.recorder.operator(func, name, args, result)
+
+    def _check_dtype(self, tensor: torch.Tensor) -> None:
+        if self.interpreted:
+            _refuse_bf16(tensor)
+
+    def _begin_recording(self) -> None:
+        """Begin the recording of a call, in which the module's buffers start as the judge's memory says."""
+        self.recorder.begin()
+        own = self._own_buffers()
+        for name, slot in self.buffers.items():
+            self.recorder.starts_as(own[name], slot)
+
+    def _trace(self, found: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
+        """Return the events, and where the outputs and then the buffers lie after them."""
+        own = self._own_buffers()
+        described = [self.recorder.tensor(tensor) for tensor in (*found, *(own[name] for name in buffers))]
+        return {"events": self.recorder.events, "outputs": described}
+
+    def _restore_buffers(self) -> None:
+        own = self._own_buffers()
+        for name, slot in self.buffers.items():
+            own[name].copy_(tensor_views.view(self.memory.buffers["state"], slot))
+
+    def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""
+        device = "cuda"  # where there is no GPU, tensors say that they lie on one
+        if type(tensor) not in {torch.Tensor, nn.Parameter}:
+            # A subclass could compute when it is read.
+            raise OutputError(f"{place} is a {type(tensor).__name__}. Return a plain torch.Tensor.")
+        if tensor.layout != torch.strided or tensor.dtype not in tensor_views.NAMES:
+            raise OutputError(
+                f"{place} is a {tensor.layout} tensor of {tensor.dtype}. Return a dense one of the dtype of Model's."
+            )
+        if tensor.device.type != device:
+            raise OutputError(
+                f"{place} is on {tensor.device}, and not on {device}. Make it on the device of the inputs: "
+                "torch.empty(..., device=x.device)."
+            )
+        return tensor.detach()
+
+    def _is_read_only(self, tensor: torch.Tensor) -> bool:
+        return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
+
+
+def _interpreted(
+    channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
+) -> tuple[tracing.LaunchMonitor, autotune.Tuning]:
+    monitor = tracing.LaunchMonitor(lambda signature: messages.send(channel, Kind.LAUNCH, signature), is_read_only)
+    tracing.install(monitor, launcher.PLAUSIBLE)
+    turns = autotune.Tuning(monitor.report_only)
+    autotune.install(turns)
+    return monitor, turns
+
+
+def _detached(properties: dict[str, Any]) -> tuple[launcher.DetachedMonitor, autotune.Tuning | launcher.NoTuning]:
+    """Write down launches; without a GPU, an autotuned kernel runs with any of its configurations in turn."""
+    # Where there is a GPU, it can say what a compiled kernel is like.
+    monitor = launcher.DetachedMonitor(None if properties else launcher.PLAUSIBLE)
+    turns = launcher.NoTuning() if properties else autotune.Tuning(lambda _: None)
+    launcher.install(monitor, turns)
+    return monitor, turns
+
+
+def _on_device(channel: _native.Channel, memory: DeviceMemory) -> tuple[launcher.DeviceMonitor, launcher.DeviceTuning]:
+    def compiled(launch: dict[str, Any]) -> Binary:
+        # The judge leaves the device to others meanwhile.
+        memory.settle()
+        messages.send(channel, Kind.LAUNCH, launch)
+        fields = messages.receive(channel).fields
+        if not fields.flag("ok"):
+            raise launcher.KernelFailedError(fields.text("message"), fields.text("category"))
+        return Binary.of(fields.value("binary"))
+
+    monitor = launcher.DeviceMonitor(memory, compiled)
+    best = launcher.DeviceTuning(monitor)
+    launcher.install(monitor, best)
+    gpu_stand_in.install_beside_device(torch.cuda.get_device_properties(memory.device))
+    return monitor, best
+
+
+def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
+    if name in READS:
+        raise launcher.DetachedError(f"{name} reads a tensor's content")
+
+
+def _refuse_write(operator: str) -> None:
+    raise tracing.InputMutationError(
+        f"{operator} writes to an input or a parameter; both are read-only. Write to memory of torch.empty_like."
+    )
+
+
+def _refuse_bf16(tensor: torch.Tensor) -> None:
+    if tensor.dtype == torch.bfloat16:
+        raise tracing.UnsupportedDtypeError(tracing.BF16_MESSAGE)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
+
+
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:
+    """Record one candidate, or play recordings, until the judge closes the channel.
+
+    `detached` has a candidate's launches written down alone, in a process that has no device.
+    """
+    path = scratch / f"{MODULE_NAME}.py"
+    held: Candidate | Player | None = None
+    with torch.no_grad():
+        while True:
+            message = messages.receive_work(channel)
+            try:
+                held = _step(channel, held, message, path, kind, detached=detached)
+            except SystemExit as error:
+                messages.send(channel, Kind.FAILED, _failure(message, error, path))
+            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
+                messages.send(channel, Kind.FAILED, _failure(message, error, path))
+
+
+def _failure(message: Message, error: BaseException, path: Path) -> dict[str, Any]:
+    root = root_cause(error)
+    report = failure(message.kind.name.lower(), root, path)
+    trace = report["trace"] or failure("", error, path)["trace"]
+    return report | {"trace": trace, "category": categorise(error)}
+
+
+def _step(
+    channel: _native.Channel,
+    held: Candidate | Player | None,
+    message: Message,
+    path: Path,
+    kind: HostMemory | DeviceMemory,
+    *,
+    detached: bool,
+) -> Candidate | Player | None:
+    """Answer one message; return what the next one is for."""
+    fields, fds = message.fields, message.fds
+    match message.kind, held:
+        case Kind.LOAD, None:
+            held = Candidate(channel, fields, kind, detached=detached)
+            messages.send(channel, Kind.LOADED, held.load(fields, fds, path))
+        case Kind.CALL, Candidate():
+            messages.send(channel, Kind.DONE, held.call(fields, fds))
+        case Kind.REPLAY, None | HostPlayer() | DevicePlayer():
+            held = held or (DevicePlayer(kind) if isinstance(kind, DeviceMemory) else HostPlayer(path.parent))
+            held.play(fields, fds)
+            messages.send(channel, Kind.DONE, {})
+        case Kind.RING, DevicePlayer():
+            held.ring(fields, fds)
+            messages.send(channel, Kind.RINGED, {})
+        case Kind.ROUND, DevicePlayer():
+            messages.send(channel, Kind.ROUNDED, held.round(fields))
+        case _:
+            raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")
+    return held

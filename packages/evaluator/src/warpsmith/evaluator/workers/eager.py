@@ -1,0 +1,110 @@
+"""Lets host code run eagerly: what asks torch to compile or to capture Python is given back as it is.
+
+`torch.compile` would need a C compiler, which no worker may run, and importing its parts takes seconds. Eagerly the
+same code allocates and launches the same. Custom operators run as the Python that is behind them.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+import torch
+import torch._library.triton
+import torch.compiler
+import torch.library
+import torch.utils.checkpoint
+from torch import nn
+
+from warpsmith.evaluator.recordings.operators import with_outer_modes
+
+DYNAMO: Final = "torch._dynamo"
+CHECKPOINT_OPTIONS: Final = frozenset(
+    {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state"}
+)
+
+
+def install() -> None:
+    """Replace torch's compilers and capture in this process, which must be a candidate's own."""
+    changed: Any = torch
+    changed.compile = _as_it_is
+    dynamo = _dynamo()
+    changed._dynamo = sys.modules[DYNAMO] = dynamo
+    compiler: Any = torch.compiler
+    for name in ("compile", "disable", "allow_in_graph", "assume_constant_result", "nested_compile_region"):
+        setattr(compiler, name, _as_it_is)
+    compiler.reset = compiler.cudagraph_mark_step_begin = _nothing
+    compiler.set_stance = _no_context
+    module: Any = nn.Module
+    module.compile = _nothing
+    _install_library()
+    checkpoints: Any = torch.utils.checkpoint
+    checkpoints.checkpoint = _checkpoint
+    checkpoints.checkpoint_sequential = _checkpoint_sequential
+
+
+def _install_library() -> None:
+    for place in (torch.library, torch._library, torch._library.triton):
+        for name, value in {"wrap_triton": _wrapped, "capture_triton": _wrapped, "triton_op": _triton_op}.items():
+            setattr(place, name, value)
+    library: Any = torch.library.Library
+    register = library.impl
+
+    def impl(self: Any, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        return register(self, op_name, with_outer_modes(fn) if callable(fn) else fn, *args, **kwargs)
+
+    library.impl = impl
+
+
+def _triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:
+    """Define an operator that is called and never captured: a custom one."""
+    return torch.library.custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def _wrapped(triton_kernel: Any, /) -> Any:
+    """Return a kernel as it is: there is no graph to capture it into."""
+    return triton_kernel
+
+
+def _as_it_is(function: Any = None, /, *_: Any, **options: Any) -> Any:
+    """Return a function undecorated; stands in for decorators that are used with and without arguments."""
+    function = options.get("model", options.get("fn", function))
+    return _undecorated if function is None else function
+
+
+def _undecorated(function: Any) -> Any:
+    return function
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""
+
+
+def _no_context(*_: Any, **__: Any) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def _checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function: without a backward pass there is nothing to compute again."""
+    return function(*args, **{name: value for name, value in kwargs.items() if name not in CHECKPOINT_OPTIONS})
+
+
+def _checkpoint_sequential(functions: Any, segments: int, input: Any, *_: Any, **__: Any) -> Any:
+    for function in functions:
+        input = function(input)
+    return input
+
+
+def _dynamo() -> ModuleType:
+    """Return what is imported as `torch._dynamo`; its parts, where somebody wants one, are torch's own."""
+    module: Any = ModuleType(DYNAMO)
+    module.__path__ = [str(place) + "/_dynamo" for place in torch.__path__]
+    module.config = SimpleNamespace(cache_size_limit=8, recompile_limit=8, suppress_errors=False, verbose=False)
+    for name in ("disable", "allow_in_graph", "disallow_in_graph", "assume_constant_result", "run"):
+        setattr(module, name, _as_it_is)
+    for name in ("reset", "graph_break", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "mark_static_address"):
+        setattr(module, name, _nothing)
+    module.optimize = lambda *_, **__: _undecorated
+    module.is_compiling = lambda: False
+    return module  # type: ignore[no-any-return]

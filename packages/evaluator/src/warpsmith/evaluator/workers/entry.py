@@ -1,0 +1,65 @@
+"""The life of a worker after the fork: contained already, it serves one role over its one channel and ends."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.devices import precision
+from warpsmith.evaluator.devices.memory import memory_of
+from warpsmith.evaluator.ipc import messages
+from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.sandbox.policies import OFF_DEVICE, Role
+from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
+from warpsmith.evaluator.system import stderr
+from warpsmith.evaluator.system.exhaustion import is_exhaustion
+
+
+def run(child: _native.InChild, role: Role, scratch: Path | None, config: EvaluatorConfig) -> NoReturn:
+    """Serve `role` until the judge closes the channel or the process dies; never returns to the zygote's code."""
+    code = 1
+    try:
+        _serve(child, role, scratch or Path("/tmp"), config)
+        code = 0
+    except _native.PeerClosed:
+        code = 0
+    except BaseException as error:  # noqa: BLE001  (whatever it is, it must not unwind into the zygote's loop)
+        stderr.tell_error(error)
+        code = EXHAUSTED_CODE if is_exhaustion(error) else 1
+    finally:
+        os._exit(code)
+
+
+def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorConfig) -> None:
+    tempfile.tempdir = str(scratch)
+    os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
+    os.chdir(scratch)
+    channel = _native.Channel(child.fd)
+    kind = memory_of(config.device if role not in OFF_DEVICE else "cpu")
+    _set_precision(role, config)
+    messages.send(channel, Kind.READY, {"tier": child.tier})
+    match role:
+        case "reference":
+            from warpsmith.evaluator.workers import reference
+
+            reference.serve(channel, scratch, kind, config)
+        case "candidate":
+            from warpsmith.evaluator.workers import candidate
+
+            candidate.serve(channel, scratch, kind)
+        case "host":
+            from warpsmith.evaluator.workers import candidate
+
+            candidate.serve(channel, scratch, kind, detached=True)
+        case "compile":
+            from warpsmith.evaluator.workers import compiler
+
+            compiler.serve(channel, scratch, config.target_arch)
+
+
+def _set_precision(role: Role, config: EvaluatorConfig) -> None:
+    """Let torch's own products take the same precision in every worker that may run some, the timed ones included."""
+    if role != "compile":
+        precision.apply(config.precision)

@@ -1,0 +1,127 @@
+"""What an exception of a candidate's process is called in a verdict: its error category."""
+
+import re
+from typing import Final
+
+import torch
+from triton.runtime.errors import InterpreterError
+
+from warpsmith.evaluator._native import NativeError
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.languages.triton import descriptors, launcher
+from warpsmith.evaluator.languages.triton.compilation import KernelCompilationError
+from warpsmith.evaluator.languages.triton.extract import ExtractionError
+from warpsmith.evaluator.languages.triton.fence import FenceError
+from warpsmith.evaluator.languages.triton.interpreter import tracing
+from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
+from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
+from warpsmith.evaluator.recordings.outputs import OutputError
+from warpsmith.evaluator.recordings.trace import UntraceableError
+from warpsmith.evaluator.verdict import ErrorCategory
+from warpsmith.evaluator.workers.foreign_code import root_cause
+
+
+class CandidateError(RuntimeError):
+    """The candidate's source has not the form that was asked for."""
+
+
+_KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
+    SyntaxError: "syntax_error",
+    CandidateError: "parse_error",
+    OutputError: "output_error",
+    ArgumentError: "argument_error",
+    FenceError: "triton_compilation_error",
+    tracing.GridError: "argument_error",
+    UntraceableError: "recording_limit",
+    tracing.TooManySignaturesError: "recording_limit",
+    torch.OutOfMemoryError: "out_of_memory",
+    MemoryError: "out_of_memory",
+    tracing.UnsupportedDtypeError: "unsupported_dtype",
+    UnsupportedOnCpuError: "unsupported_architecture",
+    ChipDiffersError: "interpreter_differs",
+    tracing.IllegalAccessError: "illegal_memory_access",
+    tracing.InputMutationError: "memory_fault",
+    ExtractionError: "triton_compilation_error",
+    InterpreterError: "triton_jit_error",
+    WireError: "process_error",
+}
+"""Types of our own and of torch and Triton, which say more than what they began with or led to."""
+
+_SAID: Final[dict[str, ErrorCategory]] = {
+    "an illegal memory access was encountered": "illegal_memory_access",
+    "misaligned address": "illegal_memory_access",
+    "CUDA error: out of memory": "out_of_memory",
+    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_memory",
+    "CUDA error: invalid configuration argument": "argument_error",
+}
+"""What torch and the driver call by no type of their own."""
+
+_PATTERNS: Final[dict[ErrorCategory, re.Pattern[str]]] = {
+    "device_error": re.compile(
+        r"on the same device|cannot be accessed from Triton|No CUDA GPUs|no NVIDIA driver|not compiled with CUDA"
+        r"|CUDA error|CUDA driver error|invalid device ordinal|must be on (the )?(cpu|cuda)"
+    ),
+    "shape_error": re.compile(
+        r"is invalid for input of size|must match (the )?(existing |size)|[Ss]izes of tensors must match|size mismatch"
+        r"|cannot be (multiplied|broadcast)|view size is not compatible|match the broadcast shape|[Ss]hape mismatch"
+        r"|[Dd]imension out of range|number of (sizes|dimensions|dims)|only one dimension can be inferred"
+        r"|cannot reshape|split_with_sizes|exceeds dimension size|out of bounds for storage|negative dimension"
+        r"|broadcastable|equal size|must have the same (shape|size)|expected .*\b\d-?D\b"
+        r"|same number of dim|in same dimension"
+    ),
+    "dtype_error": re.compile(
+        r"expected scalar type|have the same dtype|not implemented for '\w+'|can't be cast|expected m1 and m2"
+        r"|same dtype|Unsupported dtype|unsupported ScalarType"
+    ),
+}
+"""How torch words what it raises as a plain RuntimeError, IndexError, ValueError or TypeError."""
+
+_OF_PYTHON: Final[dict[type[BaseException], ErrorCategory]] = {
+    NameError: "name_error",
+    ImportError: "import_error",
+    AttributeError: "attribute_error",
+    NotImplementedError: "not_implemented_error",
+    RecursionError: "recursion_error",
+    ArithmeticError: "arithmetic_error",
+    AssertionError: "assertion_error",
+    KeyError: "key_error",
+    IndexError: "index_error",
+    TypeError: "type_error",
+    ValueError: "value_error",
+    OSError: "os_error",
+    SystemExit: "system_exit",
+    NativeError: "device_error",
+    RuntimeError: "runtime_error",
+}
+"""Python's own, from the more special to the more general."""
+_WORDED: Final = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
+
+
+def categorise(error: BaseException) -> str:
+    """Return the error category of what a candidate raised, looking at the first cause before the last."""
+    chain = (root_cause(error), error)
+    found = next(filter(None, map(_of_the_evaluator, chain)), None)
+    return found or next(filter(None, map(_of_python, chain)), "unknown")
+
+
+def _of_the_evaluator(error: BaseException) -> str | None:
+    if isinstance(error, launcher.KernelFailedError | KernelCompilationError):
+        return error.category
+    text = str(error)
+    for said, category in _SAID.items():
+        if said in text:
+            return category
+    for kind, category in _KINDS.items():
+        if isinstance(error, kind):
+            return category
+    return "triton_jit_error" if descriptors.refuses(error) else None
+
+
+def _of_python(error: BaseException) -> str | None:
+    if isinstance(error, _WORDED):
+        text = str(error)
+        for category, pattern in _PATTERNS.items():
+            if pattern.search(text):
+                return category
+    return next((category for kind, category in _OF_PYTHON.items() if isinstance(error, kind)), None)

@@ -1,0 +1,189 @@
+"""Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.uninitialized_memory import Garbage
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
+from warpsmith.evaluator.languages.triton import compilation, descriptors
+from warpsmith.evaluator.languages.triton.extract import extract_usable
+from warpsmith.evaluator.recordings import movement
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+MAX_FRESH_BYTES: Final = 4 << 30
+
+
+class Kernels:
+    """The kernels of a source, taken from it by syntax and ready to be interpreted."""
+
+    def __init__(self, kernels: dict[str, Any], refused: Mapping[str, Exception] = MappingProxyType({})) -> None:
+        self._kernels = kernels
+        self._refused = refused
+
+    @staticmethod
+    def of(source: str, folder: Path) -> "Kernels":
+        """Extract and execute them.
+
+        Args:
+            source: the candidate's source; only its kernels are taken from it.
+            folder: where the extracted source may be written.
+
+        Raises:
+            ExtractionError, SyntaxError: they cannot be taken from it.
+        """
+        extracted = extract_usable(source)
+        return Kernels(compilation.execute_kernels(extracted, folder), extracted.refused)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._refused:
+            raise self._refused[name]
+        if name not in self._kernels:
+            raise WireError(f"The source has no kernel {name[:80]} that can be taken from it.")
+        return self._kernels[name]
+
+
+class Replay:
+    """The memory and the kernels of one replay.
+
+    Args:
+        kernels: the candidate's, which launches name.
+        buffers: the arenas `inputs` and `state`, read-only.
+        slots: what lies in each of them; none where a tensor may reach to the arena's end.
+        poison: the byte that fresh memory holds; garbage where it is None.
+    """
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        buffers: "dict[str, Shared]",
+        slots: Mapping[str, Sequence[TensorSlot]] = MappingProxyType({}),
+        *,
+        poison: int | None = None,
+    ) -> None:
+        self._kernels = kernels
+        self._buffers = buffers
+        self._poison = poison
+        self._ends = {(name, slot.offset): slot.offset + slot.nbytes for name in slots for slot in slots[name]}
+        self._fresh: dict[int, torch.Tensor] = {}
+        self._garbage = Garbage()
+        self._unfilled: set[int] = set()
+        self._left = MAX_FRESH_BYTES
+        self._steps: dict[str, Callable[..., None]] = {
+            "alloc": self._allocate,
+            "const": self._constant,
+            "literal": self._constant,
+            "fill": self._fill,
+            "copy": self._copy,
+            "call": self._call,
+            "launch": self._launch,
+        }
+
+    def run(self, events: list[Any]) -> None:
+        """Perform every event in order; WireError for one that is none."""
+        for event in events:
+            match event:
+                case [str(kind), *rest] if kind in self._steps:
+                    self._steps[kind](*rest)
+                case _:
+                    raise WireError(f"{str(event)[:80]} is no event of a trace.")
+
+    def _allocate(self, number: int, size: int) -> None:
+        if not 0 <= size <= self._left:
+            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
+        self._left -= size
+        self._fresh[number] = _aligned(size)
+        if self._poison is None:
+            self._unfilled.add(number)
+        else:
+            self._fresh[number].fill_(self._poison)
+
+    def _constant(self, number: int, content: bytes) -> None:
+        self._fresh[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
+
+    def _fill(self, tensor: Any, value: float) -> None:
+        self.tensor(tensor).fill_(value)
+
+    def _copy(self, to: Any, origin: Any) -> None:
+        movement.copy(self.tensor(to), self.tensor(origin))
+
+    def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
+        movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
+
+    def tensor(self, described: Any) -> torch.Tensor:
+        """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
+        match described:
+            case ["tensor", str(memory), int(start), str(dtype), list(shape), list(stride), int(offset)]:
+                base = self._memory(memory, start, dtype)
+                return base.as_strided(shape, stride, offset) if all(shape) else base.new_empty(shape)
+            case _:
+                raise WireError(f"{str(described)[:80]} is no tensor of a trace.")
+
+    def _memory(self, memory: str, start: int, dtype: str) -> torch.Tensor:
+        kind, size = tensor_views.TORCH_DTYPES[dtype], ITEM_BYTES[dtype]
+        if memory == "fresh":
+            flat = self._fresh[start]
+            typed = flat[: flat.numel() // size * size].view(kind)
+            if start in self._unfilled:
+                # Only now is the dtype known, and with it what is garbage.
+                self._unfilled.remove(start)
+                self._garbage.fill(typed)
+            return typed
+        buffer = self._buffers[memory]
+        # To its own end, so that an access beyond it is found.
+        end = self._ends.get((memory, start), buffer.size)
+        return tensor_views.view(buffer, contiguous(dtype, ((end - start) // size,)).at(start))
+
+    def _launch(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
+        values = {name: self._argument(value) for name, value in arguments.items()}
+        # The interpreter takes no options. As arguments they could differ from the ones that were compiled.
+        self._kernels[kernel][tuple(grid)](**values)
+
+    def _argument(self, described: Any) -> Any:
+        match described:
+            case ["tensor", *_]:
+                return self.tensor(described)
+            case ["value", value]:
+                return value
+            case ["dtype", str(name)]:
+                return compilation.triton_dtype(name)
+            case ["kernel", str(name)]:
+                return self._kernels[name]
+            case ["descriptor", tensor, *rest]:
+                return descriptors.made(self.tensor(tensor), rest)
+            case ["tuple", list(items)]:
+                return tuple(self._argument(item) for item in items)
+            case _:
+                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+
+    def deliver(self, outputs: list[Any], tree: codec.Value, arena: "Shared") -> None:
+        """Copy the described outputs to the judge's buffer; WireError where their form is not the expected one."""
+        for slot, tensor in paired(tree, [self.tensor(output) for output in outputs]):
+            tensor_views.view(arena, slot).copy_(tensor)
+
+
+def paired(tree: codec.Value, tensors: list[torch.Tensor]) -> list[tuple[TensorSlot, torch.Tensor]]:
+    """Return each expected slot with its tensor; WireError where the form is not the expected one."""
+    slots = list(codec.slots(tree))
+    if len(slots) != len(tensors):
+        raise WireError(f"The trace has {len(tensors)} outputs; {len(slots)} were expected.")
+    for slot, tensor in zip(slots, tensors, strict=True):
+        if not tensor_views.slot_of(tensor).same_kind(slot):
+            raise WireError(f"An output of the trace is {tensor_views.slot_of(tensor)}; {slot} was expected.")
+    return list(zip(slots, tensors, strict=True))
+
+
+def _aligned(size: int) -> torch.Tensor:
+    """Return bytes whose first lies where memory of a GPU begins: at a multiple of `ALIGNMENT`."""
+    room = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return torch.from_numpy(room[start : start + size])

@@ -1,0 +1,486 @@
+"""The reference worker: runs a problem's own code, and hands inputs and expected outputs to the judge.
+
+It works on memory that no candidate ever maps. Its problem may be as hostile as a candidate; it can then only spoil
+its own evaluations.
+"""
+
+import copy
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import nn
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.correctness import perturbation
+from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
+from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
+from warpsmith.evaluator.devices import precision, tensor_views
+from warpsmith.evaluator.devices.mappings import Mappings
+from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec, messages
+from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING
+from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
+from warpsmith.evaluator.reference.draw_hooks import Catch
+from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.named_sizes import InputSizes
+from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
+from warpsmith.evaluator.workers import calling, gpu_stand_in
+from warpsmith.evaluator.workers.foreign_code import execute, failure
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+MODULE_NAME: Final = "problem"
+EXACT_COST: Final = 4.0
+"""How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
+HALVES: Final = frozenset({"float16", "bfloat16"})
+HALF_BYTES: Final = 2
+TIE_PAIRS: Final = 4
+"""Pairs of runs for integers of an answer to inputs in half precision, where one number in some dozens has an equal."""
+MOST_PAIRED_TWICE: Final = 1 << 20
+"""Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
+
+
+def prepare() -> None:
+    """Do what the first reference would otherwise pay for; called in the zygote."""
+    layer = nn.Linear(4, 4)
+    copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
+    Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
+
+
+class _Budget:
+    """Time that a reference may take beyond its own run for one input set."""
+
+    def __init__(self, seconds: float, own: float) -> None:
+        self._own = own
+        self._end = time.monotonic() + seconds
+
+    def allows(self, runs: float) -> bool:
+        """Whether so many runs of the own run's length fit into what is left."""
+        return time.monotonic() + runs * self._own <= self._end
+
+
+@dataclass
+class _Told:
+    """One tensor of an answer: the own run's, the fp64 run's, and how far perturbed runs are from the own one."""
+
+    own: torch.Tensor
+    exact: torch.Tensor | None = None
+    spread: torch.Tensor | None = None
+
+
+class Reference:
+    """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
+
+    def __init__(
+        self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory, config: EvaluatorConfig
+    ) -> None:
+        self.kind = kind
+        self.path = path
+        self.config = config
+        self.memory = Mappings(kind)
+        # What a problem makes without naming a device is made where it is judged: on the host a large input takes
+        # most of an evaluation.
+        with kind.placing():
+            self.namespace = execute(source, path, MODULE_NAME)
+            self.sizes = InputSizes(source, self.namespace, path)
+            kind.seed(seed)
+            maker = self.namespace.get("get_init_inputs", list)
+            self.init = list(calling.init_arguments(maker(), self._model_class()))
+            kind.seed(seed)
+            self.model: nn.Module = self._construct().to(kind.device)
+        self.other_names = module_state.aliases(self.model)
+        buffers = self._named_once(module_state.buffers(self.model))
+        self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
+        self.made: list[torch.Tensor] = []
+        self.sites: dict[str, int] = {}
+        self.inputs_tree: codec.Value = []
+        self.answers: list[_Told] = []
+        self._changes = Changes(kind.device)
+        # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
+        self._has_products: bool | None = None
+        # Whether its forward has casts or searches that may be undefined; asked once.
+        self._may_be_undefined: bool | None = None
+        self._inexact: set[int] = set()
+        self._undefined = self._ranks = self._on_grid = False
+        # What was made and answered last, to the bit as it was told, and where the judge had that put.
+        self.inputs_form = b""
+        self.inputs_place: tuple[bytes, codec.Value] | None = None
+        self.answer_form = b""
+        self.answer_place: tuple[bytes, list[Any]] | None = None
+        self.rounds: Rounds | None = None
+
+    def _model_class(self) -> type:
+        found = self.namespace["Model"]
+        if not isinstance(found, type):
+            raise TypeError(f"Model must be a class; got {type(found).__name__}")
+        return found
+
+    def _construct(self) -> nn.Module:
+        model = calling.constructed(self._model_class(), self.init)
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
+        return model
+
+    def _named_once(self, named: module_state.Named) -> module_state.Named:
+        return {name: tensor for name, tensor in named.items() if name not in self.other_names}
+
+    def describe_state(self) -> dict[str, Any]:
+        """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
+
+        A parameter or buffer that has several names stands under the first; `other_names` maps the others to it.
+
+        Raises:
+            WireError: a value cannot cross a process border.
+        """
+        found: list[torch.Tensor] = []
+        return {
+            "init": tensor_views.describe(self.init, found),
+            "parameters": {name: tensor_views.slot_of(tensor) for name, tensor in self._parameters().items()},
+            "buffers": {name: tensor_views.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
+            "other_names": self.other_names,
+            "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
+            "sizes": self.sizes.values,
+        }
+
+    def _parameters(self) -> module_state.Named:
+        return self._named_once(module_state.parameters(self.model))
+
+    def fill_state(self, fields: codec.Fields, arena: "Shared") -> None:
+        """Copy the state into the judge's arena and let it live there: the judge may change it."""
+        found: list[torch.Tensor] = []
+        tensor_views.describe(self.init, found)
+        for slot, tensor in zip(codec.slots(fields.value("init")), found, strict=True):
+            tensor_views.view(arena, slot).copy_(tensor)
+        own = self._parameters()
+        moved = [(own[name], tensor_views.view(arena, slot)) for name, slot in fields.slot_map("parameters").items()]
+        for parameter, placed in moved:
+            placed.copy_(parameter.data)
+        module_state.move(self.model, moved)
+        for name, slot in fields.slot_map("buffers").items():
+            placed = tensor_views.view(arena, slot)
+            placed.copy_(self.initial_buffers[name])
+            self.initial_buffers[name] = placed
+
+    def make_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan = PLAINLY) -> codec.Value:
+        """Make an input set, of other sizes where some are given, its numbers varied as `draws` asks; return its slots.
+
+        `sites` then says which numbers there are to vary.
+
+        `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
+        """
+        self._on_grid = draws.on_grid
+        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
+        seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
+        with self.kind.placing(), catch:
+            get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
+            inputs = get_inputs()
+        catch.finish(inputs)
+        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        inputs = calling.forward_arguments(inputs)
+        self.made = []
+        tree = tensor_views.describe(inputs, self.made, keep_strides=True)
+        self.inputs_form = codec.encode(tree)
+        return tree
+
+    def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
+        """Copy the inputs made last into the judge's arena."""
+        for slot, tensor in zip(codec.slots(tree), self.made, strict=True):
+            tensor_views.view(arena, slot).copy_(tensor)
+        self.inputs_tree, self.made = tree, []
+        self.inputs_place = self.inputs_form, tree
+        self.kind.release_if_scarce()
+        self.kind.settle()
+
+    def fill_inputs_as_before(self) -> bool:
+        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        if self.inputs_place is None or self.inputs_place[0] != self.inputs_form:
+            return False
+        self.fill_inputs(self.inputs_place[1], self.memory.buffers["inputs"])
+        return True
+
+    def run(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> dict[str, Any]:
+        """Compute the answer to the inputs in `arena`; in fp64 too, and its spread, where problem and time allow that.
+
+        Args:
+            arena: holds the inputs.
+            seed: of torch's random numbers, the same in each run.
+            exact: whether a run in fp64 is wanted.
+            extra_s: seconds for what goes beyond the own run; 0 leaves all of it out.
+        """
+        precision.apply(self.config.precision)
+        begun = time.monotonic()
+        answer, tensors = self._own_answer(arena, seed)
+        self.answers = [_Told(tensor) for tensor in tensors]
+        # What is too large to be handed over is refused, and takes no more than its own memory.
+        if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
+            self.kind.settle()
+            budget = _Budget(extra_s, time.monotonic() - begun)
+            if exact and budget.allows(EXACT_COST):
+                self._add_exact(arena, seed)
+            self._add_spread(arena, seed, budget)
+        self.kind.release_if_scarce()
+        given = {
+            "exact": [told.exact is not None for told in self.answers],
+            "spread": [told.spread is not None for told in self.answers],
+        }
+        self.answer_form = codec.encode([answer, given])
+        seen = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks}
+        return {"answer": answer, **given, **seen}
+
+    @property
+    def _in_tf32(self) -> bool:
+        return self.config.precision == "tf32" and bool(self._has_products)
+
+    def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
+        """Compute the answer, and see whether it is defined, where the first one had what may be undefined."""
+        if self._may_be_undefined is False:
+            return self._plain_answer(arena, seed)
+        with AmbiguityFinder() as finder:
+            answer = self._plain_answer(arena, seed)
+        self._may_be_undefined = finder.found or bool(self._may_be_undefined)
+        self._undefined, self._ranks = finder.undefined, self._ranks or finder.ranks
+        return answer
+
+    def _plain_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
+        if self.config.precision == "ieee" or self._has_products is not None:
+            return self._answer(self.model, arena, seed, lambda tensor: tensor)
+        with precision.ProductFinder() as finder:
+            found = self._answer(self.model, arena, seed, lambda tensor: tensor)
+        self._has_products = finder.found
+        return found
+
+    def _answer(
+        self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
+    ) -> tuple[codec.Value, list[torch.Tensor]]:
+        self._restore_buffers(model, cast)
+        # The copy keeps the arena as it is even where the problem writes to its own inputs.
+        inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.view(arena, slot).clone()))
+        self.kind.seed(seed)
+        output = calling.called(model, inputs)
+        found: list[torch.Tensor] = []
+        form = outputs.canonical(output, lambda tensor, _: tensor)
+        tree = {"output": form, "buffers": dict(model.named_buffers())}
+        return tensor_views.describe(tree, found), found
+
+    def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        own = module_state.buffers(model)
+        for name in self.initial_buffers.keys() & own.keys():
+            own[name].copy_(cast(self.initial_buffers[name]))
+
+    def _add_exact(self, arena: "Shared", seed: int) -> None:
+        """Add the tensors of a run in fp64, where the problem can run so and answers in the same form."""
+        try:
+            _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
+        except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
+            return
+        if len(wide) == len(self.answers):
+            for told, tensor in zip(self.answers, wide, strict=True):
+                told.exact = tensor if _usable(told.own, tensor) else None
+
+    def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
+        """Add how far the tensors of perturbed runs are from the own run's.
+
+        What is less fine than the answer is exact in it, but for integers: numbers that are equal there have no order.
+        """
+        floats = [told.own.dtype.itemsize for told in self.answers if told.own.is_floating_point()]
+        finest = max(floats, default=1)
+        slots = list(codec.slots(self.inputs_tree))
+        elements = sum(slot.numel for slot in slots)
+        elements += sum(parameter.numel() for parameter in self.model.parameters())
+        integers = [told for told in self.answers if not told.own.is_floating_point() and not told.own.is_complex()]
+        runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
+        plain = len(runs)
+        if integers and any(slot.dtype in HALVES for slot in slots):
+            runs += [(HALF_BYTES, integers)] * TIE_PAIRS
+        for pair, (least, noted) in enumerate(runs):
+            settings: dict[str, Any] = {"tf32": self._in_tf32, "inexact": self._inexact, "breaks_ties": pair >= plain}
+            perturb = Perturbation(self._changes, seed + pair, least, **settings)
+            for sign in (1.0, -1.0):
+                if not budget.allows(1.0):
+                    return
+                perturb.start(sign)
+                with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
+                    perturbed = self._noisy if self._on_grid else self._perturbed
+                    self._note_spread(perturbed(arena, seed, perturb), noted)
+
+    def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
+        """Return the tensors of a perturbed run."""
+        model = copy.deepcopy(self.model)
+        for parameter in model.parameters():
+            parameter.data = perturb(parameter.data)
+        return self._answer(model, arena, seed, perturb)[1]
+
+    def _noisy(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
+        """Return the tensors of a run in which each result that is rounded is perturbed, and no input is."""
+        with RoundingNoise(perturb):
+            return self._answer(self.model, arena, seed, lambda tensor: tensor)[1]
+
+    def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_Told]") -> None:
+        """Note how far the tensors of a perturbed run are from the own run's, for some of the answers."""
+        if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:
+            return
+        for told, tensor in zip(self.answers, tensors, strict=True):
+            if any(told is one for one in noted):
+                apart = perturbation.distance(told.own, tensor)
+                told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
+
+    def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
+        """Copy each answer, its fp64 form and its spread to where the judge made room for them."""
+        for told, places in zip(self.answers, slots, strict=True):
+            for tensor, slot in zip((told.own, told.exact, told.spread), places, strict=True):
+                if slot is not None and tensor is not None:
+                    tensor_views.view(arena, slot).copy_(tensor)
+        self.answers = []
+        self.answer_place = self.answer_form, slots
+        self.kind.settle()
+        self.kind.release_if_scarce()
+
+    def fill_answers_as_before(self) -> bool:
+        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        if self.answer_place is None or self.answer_place[0] != self.answer_form:
+            return False
+        self.fill_answers(self.answer_place[1], self.memory.buffers["answers"])
+        return True
+
+    def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
+        """Return a call of the model on each input set of a ring."""
+        size = fields.integer("inputs_bytes")
+        precision.apply(self.config.precision)
+        inputs = self.kind.map(fds[0], fields.integer("sets") * size, writable=False)
+        os.close(fds[0])
+        return [_ModelCall(self, arena) for arena in tensor_views.parts(inputs, size)]
+
+
+class _ModelCall(Call):
+    """The problem's own forward on one input set, as it is timed."""
+
+    def __init__(self, reference: Reference, arena: tensor_views.Part) -> None:
+        self._reference = reference
+        # Timed on copies, since a problem may write to its inputs.
+        self._inputs = tensor_views.materialise(
+            reference.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone()
+        )
+        self._arena = arena
+        self._output: Any = None
+        self._kept = list(_plain_tensors(reference.model))
+
+    def reset(self) -> None:
+        self._output = None
+        # A forward may put what it computed where it finds it in its next call. What a graph has captured must not be
+        # freed by that: each call begins with tensors that live as long as the ring.
+        for attributes, name, tensor in self._kept:
+            attributes[name] = tensor
+        self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
+
+    def run(self, *, fenced: bool = False) -> None:
+        self._output = calling.called(self._reference.model, self._inputs)
+
+    def deliver(self) -> None:
+        """Nothing: the reference's output is judged by nobody here."""
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torch.Tensor]]:
+    """Yield the tensors that modules hold as plain attributes, neither parameters nor buffers, and where."""
+    for module in model.modules():
+        attributes = vars(module)
+        yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
+
+
+def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
+    return tensor.dtype, tensor.shape
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
+    return (
+        tensor.is_floating_point()
+        and wide.dtype == torch.float64
+        and wide.shape == tensor.shape
+        and tensor_views.NAMES[tensor.dtype] in FLOATING
+    )
+
+
+def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> None:
+    """Answer the judge's steps until it closes the channel."""
+    path = scratch / f"{MODULE_NAME}.py"
+    reference: Reference | None = None
+    with torch.no_grad(), _gpu_host(kind):
+        while True:
+            message = messages.receive_work(channel)
+            try:
+                if message.kind is Kind.LOAD:
+                    reference = _load(message.fields, path, kind, config)
+                    messages.send(channel, Kind.LOADED, reference.describe_state())
+                elif reference is not None:
+                    _step(channel, reference, message)
+            except SystemExit as error:
+                messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
+                messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
+
+
+def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
+    """Let a problem that is written for a GPU run where there is none."""
+    if isinstance(kind, DeviceMemory):
+        return nullcontext()
+    gpu_stand_in.install_for_problem()
+    return gpu_stand_in.GpuHost()
+
+
+def _load(fields: codec.Fields, path: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> Reference:
+    return Reference(fields.text("source"), path, fields.integer("seed"), kind, config)
+
+
+def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
+    fields = message.fields
+    match message.kind:
+        case Kind.FILL if fields.text("arena") == "state":
+            arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_state(fields, arena)
+            reference.kind.settle()
+            messages.send(channel, Kind.FILLED, {})
+        case Kind.FILL:
+            reference.inputs_place = None
+            arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_inputs(fields.value("inputs"), arena)
+            messages.send(channel, Kind.FILLED, {})
+        case Kind.MAKE_INPUTS:
+            draws = DrawPlan.from_wire(codec.Fields(fields.mapping("draws")))
+            tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
+            # Most sets are like the one before: one message for such does in place of two.
+            told = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            messages.send(channel, Kind.INPUTS, told)
+        case Kind.RUN:
+            arena = reference.memory.buffers["inputs"]
+            extra_s = fields.integer("extra_ms") / 1000
+            told = reference.run(arena, fields.integer("seed"), exact=fields.flag("exact"), extra_s=extra_s)
+            messages.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
+        case Kind.COLLECT:
+            reference.answer_place = None
+            arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
+            reference.fill_answers(fields.sequence("slots"), arena)
+            messages.send(channel, Kind.COLLECTED, {})
+        case Kind.RING if isinstance(reference.kind, DeviceMemory):
+            # An empty ring ends the timing, and lets go of its memory.
+            reference.rounds = Rounds(reference.kind, reference.ring(fields, message.fds)) if message.fds else None
+            if reference.rounds is None:
+                reference.kind.release()
+            messages.send(channel, Kind.RINGED, {})
+        case Kind.ROUND if reference.rounds is not None:
+            messages.send(channel, Kind.ROUNDED, reference.rounds.round(fields))
+        case _:
+            raise WireError(f"A reference worker has no answer to {message.kind.name}.")
