@@ -4,6 +4,7 @@ import re
 import subprocess
 from dataclasses import fields
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,35 @@ def test_every_command_and_option_that_a_document_names_exists():
         f"{path.relative_to(ROOT)}: warpsmith-{package} {name} {option}"
         for path, (package, name, option) in sorted(named)
         if name not in known[package] or option not in known[package][name] | {"", "--help"}
+    ]
+    assert wrong == []
+
+
+def python_names(text: str) -> set[tuple[str, str]]:
+    """Return each module of ours that a document names, with a name from it (or nothing)."""
+    imported = re.findall(r"^from (warpsmith\.[\w.]+) import ([\w, ]+)$", text, flags=re.MULTILINE)
+    found = {(module, name.strip()) for module, names in imported for name in names.split(",")}
+    return found | {(dotted, "") for dotted in re.findall(r"`(warpsmith\.\w[\w.]*\w)(?:\([^`]*)?`", text)}
+
+
+def exists(module: str, name: str) -> bool:
+    """Whether `module` has `name`, as an attribute or as a module in it; without a name, whether `module` is one."""
+    owner, _, last = f"{module}.{name}".rstrip(".").rpartition(".")
+    try:
+        return hasattr(import_module(owner), last) or find_spec(f"{owner}.{last}") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_every_python_name_that_a_document_gives_exists():
+    named = {(path, one) for path in tracked("*.md") for one in python_names(path.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    # Keys of a file's metadata, which look like modules.
+    metadata = {"warpsmith.table", "warpsmith.schema_version"}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module} {name}"
+        for path, (module, name) in sorted(named)
+        if module not in metadata and not exists(module, name)
     ]
     assert wrong == []
 

@@ -351,7 +351,7 @@ def with_template(chat: ChatFormat, template: str | None) -> PreTrainedTokenizer
         (None, "no chat template"),
         ("{% for m in messages %}{{ m['content'] }}<|im_end|>{% endfor %}", "no generation prompt"),
         ("{% if add_generation_prompt %}go{% endif %}nothing", "drops the content"),
-        ("{{ raise_exception('never') }}", "refuses"),
+        ("{{ raise_exception('never') }}", "rejects"),
         (
             "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}>{% endif %}",
             "no header",

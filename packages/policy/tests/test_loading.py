@@ -148,7 +148,7 @@ def test_damage_is_named(copy, damage):
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"vocab_size": 77}, "embed_tokens.weight has shape"),
+        ({"vocab_size": 77}, "gives .*embed_tokens.weight the shape"),
         ({"intermediate_size": 20}, "gives .*mlp.* the shape"),
         ({"num_hidden_layers": 9, "layer_types": ["full_attention"] * 9}, r"layers\.\d.* lack it"),
         ({"model_type": "never_heard_of"}, "describes"),
