@@ -78,6 +78,10 @@ def prepare(device: torch.device) -> None:
             agrees(got, Expected(value, exact, spread), 1.0)
 
 
+STEADY: Final = 2.0**-6
+"""How far a perturbed run may be from another, relative, where none went the other way at a step of the function."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """One expected tensor.
@@ -115,6 +119,16 @@ class Expected:
             return True
         name = tensor_views.NAMES[self.value.dtype]
         return self.exact is not None and bool(_trusted(self, relative_tolerance(name, 1.0, tf32=self.tf32)))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether no perturbed run gave what is another value and not the same one, rounded. Waits for a device."""
+        if self.spread is None or not self.spread.numel():
+            return True
+        if not is_approximate(self.value):
+            return not bool(self.spread.any())
+        size = tensor_views.computable(self.value).abs().to(self.spread.dtype)
+        return bool((self.spread <= STEADY * (size + size.mean())).all())
 
     @property
     def decidable(self) -> float:

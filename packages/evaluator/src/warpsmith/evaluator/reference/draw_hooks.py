@@ -20,7 +20,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan, Kind
+from warpsmith.evaluator.reference.draw_plan import (
+    ANY_SIGN,
+    ANYWHERE,
+    FAR,
+    IN_RANGE,
+    LISTS,
+    PLAIN,
+    SAME_SIGN,
+    DrawPlan,
+    Kind,
+)
 
 DEPTH: Final = 6
 """How many of the problem's own frames tell one site from another."""
@@ -92,6 +102,7 @@ class Catch(TorchFunctionMode):
         plan: which sites change, and how.
         reseed: seeds torch's own generators.
         literals: places of calls that make a tensor of written numbers.
+        numbers: what the problem's forward may compare with, which draws on a grid shall hold.
         sites: which there were, with the highest level that each may have.
     """
 
@@ -100,6 +111,7 @@ class Catch(TorchFunctionMode):
     plan: DrawPlan
     reseed: Callable[[int], None]
     literals: frozenset[str] = frozenset()
+    numbers: tuple[float, ...] = ()
     sites: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -228,7 +240,9 @@ class Catch(TorchFunctionMode):
         if level > PLAIN:
             mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made))
         if self.plan.on_grid:
-            mutations.to_grid(made, self._dice(site, made), zero=from_zero or level >= ANYWHERE)
+            zero = from_zero or level >= ANYWHERE
+            rows = level >= ANY_SIGN
+            mutations.to_grid(made, self._dice(site, made), zero=zero, numbers=self.numbers, rows=rows)
         return frozenset({site})
 
     def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

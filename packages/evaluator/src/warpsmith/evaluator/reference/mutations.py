@@ -6,7 +6,7 @@ distinct, permutations and coin tosses what they are. The range of a floating dr
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -40,6 +40,11 @@ LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
 GRID_OCTAVES: Final = 2
 """How far below the spread of a draw the grid is that it may be rounded to: a few dozen numbers are left of it."""
+PLANTED_SHARE: Final = 1 / 16
+"""Share of a gridded draw that numbers of the problem's source replace, where they lie in its range."""
+ZERO_SHARE: Final = 1 / 64
+"""Share of a parameter's elements that become zero, as pruning makes them; of many alone."""
+LEAST_PRUNED: Final = 64
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 GROWN_OCTAVES: Final = 2.0
@@ -99,7 +104,9 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
     tensor.detach().copy_(changed.clamp(-most, most))
 
 
-def to_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool) -> None:
+def to_grid(
+    tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, numbers: Sequence[float] = (), rows: bool = False
+) -> None:
     """Round a draw to multiples of a power of two, a quarter of its spread at most, within its own range.
 
     Numbers then lie exactly on boundaries, halfway between integers, and on each other, and stay exact in sums and
@@ -109,6 +116,8 @@ def to_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool) -> 
         tensor: is changed.
         generator: draws, where the tensor lives.
         zero: whether numbers of one sign may become zero.
+        numbers: numbers that the problem may compare with, of which some are written where they lie in the range.
+        rows: whether some rows become equal to others, and some hold one number.
     """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
@@ -119,14 +128,31 @@ def to_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool) -> 
     low, high = float(wide.min()), float(wide.max())
     if not -math.inf < low < high < math.inf:
         return
-    exponent = math.floor(math.log2(_spread(wide))) - GRID_OCTAVES - Dice(generator).below(2)
-    step = 2.0**exponent
+    dice = Dice(generator)
+    step = 2.0 ** (math.floor(math.log2(_spread(wide))) - GRID_OCTAVES - dice.below(2))
     rounded = (wide / step).round() * step
     if low >= 0 or high <= 0:
         rounded = (wide / step).trunc() * step
         rounded = torch.where((rounded == 0) & (wide != 0) & (not zero), wide, rounded)
     least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
-    tensor.copy_(torch.where((rounded < least) | (rounded > most), wide, rounded))
+    rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
+    within = [number for number in numbers if least <= number <= most]
+    if within:
+        some = torch.tensor(within, dtype=rounded.dtype, device=rounded.device)
+        which = torch.randint(len(within), rounded.shape, **_drawn_by(generator))
+        rounded = torch.where(dice.rand(rounded.shape) < PLANTED_SHARE, some[which], rounded)
+    tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Copy one slice of the first and of the last but one dimension to another, and let a row hold one number."""
+    for dim in {0, wide.dim() - 2}:
+        if wide.shape[dim] > 2:
+            source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
+            wide.select(dim, target).copy_(wide.select(dim, source).clone())
+    row = wide.view(-1, wide.shape[-1])[dice.below(wide.numel() // wide.shape[-1])]
+    row.fill_(float(row[dice.below(row.numel())]))
+    return wide
 
 
 Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
@@ -460,7 +486,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         tensor: is changed.
         generator: draws, where the tensor lives.
         upwards: whether no element becomes less than it was.
-        grows: whether it grows as a whole: a recurrence that contracted has a memory then.
+        grows: whether it grows as a whole: a recurrence that contracted has a memory then. Some elements become zero.
     """
     wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
@@ -470,7 +496,10 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         return
     if spread > 0:
         factor = 2 ** dice.between(0.0, GROWN_OCTAVES) if grows else 1.0
-        tensor.copy_(factor * (wide + 0.5 * spread * noise))
+        changed = factor * (wide + 0.5 * spread * noise)
+        if grows and tensor.numel() >= LEAST_PRUNED:
+            changed = changed.masked_fill(dice.rand(tensor.shape) < ZERO_SHARE, 0)
+        tensor.copy_(changed)
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
     grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)

@@ -19,8 +19,20 @@ MOST: Final = 8
 """How many sizes of one problem are looked at."""
 COARSE: Final = 16
 """A power of two above it becomes a quarter at the least, any other size a half."""
+LARGEST_NUMBER: Final = 128
+NUMBER_STEPS: Final = 8
+"""A number of few bits is a multiple of one over this: bfloat16 holds it up to 32, the others up to the largest."""
+MOST_NUMBERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
+
+
+def _short_numbers(tree: ast.Module) -> tuple[float, ...]:
+    """Return the numbers of a source that every floating dtype holds exactly, and their opposites."""
+    written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    sizes = {float(value) for value in written if isinstance(value, int | float) and value <= LARGEST_NUMBER}
+    short = sorted(size for size in sizes if size * NUMBER_STEPS == int(size * NUMBER_STEPS))[:MOST_NUMBERS]
+    return tuple(number for size in short for number in dict.fromkeys((size, -size)))
 
 
 class InputSizes:
@@ -32,12 +44,15 @@ class InputSizes:
             product with another integer may be: 4 blocks of 8 hold lengths up to 32.
         lists: the lists of integers that may take another order.
         literal_calls: places of calls that make a tensor of written numbers.
+        numbers: numbers of few bits that stand in the source, and their opposites: what a forward may compare with.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
         self._namespace = namespace
         self._path = path
-        self._module = _Module(ast.parse(source))
+        tree = ast.parse(source)
+        self.numbers = _short_numbers(tree)
+        self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
         self._literals = self._find_literals()

@@ -160,6 +160,11 @@ class Answer:
         return sum(item.decidable * item.value.numel() for item in self.expected) >= LEAST_DECIDABLE * total
 
     @property
+    def is_steady(self) -> bool:
+        """Whether each perturbed run gave the same but for rounding: the order of equal numbers makes no difference."""
+        return all(item.is_steady for item in self.expected)
+
+    @property
     def is_exact(self) -> bool:
         """Whether all expected values come from an fp64 run; else from the reference's own dtype."""
         return all(item.is_exact for item in self.expected)
@@ -354,14 +359,10 @@ class ReferenceSession:
         }
 
     @property
-    def other_buffers(self) -> dict[str, TensorSlot]:
-        """Buffers that are neither floating nor idle counters: steps, positions, flags."""
+    def kept_buffers(self) -> dict[str, TensorSlot]:
+        """Buffers that a forward may read again in its next call: all but idle counters."""
         slots = codec.Fields(self.state.tree).slot_map("buffers")
-        return {
-            name: slot
-            for name, slot in slots.items()
-            if slot.dtype not in FLOATING and slot.numel and not self.counts_idly(name, slot)
-        }
+        return {name: slot for name, slot in slots.items() if slot.numel and not self.counts_idly(name, slot)}
 
     def counts_idly(self, name: str, slot: TensorSlot) -> bool:
         """Whether a buffer counts the calls of a normalisation, and neither an output nor another buffer depends on it.

@@ -123,13 +123,13 @@ class Learned:
     Attributes:
         levels: how far the numbers of each site may go, by its name, where they may change.
         state: how far each parameter and buffer may go, by its name, where it may change.
-        reached: steps, positions and flags among its buffers as its own calls leave them, call by call.
+        reached: its buffers as its own calls leave them, call by call, where these change them.
         resizing: how the shapes of its inputs may change, if they may.
         inputs: the form of its inputs; None where that differs from seed to seed.
         answered: the form of its answer to these, without a value.
         finite: whether the reference answers plain inputs with finite numbers.
         ranks: whether it puts numbers in order, or answers with int64 as what picks does: equal ones have no order.
-        on_grid: whether its inputs may be multiples of a power of two: it puts no numbers in order.
+        on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
     """
 
@@ -186,7 +186,7 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     sample = Form.of(session.inputs, answer)
     ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
-    on_grid = not answer.ranks and sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
+    on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
     known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
     known = replace(known, reached=_reached(session, answer, rng))
@@ -218,12 +218,12 @@ def _refuse_written_parameters(session: ReferenceSession) -> None:
 
 
 def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
-    """Return the buffers that are no floating numbers as the problem's own calls leave them, call by call.
+    """Return the buffers as the problem's own calls leave them, call by call; nothing where calls change none.
 
     A kernel that computes the first step of an optimizer is right in every call that begins at step zero.
     """
     states: list[dict[str, torch.Tensor]] = []
-    slots, answer = session.other_buffers, first
+    slots, answer = session.kept_buffers, first
     while len(states) < MOST_CALLS:
         after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
         state = {name: after[name].value for name in slots if name in after}
@@ -336,6 +336,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 return reshaped, _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
+        if answer is not None and draws.on_grid and answer.ranks and not answer.is_steady:
+            continue
         if answer is not None and learned.inputs in (None, session.inputs):
             return replace(attempt, reordered=_reorders(draws)), _as_far(answer, draws)
     session.reset_state()
@@ -418,7 +420,7 @@ def _change_state(
     """Put parameters and buffers back to what construction gave them, and change them from there."""
     session.reset_state()
     if reached:
-        slots = session.other_buffers
+        slots = session.kept_buffers
         for name, value in rng.choice(reached).items():
             tensor_views.view(session.state_buffer, slots[name]).copy_(value)
     if not levels:

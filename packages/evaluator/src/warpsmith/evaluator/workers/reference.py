@@ -180,7 +180,7 @@ class Reference:
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
         self._on_grid = draws.on_grid
-        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls)
+        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls, self.sizes.numbers)
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.kind.placing(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
@@ -311,8 +311,11 @@ class Reference:
                     return
                 perturb.start(sign)
                 with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
-                    perturbed = self._noisy if self._on_grid else self._perturbed
-                    self._note_spread(perturbed(arena, seed, perturb), noted)
+                    if self._on_grid:
+                        self._note_spread(self._noisy(arena, seed, perturb), noted)
+                        perturb.start(sign)
+                    if self._ranks or not self._on_grid:
+                        self._note_spread(self._perturbed(arena, seed, perturb), noted)
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
