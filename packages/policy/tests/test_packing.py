@@ -55,7 +55,7 @@ def test_architectures_without_positions_are_refused_by_that(family, settings):
 def test_a_model_that_answers_nonsense_is_refused():
     model = model_of("llama")
     torch.nn.init.constant_(model.lm_head.weight, float("nan"))
-    with pytest.raises(UnsupportedModelError, match="move by nan"):
+    with pytest.raises(UnsupportedModelError, match="change by nan"):
         check_packing(model, CPU)
 
 
