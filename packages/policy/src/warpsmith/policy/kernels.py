@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LIGER: Final = "liger"
 MODEL_TYPES: Final = ("llama", "mistral", "qwen2", "qwen3")
-"""Those that a test compares with transformers' own modules. liger-kernel knows more, each with rules of its own."""
+"""Those that a test compares with transformers' own modules. liger-kernel knows more, each with its own rules."""
 
 _PARTS = {
     "rms_norm": True, "swiglu": True, "cross_entropy": False, "fused_linear_cross_entropy": False,

@@ -324,7 +324,7 @@ def _read_json(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def _generation_stops(directory: Path) -> list[int]:
-    """Return the stop tokens of generation_config.json, or of config.json where there is none."""
+    """Return the stop tokens of generation_config.json, or of config.json if there is none."""
     for name in ("generation_config.json", "config.json"):
         if (directory / name).is_file():
             stop = _read_json(directory / name, "Copy the file again.").get("eos_token_id")

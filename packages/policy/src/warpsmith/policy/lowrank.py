@@ -59,7 +59,7 @@ def base_name(name: str) -> str:
 
 
 def merged_weight(layer: Any) -> "Tensor":
-    """Return W + (alpha / rank) B A of a layer, in W's type; the layer stays as it is.
+    """Return W + (alpha / rank) B A of a layer, in W's type; the layer is unchanged.
 
     The sum is made in fp32. A 4-bit W is dequantized first. Under ZeRO stage 3 the three have to be gathered.
     """
@@ -74,7 +74,7 @@ def merged_weight(layer: Any) -> "Tensor":
 
 
 def whole_weight(weight: "nn.Parameter") -> "Tensor":
-    """Return a weight as it is, or the numbers that a 4-bit one (bitsandbytes' `Params4bit`) stands for."""
+    """Return a weight, or the dequantised numbers of a 4-bit one (bitsandbytes' `Params4bit`)."""
     if type(weight).__name__ != "Params4bit":
         return weight.detach()
     from peft.utils.integrations import dequantize_bnb_weight

@@ -1,4 +1,4 @@
-"""Packages that cannot be imported beside this build of torch, and would break transformers and vLLM."""
+"""Packages that cannot be imported with this build of torch, and would break transformers and vLLM."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ _IMPORT_S: Final = 120.0
 
 
 def check_beside_torch() -> str:
-    """Import in a process of its own each package that was not built for this torch.
+    """Import each package that was not built for this torch, in a separate process.
 
     Returns:
         What is in order, as a sentence's part; nothing where torch is not installed.

@@ -1,4 +1,4 @@
-"""An answer as a sampler writes it behind its prompt: no prefill twice, thoughts whole, one stop token at the end."""
+"""An answer as a sampler writes it after its prompt: no prefill twice, thoughts complete, one stop token at the end."""
 
 import re
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Answer:
         content: the message's content.
         prompt: the text that asks for it.
         text: the whole conversation.
-        span: where the answer stands in `text`, with its stop token.
+        span: range of the answer in `text`, with its stop token.
     """
 
     index: int
@@ -59,7 +59,7 @@ class Answer:
     span: Span
 
     def completion(self, layout: Layout) -> str:
-        """Return what a sampler writes behind `prompt`.
+        """Return what a sampler writes after `prompt`.
 
         Raises:
             TemplateError: the template writes something that no sampler can have written there, or drops text.
@@ -77,7 +77,7 @@ class Answer:
         return written
 
     def _behind_prompt(self, layout: Layout) -> str:
-        """Return what the template writes behind the prompt, or behind the prompt without its prefill."""
+        """Return what the template writes after the prompt, or after the prompt without its prefill."""
         if self.text.startswith(self.prompt) and len(self.prompt) <= self.span.end:
             return self.text[len(self.prompt) : self.span.end]
         if self.prompt != self.text[: self.span.start] + layout.prefill:
@@ -100,7 +100,7 @@ class Answer:
         return _without_opening(thought + closing + space + written.lstrip(), layout)
 
     def _check_thoughts(self, written: str, layout: Layout) -> None:
-        """Refuse a thought that does not end, and one behind another, unless the answer's own text is so."""
+        """Refuse a thought that does not end, and one after another, unless the answer's own text is like that."""
         opened = THINK in _last_part(layout.prefill + written) and THINK not in _last_part(self.content)
         if opened or (layout.opens_thoughts and END_THINK not in written):
             raise TemplateError(

@@ -45,7 +45,7 @@ def encode(chat: ChatFormat, messages: Sequence[Message], *, train_on: Literal["
     Args:
         chat: the chat format.
         messages: the conversation.
-        train_on: `last` gives one example, the last turn behind its prompt, and no label to earlier turns.
+        train_on: `last` gives one example, the last turn after its prompt, with no labels on earlier turns.
 
     Raises:
         MessagesError: there is no assistant's turn.

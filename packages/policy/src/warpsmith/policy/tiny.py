@@ -40,7 +40,7 @@ def build_tiny(
     Args:
         out_dir: the directory to make; it must not exist or be empty.
         corpus: texts of the kind that the model will read and write; read once.
-        vocab_size: upper bound of the vocabulary; a small corpus fills less, and the model is made as large as it is.
+        vocab_size: upper bound of the vocabulary; a small corpus fills less, and the model gets that size.
         layers, hidden, heads, kv_heads: the decoder's sizes; `hidden / heads` is the width of a head.
         seed: seed of the weights. The same arguments give the same bytes.
 
@@ -73,7 +73,7 @@ def _settings(**values: int) -> TinySettings:
 def train_tokenizer(corpus: Iterable[str], settings: TinySettings) -> "PreTrainedTokenizerFast":
     """Train a byte-level BPE that merges across spaces but never across a newline.
 
-    Code is made of lines that come back, so a whole line may become one token. Each newline stays a token of its own:
+    Lines of code recur, so a whole line may become one token. Each newline stays a token of its own:
     the chat template's headers end in one, so a completion never merges with its prompt.
 
     Raises:

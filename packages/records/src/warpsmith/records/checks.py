@@ -38,7 +38,7 @@ class Rule:
 
     Attributes:
         column: the column an error names.
-        says: the rule in words, as it stands after "column X must ".
+        says: the rule in words, continuing "column X must ".
         broken: batch -> boolean array of shape (rows,), true (or null) where the rule is broken.
     """
 
@@ -200,7 +200,7 @@ def _null_error(table: str, field: pa.Field, column: pa.Array) -> SchemaError:
 
 
 def _has_forbidden_null(array: pa.Array, field: pa.Field) -> bool:
-    """Whether a null stands in `array`, or nested in it, where `field` and its children allow none."""
+    """Whether `array` has a null, at any depth, where `field` and its children allow none."""
     if array.null_count and not field.nullable:
         return True
     if pa.types.is_struct(field.type):
@@ -245,7 +245,7 @@ def _schema_difference(table: str, expected: pa.Schema, got: pa.Schema) -> str:
             f"The batch does not fit `{table}`: missing columns {missing or 'none'}, unknown columns {extra or 'none'}."
         )
     if expected.names != got.names:
-        return f"The batch does not fit `{table}`: the columns stand in another order, expected {expected.names}."
+        return f"The batch does not fit `{table}`: the columns are in another order, expected {expected.names}."
     other = next(name for name in expected.names if not expected.field(name).equals(got.field(name)))
     return (
         f"The batch does not fit `{table}`: column `{other}` is {_declared(got.field(other))}, "

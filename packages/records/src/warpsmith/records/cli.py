@@ -16,7 +16,7 @@ from warpsmith.records.commands import new_app, run
 if TYPE_CHECKING:
     from warpsmith.records.reader import Losses, RunReader
 
-# pyarrow and what builds on it are imported inside the commands: --help and --version answer at once.
+# pyarrow and what builds on it are imported inside the commands: --help and --version stay fast.
 
 app = new_app(
     "warpsmith-records",

@@ -10,12 +10,12 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 class OutputError(WarpsmithError):
-    """The output could not be written; what stood under its name before is untouched."""
+    """The output could not be written; an existing file of that name is untouched."""
 
 
 @contextlib.contextmanager
 def new_directory(out: Path) -> Iterator[Path]:
-    """Yield a temporary directory beside `out` that becomes `out` when the block ends well, and is removed otherwise.
+    """Yield a temporary directory next to `out` that becomes `out` if the block succeeds, and is removed otherwise.
 
     Raises:
         UsageError: `out` exists.

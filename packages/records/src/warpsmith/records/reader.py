@@ -66,7 +66,7 @@ class SegmentReport:
     Attributes:
         batches, rows, stream_bytes: what the journal vouches for.
         closed: whether its writer ended it; otherwise the writer was killed or still writes.
-        torn: what lies behind the last recorded batch, or None.
+        torn: bytes after the last recorded batch, or None.
         damage: one error for each journal entry or batch that cannot be read.
     """
 
@@ -147,7 +147,7 @@ class RunReader:
 
     @property
     def torn(self) -> list[Torn]:
-        """What lies behind the last recorded batch of each segment; empty for a run whose writers ended well."""
+        """Bytes after the last recorded batch of each segment; empty for a run whose writers were closed."""
         return [segment.torn for table in schema.TABLES for segment in self.segments(table) if segment.torn]
 
     def losses(self) -> Losses:
@@ -229,7 +229,7 @@ class _SegmentFiles:
         return None
 
     def batches(self, meet: Callable[[SegmentError], None]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches whose bytes are what was written; hand `meet` an error for each that is not."""
+        """Yield the batches whose bytes are as written; call `meet` with an error for each other."""
         if not self.journal.entries:
             return
         first, *rest = self.journal.entries
@@ -381,7 +381,7 @@ def _size(stream: Path) -> int:
 _NOTHING = Journal(header=None, entries=(), torn_bytes=0, faults=())
 
 SALVAGE_JOURNAL = (
-    "Copy the .journal file of the same name back beside it, or move it away. A stream alone is still an Arrow IPC "
+    "Copy the .journal file of the same name back next to it, or move it away. A stream alone is still an Arrow IPC "
     "stream: pyarrow.ipc.open_stream reads it, unchecked."
 )
 

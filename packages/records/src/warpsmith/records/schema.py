@@ -357,7 +357,7 @@ def _with_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
     fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
     place = [field.name for field in fields].index("host_code")
     fields[place] = pa.field("recording", pa.string())
-    # Under a null verdict anything may stand.
+    # Under a null verdict any value is allowed.
     words = [_WAYS.get(word) for word in values[place].to_pylist()]
     values[place] = pa.array(words, pa.string())
     verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())

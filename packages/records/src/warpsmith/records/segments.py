@@ -1,4 +1,4 @@
-"""Segments: how recorded batches lie on disk, and how to tell a whole batch from a torn or damaged one.
+"""Segments: how recorded batches are laid out on disk, and what makes a batch intact, torn or damaged.
 
 A segment is two files of one name. `NAME.arrows` is a plain Arrow IPC stream. `NAME.journal` says which byte ranges
 of it are whole: a 64-byte header, then one 64-byte entry for each message, written only after the message's bytes.
@@ -37,7 +37,7 @@ class SegmentError(WarpsmithError):
 
 
 class ForeignFileError(SegmentError):
-    """The file was not written by a RunWriter, or is not of the table in whose folder it lies."""
+    """The file was not written by a RunWriter, or belongs to another table than its folder."""
 
 
 class NewerFormatError(SegmentError):

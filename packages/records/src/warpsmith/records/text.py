@@ -87,7 +87,7 @@ def stream_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of a file of any size as UTF-8, without byte order mark; only a line feed ends one.
 
-    UTF-8 is passed on unchecked, so that a caller may tell of the one line that is none.
+    UTF-8 is passed on unchecked, so that a caller may name the one invalid line.
 
     Raises:
         WarpsmithError: as `error`; the file cannot be opened or read, or is broken UTF-16 or UTF-32.
@@ -122,7 +122,7 @@ def is_leftover(name: str) -> bool:
 
 
 def _mark_of(head: bytes) -> tuple[bytes, str]:
-    """Return the byte order mark that bytes begin with, and the encoding that it stands for."""
+    """Return the byte order mark that bytes begin with, and the encoding that it means."""
     return next(((mark, encoding) for mark, encoding in _MARKS if head.startswith(mark)), (b"", "utf-8"))
 
 

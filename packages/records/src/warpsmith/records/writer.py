@@ -28,7 +28,7 @@ class RecordWriteError(WarpsmithError):
 class RunWriter:
     """Appends batches to the tables of one run.
 
-    Each writer has segments of its own, so any number of processes may write one run, and a writer that comes back
+    Each writer has its own segments, so any number of processes may write one run, and a writer that comes back
     after a kill starts a new segment instead of appending to a torn one. Safe to share between threads.
 
     Args:

@@ -155,7 +155,7 @@ def _joined(generation: Generation) -> Ownership:
 def _keep_alive(
     ownership: Ownership, timing: Timing, stop: threading.Event, say: Say, on_lost: Callable[[WarpsmithError], object]
 ) -> None:
-    """Raise the count until `stop`; what the file system refuses for a while is told once and tried again."""
+    """Raise the count until `stop`; a temporary error of the file system is reported once and retried."""
     count, told = 0, False
     while not stop.wait(timing.beat_s):
         count += 1
