@@ -38,6 +38,9 @@ SHORT = [
             "bench",
             "serving",
             "sandbox",
+            "records",
+            "policy",
+            "status",
         )
     ),
 ]
@@ -102,6 +105,18 @@ def test_a_broken_link_is_found(tmp_path):
 @pytest.mark.parametrize("path", tracked("*.md"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_relative_link_and_anchor_resolves(path):
     assert broken(path) == []
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path.suffix != ".md" or not path.is_file():
+            continue
+        reached.add(path)
+        targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose(path.read_text(encoding="utf-8")))
+        waiting += [(path.parent / target).resolve() for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [path.name for path in tracked("docs/*.md") if path not in reached] == []
 
 
 def test_every_document_that_the_sources_name_is_there():
