@@ -147,6 +147,11 @@ def test_the_support_matrix_fits_two_screens():
     assert len((ROOT / "docs/status.md").read_text(encoding="utf-8").splitlines()) <= 60
 
 
+def test_the_benchmarks_table_lists_every_script():
+    listed = set(re.findall(r"^\| `(\w+\.py)` \|", (ROOT / "benchmarks/README.md").read_text(), flags=re.MULTILINE))
+    assert listed == {path.name for path in tracked("benchmarks/*.py") if not path.name.startswith("_")}
+
+
 def test_every_make_target_that_a_document_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     for path in [*tracked("*.md"), *tracked(".github/workflows/*.yml")]:
