@@ -48,6 +48,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._perturb = perturb
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do not let torch wrap this for its compiler, which takes seconds to import and nobody uses here."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -38,6 +38,7 @@ TINY_OCTAVES: Final = (8.0, 16.0)
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
+MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """How far below the spread of a draw the grid is that it may be rounded to: a few dozen numbers are left of it."""
 PLANTED_SHARE: Final = 1 / 16
@@ -129,7 +130,7 @@ def to_grid(
     if not -math.inf < low < high < math.inf:
         return
     dice = Dice(generator)
-    step = 2.0 ** (math.floor(math.log2(_spread(wide))) - GRID_OCTAVES - dice.below(2))
+    step = 2.0 ** (math.floor(math.log2(_middle_spread(wide))) - GRID_OCTAVES - dice.below(2))
     rounded = (wide / step).round() * step
     if low >= 0 or high <= 0:
         rounded = (wide / step).trunc() * step
@@ -161,6 +162,13 @@ Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
 def _spread(wide: torch.Tensor) -> float:
     spread = float(wide.std()) if wide.numel() > 1 else 0.0
     return spread if 0 < spread < float("inf") else max(float(wide.abs().max()), 1.0)
+
+
+def _middle_spread(wide: torch.Tensor) -> float:
+    """Return the spread of the middle half of some numbers, which a few large ones leave as it is."""
+    some = wide.flatten()[:: -(-wide.numel() // MOST_SORTED)].double()
+    low, high = torch.quantile(some, torch.tensor([0.25, 0.75], dtype=some.dtype, device=some.device)).tolist()
+    return (high - low) / 1.35 or _spread(wide)
 
 
 def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:

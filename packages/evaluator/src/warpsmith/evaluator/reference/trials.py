@@ -42,8 +42,8 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "small": "small rows and columns",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
-GRID_KIND: Final[Kind] = "shifted"
-"""The kind of the trials whose numbers are rounded to a grid: none of it depends on their last bits."""
+GRID_KIND: Final[Kind] = "outliers"
+"""The kind of the trials whose numbers are rounded to a grid: most of them lie where get_inputs() has them."""
 MOST_ON_GRID: Final = 1 << 24
 """Elements of inputs up to which these are: what is exact of the answer is found by a second run."""
 GOES_FAR: Final = frozenset({"outliers", "rows"})
