@@ -1,7 +1,7 @@
 """What each correctness trial changes, so that no cache and no shortcut of the sample survives.
 
 The first trial takes plain inputs and the constructor's parameters. Every later one has other parameters and buffers,
-and, in random order, numbers that go beyond the sample's (docs/evaluator.md), or inputs of other shapes. What a problem
+and, in random order, numbers beyond the sample's (docs/evaluator-design.md), or inputs of other shapes. What a problem
 bears is found out once, and always the same for a problem, so that verdicts can be repeated.
 """
 
