@@ -455,6 +455,60 @@ def test_all_trials_are_replays_in_one_worker(judge, trials):
     assert judge.why == []
 
 
+COLUMN = problem("x * self.scale[:, 1]", init="self.scale = nn.Parameter(torch.randn(19, 3))")
+
+
+def keeps_a_turned_scale(until, *, init="", more=""):
+    """Return a candidate that turns its parameter, and keeps that until the condition says that it has changed."""
+    turn = "self.turned = self.scale.detach().t().contiguous()"
+    return candidate(
+        f"if {until}:\n    {turn}\n    self.version = self.scale._version\nturned = self.turned\n{more}",
+        kernel=KERNEL.replace("x_ptr, out", "x_ptr, turned_ptr, out").replace(
+            "* 2.0", "* tl.load(turned_ptr + 19 + at % 19)"
+        ),
+        init=f"self.scale = nn.Parameter(torch.ones(19, 3))\nself.version = self.turned = None\n{init}",
+        launch=LAUNCH.replace("x, out", "x, turned, out"),
+    )
+
+
+BY_VERSION = "self.version != self.scale._version"
+
+
+@pytest.mark.parametrize(
+    ("way", "more"), [(DetachedRecorder, ""), (OnDeviceRecorder, "self.scale.flatten()[0].item()")]
+)
+def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
+    """As after a copy into it, so that what is kept until torch shows a change is made anew."""
+    made = []
+    recorded = way._recorded
+
+    def kept(self, answer, room):
+        found = recorded(self, answer, room)
+        made.append(found[1])
+        return found
+
+    monkeypatch.setattr(way, "_recorded", kept)
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
+    assert bool(judge.why) is (way is OnDeviceRecorder)
+    assert made
+    for recording in made:
+        assert any(event[0] == "copy" for event in recording.events), recording
+        assert not recording.past
+
+
+def test_a_buffer_that_has_no_version_is_left_alone(judge):
+    """A tensor that was made in inference mode says of no change."""
+    init = "with torch.inference_mode():\n    made = torch.ones(3)\nself.register_buffer('made', made)"
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, init=init), of=COLUMN).status == "correct"
+    assert judge.why == []
+
+
+def test_what_is_kept_without_a_sign_of_a_change_is_wrong(judge):
+    verdict = judged(judge, keeps_a_turned_scale("self.turned is None"), of=COLUMN)
+    assert verdict.status == "incorrect"
+    assert "in the constructor or in an earlier call" in verdict.error_message
+
+
 def test_what_any_trial_launches_is_compiled(judge):
     """Also where the first one launches something else."""
     one_or_two = Problem.from_source(

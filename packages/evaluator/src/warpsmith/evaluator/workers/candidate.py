@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
+from torch.autograd.graph import increment_version
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
@@ -148,6 +149,7 @@ class Candidate:
             self.inputs.clear()
         inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
         self._restore_buffers()
+        self._show_changes()
         arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
         found: list[torch.Tensor] = []
@@ -225,6 +227,14 @@ class Candidate:
         own = self._own_buffers()
         for name, slot in self.buffers.items():
             own[name].copy_(tensor_views.view(self.memory.buffers["state"], slot))
+
+    def _show_changes(self) -> None:
+        """Give parameters and buffers a new version, as a copy into them does.
+
+        The judge's memory changes unseen by torch, and a module may keep what it derived until a version has changed.
+        """
+        own = module_state.tensors(self.model).values()
+        increment_version([tensor for tensor in own if not tensor.is_inference()])
 
     def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
         """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""
