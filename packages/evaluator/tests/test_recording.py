@@ -455,6 +455,19 @@ def test_all_trials_are_replays_in_one_worker(judge, trials):
     assert judge.why == []
 
 
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ("tl.load(x_ptr + at)", "loads 1 elements outside every tensor that it was given; the first lies right behind"),
+        ("tl.load(x_ptr + at + 705, mask=at < 1)", "the first lies 8 bytes behind"),
+    ],
+)
+def test_a_load_outside_of_a_tensor_is_told_by_where_it_lies(judge, wrong, where):
+    source = candidate(kernel=KERNEL.replace("tl.load(x_ptr + at, mask=at < n)", wrong))
+    verdict = judged(judge, source)
+    assert f"{where} the end of x_ptr. A mask" in verdict.error_message
+
+
 COLUMN = problem("x * self.scale[:, 1]", init="self.scale = nn.Parameter(torch.randn(19, 3))")
 
 
