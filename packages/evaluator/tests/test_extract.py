@@ -2,7 +2,6 @@
 
 import ast
 import importlib.metadata
-import re
 import unicodedata
 
 import pytest

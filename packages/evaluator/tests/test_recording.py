@@ -431,7 +431,21 @@ def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
     assert judged(judge, source, of=counted).status == "correct"
     wrong = judged(judge, source.replace("tl.load(steps_ptr) + 1)\n\n", "tl.load(steps_ptr) + 2)\n\n"), of=counted)
     assert "Buffer steps after forward" in wrong.error_message
+    assert "Model's forward updates" not in wrong.error_message
     assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("buffer", "usually"), [("steps", ""), ("running_mean", ", as normalisations do in training mode")]
+)
+def test_a_buffer_that_only_the_reference_updates_is_told_as_such(judge, buffer, usually):
+    init = f'self.register_buffer("{buffer}", torch.zeros(1))'
+    counted = problem(f"(self.{buffer}.add_(1), x * 2)[1]", init=init)
+    verdict = judged(judge, candidate(init=init), of=counted)
+    assert verdict.status == "incorrect"
+    said = f"Model's forward updates this buffer{usually}: update it in a kernel as well"
+    assert f"Buffer {buffer} after forward: " in verdict.error_message
+    assert f"expected 1, got 0. {said}" in verdict.error_message
 
 
 def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
