@@ -469,6 +469,16 @@ def test_all_trials_are_replays_in_one_worker(judge, trials):
     assert judge.why == []
 
 
+def test_the_line_of_forward_that_computes_with_torch_is_told(judge):
+    source = candidate("x = x.exp()\nx = (\n    x.log()\n)\nx = x.log()", init="self.by = torch.ones(3)\nself.by *= 2")
+    line = source.splitlines().index("        x = x.exp()") + 1
+    verdict = judged(judge, source)
+    assert verdict.status == "rejected"
+    told = f"aten::exp (line {line}: x = x.exp()), aten::log (line {line + 2}: x.log())."
+    assert f"forward computes with torch instead of Triton: {told}" in verdict.error_message
+    assert judge.why == []
+
+
 @pytest.mark.parametrize(
     ("wrong", "where"),
     [

@@ -91,7 +91,7 @@ class Candidate:
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
-        self.loaded = fields
+        self.loaded, self.path = fields, str(path)
         self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
         with self._host():
             self.namespace = execute(fields.text("source"), path, MODULE_NAME)
@@ -157,7 +157,7 @@ class Candidate:
         described = tensor_views.describe(outputs.arranged(form, fields.mapping("answer")["output"]), found)
         return {
             "launches": self.monitor.launches,
-            "refused": dict(list(watch.refused.items())[:20]),
+            "refused": {name: watch.lines.get(name, 0) for name in list(watch.refused)[:20]},
             "host_memory": self.host_memory,
             "unawaited": bool(self.streams.pending),
             "timed": self.tuning.timed,
@@ -182,7 +182,7 @@ class Candidate:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
-        watch.fills = not self.detached
+        watch.fills, watch.path = not self.detached, self.path
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
