@@ -50,8 +50,8 @@ GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
 CHANGED_STATE: Final = (
-    "parameters or buffers changed after construction: derive nothing from them in the constructor, "
-    "and take no step, position or flag of the module for a constant"
+    "parameters or buffers changed after construction: derive nothing from them in the constructor or in an earlier "
+    "call, and take no step, position or flag of the module for a constant"
 )
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
