@@ -21,12 +21,11 @@ from safetensors.torch import load_file
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
+from warpsmith.trainer.advantage import Normalisation, assign
 from warpsmith.trainer.advantage.estimators.turn import TurnReturn
-from warpsmith.trainer.telemetry import console
-from warpsmith.trainer.advantage import Normalisation
-from warpsmith.trainer.advantage import assign
-from warpsmith.trainer.rollouts.batch_source import as_stream
 from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
+from warpsmith.trainer.rollouts.batch_source import as_stream
+from warpsmith.trainer.telemetry import console
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

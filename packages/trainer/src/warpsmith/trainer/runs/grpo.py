@@ -12,34 +12,27 @@ import pyarrow as pa
 
 from warpsmith.policy.chat_checks import sampling_doubts
 from warpsmith.policy.dropout import switch_off
-from warpsmith.policy.loading import Policy
 from warpsmith.records.ownership import owned
 from warpsmith.records.schema import credits_batch
-from warpsmith.trainer.telemetry import console, held_out
-from warpsmith.trainer.rollouts.prefetch import RunAhead
-from warpsmith.trainer.weights.checkpoint import Progress
-from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.runs.run_control import RunControl
-from warpsmith.trainer.advantage.types import Credit
-from warpsmith.trainer.advantage.crediting import Crediting
 from warpsmith.trainer.advantage.credit_rows import CreditedBatch
-from warpsmith.trainer.distributed.trained_policy import load_to_train
+from warpsmith.trainer.advantage.crediting import Crediting
+from warpsmith.trainer.advantage.types import Credit
+from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
-from warpsmith.trainer.distributed.reference_policy import FrozenModel, PolicyWithoutAdapters, Reference
-from warpsmith.trainer.distributed.value_head import attach
-from warpsmith.trainer.distributed.zero_engine import ZeroEngine
-from warpsmith.trainer.errors import CollectionError
-from warpsmith.trainer.weights.export import export
-from warpsmith.trainer.telemetry.warnings import Watch
+from warpsmith.trainer.distributed.trained_policy import load_to_train
+from warpsmith.trainer.doctor.preflight import preflight
+from warpsmith.trainer.launch.launcher import is_launched
+from warpsmith.trainer.rollouts.batch import training_turns
+from warpsmith.trainer.rollouts.batch_source import BatchSource, Sampled, groups_with_spread, trained_part
+from warpsmith.trainer.rollouts.prefetch import RunAhead
+from warpsmith.trainer.rollouts.recorded_batches import RecordedBatches, recorded_figures
+from warpsmith.trainer.rollouts.session import RolloutSession
 from warpsmith.trainer.runs.held_out_evaluation import HeldOutEvaluation
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.runs.models import policy_engine, reference_policy
-from warpsmith.trainer.launch.launcher import is_launched
-from warpsmith.trainer.doctor.preflight import preflight
-from warpsmith.trainer.telemetry.progress_bar import Bar
-from warpsmith.trainer.rollouts.recorded_batches import RecordedBatches, recorded_figures
-from warpsmith.trainer.rollouts.batch_source import BatchSource, Sampled, groups_with_spread, trained_part
-from warpsmith.trainer.rollouts.session import RolloutSession
+from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
+from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry import console
 from warpsmith.trainer.telemetry.batch_metrics import (
     batch_figures,
     columns,
@@ -49,11 +42,13 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     staleness,
     trained_tokens,
 )
+from warpsmith.trainer.telemetry.progress_bar import Bar
 from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.telemetry.warnings import Watch
+from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.export import export
 from warpsmith.trainer.weights.probe import trainer_logprobs
 from warpsmith.trainer.weights.sync import payload_of
-from warpsmith.trainer.rollouts.batch import training_turns
-from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
 
 
 def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:

@@ -48,6 +48,8 @@ class Interrupt:
             self.requested, self._first_at = True, now
             if self._speaks:
                 name = signal.Signals(number).name
-                sys.stderr.write(f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once.\n")
+                sys.stderr.write(
+                    f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once.\n"
+                )
         elif now - self._first_at > _SAME_REQUEST_S:
             raise KeyboardInterrupt

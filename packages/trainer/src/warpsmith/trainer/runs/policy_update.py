@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.micro_batches import deal, micro_batches
+from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.reference_policy import Reference
 from warpsmith.trainer.distributed.rows import Floats, PaddedRows, pad, pad_rows
@@ -19,7 +19,6 @@ from warpsmith.trainer.distributed.value_head import at_first
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.loss.aggregations import row_weights
 from warpsmith.trainer.loss.aggregations.token_mean import TokenMean
-from warpsmith.trainer.loss.policy_loss import MicroBatch, policy_loss
 from warpsmith.trainer.loss.metrics import (
     CRITIC_SUMS,
     ROW_SUMS,
@@ -32,6 +31,7 @@ from warpsmith.trainer.loss.metrics import (
     token_sums,
 )
 from warpsmith.trainer.loss.objective_spec import ObjectiveSpec
+from warpsmith.trainer.loss.policy_loss import MicroBatch, policy_loss
 from warpsmith.trainer.loss.value_loss import ValueBatch
 from warpsmith.trainer.rollouts.batch import TrainingTurns
 

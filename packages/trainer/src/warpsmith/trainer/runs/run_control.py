@@ -6,14 +6,14 @@ from pathlib import Path
 from statistics import fmean
 
 from warpsmith.records.writer import RunWriter
-from warpsmith.trainer.weights import checkpoint
-from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.weights import checkpoint
+from warpsmith.trainer.weights.checkpoint import Progress
 
 
 class RunControl:

@@ -13,22 +13,22 @@ from torch import Tensor
 
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.ownership import owned
-from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.config.sft import SftConfig
-from warpsmith.trainer.runs.run_control import RunControl
-from warpsmith.trainer.distributed.trained_policy import load_to_train
-from warpsmith.trainer.distributed.optimizer import learning_rate
+from warpsmith.trainer.data.dataset import SftData, open_data, told
 from warpsmith.trainer.distributed.micro_batches import deal, micro_batches, padding_share
+from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.distributed.rows import Row, pad_rows
+from warpsmith.trainer.distributed.trained_policy import load_to_train
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
-from warpsmith.trainer.data.dataset import SftData, open_data, told
-from warpsmith.trainer.weights.export import export
-from warpsmith.trainer.runs.interrupt import Interrupt
-from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.doctor.preflight import preflight
+from warpsmith.trainer.launch.launcher import is_launched
+from warpsmith.trainer.runs.interrupt import Interrupt
+from warpsmith.trainer.runs.run_control import RunControl
 from warpsmith.trainer.telemetry.progress_bar import Bar
 from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.export import export
 
 
 def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
