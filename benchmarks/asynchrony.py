@@ -53,7 +53,7 @@ def measure(policy: Path, run: Path, bound: int, given: argparse.Namespace) -> d
     changes = (
         f"run.dir={run}", f"run.steps={given.steps}", "run.console=steps", f"policy.path={policy}",
         f"algorithm.max_staleness={bound}", f"algorithm.prompts_per_step={given.prompts}",
-        f"algorithm.samples_per_prompt={given.samples}", "held_out.problems=0", "checkpoint.every=0",
+        f"algorithm.samples_per_prompt={given.samples}", "held_out=unset", "checkpoint.every=0",
         "checkpoint.export_final=false", "wandb.mode=disabled",
     )  # fmt: skip
     trainer("grpo", "configs/demo.toml", changes=changes)

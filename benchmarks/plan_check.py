@@ -17,9 +17,9 @@ from _machine import skip
 from _models import random_model
 
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
-from warpsmith.trainer.engine.ranks import join, leave
-from warpsmith.trainer.engine.rows import Row, pad_rows
-from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.distributed.ranks import join, leave
+from warpsmith.trainer.distributed.rows import Row, pad_rows
+from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.planning.parts import peak
 from warpsmith.trainer.planning.shapes import KNOWN, ModelShape
 from warpsmith.trainer.planning.training import Training, rank_parts

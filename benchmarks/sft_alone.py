@@ -16,7 +16,7 @@ from typing import Any
 
 from _machine import describe, skip, write_result
 
-from warpsmith.rollout.evaluation import compare, solved_shares
+from warpsmith.rollout.metrics import compare, solved_shares
 from warpsmith.trainer.config import load_grpo, load_sft
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -36,10 +36,10 @@ from transformers import PreTrainedModel
 from warpsmith.policy.attention import register
 from warpsmith.policy.kernels import LIGER, apply_liger
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
-from warpsmith.trainer.engine.plan import micro_batches, padding_share
-from warpsmith.trainer.engine.ranks import join, leave
-from warpsmith.trainer.engine.rows import PaddedRows, Row, pad_rows
-from warpsmith.trainer.engine.zero import ZeroEngine
+from warpsmith.trainer.distributed.micro_batches import micro_batches, padding_share
+from warpsmith.trainer.distributed.ranks import join, leave
+from warpsmith.trainer.distributed.rows import PaddedRows, Row, pad_rows
+from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.planning.shapes import KNOWN, ModelShape
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -231,7 +231,7 @@ PARTS: dict[str, Callable[[_Seen], bool]] = {
     "worker": lambda seen: "evaluator.zygote" in seen.words and "evaluator.zygote" in seen.parent,
     "zygote": lambda seen: "evaluator.zygote" in seen.words and "evaluator.judge" in seen.parent,
     "judge": lambda seen: "evaluator.judge" in seen.words,
-    "engine": lambda seen: seen.words.startswith("ray::EngineActor"),
+    "engine": lambda seen: seen.words.startswith("ray::SamplerActor"),
     "evaluator actor": lambda seen: seen.words.startswith("ray::EvaluatorActor"),
     "wandb": lambda seen: seen.words.split(" ")[0].endswith("/wandb-core"),
     "raylet": lambda seen: seen.words.split(" ")[0].endswith("/raylet"),

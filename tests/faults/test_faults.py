@@ -35,7 +35,8 @@ torch_threads = 1
 path = "{{policy}}"
 dtype = "float32"
 [problems]
-source = "{{problems}}"
+type = "files"
+path = "{{problems}}"
 levels = [1]
 [rollout]
 prompt_style = "compact"

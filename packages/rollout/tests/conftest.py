@@ -1,4 +1,4 @@
-"""What the tests share: one tiny model for the session, a scripted engine and a scripted judge for episode logic."""
+"""What the tests share: one tiny model for the session, a scripted sampler and a scripted judge for episode logic."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from hypothesis import settings
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated
-from warpsmith.rollout.engines.base import Completion
 from warpsmith.rollout.generator import generate
+from warpsmith.rollout.samplers.base import Completion
 from warpsmith.rollout.sft import sft_examples
 
 # How long an example takes says nothing on a machine that does other work as well.
@@ -49,7 +49,7 @@ class CharacterChat:
         return text.replace("<user>", "< user>")
 
 
-class ScriptedEngine:
+class ScriptedSampler:
     """Answers with texts from a script; an exception in the script is raised, a callable is awaited."""
 
     def __init__(self, *script, version=3) -> None:
@@ -101,8 +101,8 @@ def chat():
 
 
 @pytest.fixture
-def scripted_engine():
-    return ScriptedEngine
+def scripted_sampler():
+    return ScriptedSampler
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def test_problems_are_written(tmp_path):
     assert len(read_problems(tmp_path)) == 4
 
 
-def test_tasks_are_listed():
-    assert "kernelbench_multiturn" in invoke("tasks").stdout
+def test_environments_are_listed():
+    assert "kernelbench_multiturn  " in invoke("environments").stdout
 
 
 def test_results_are_compared(tmp_path):
@@ -66,7 +66,7 @@ def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part):
 def sampled(monkeypatch):
     verdict = {"correct": True, "compiled": True, "speedup": None}
     row = {"problem": "p", "level": 1, "trajectory": "t", "turn": 0, "valid": True, "verdict": verdict}
-    monkeypatch.setattr(cli, "_sampled", lambda *_, **__: [row])
+    monkeypatch.setattr(cli, "sampled_turns", lambda *_, **__: [row])
 
 
 @pytest.mark.usefixtures("sampled")
@@ -79,14 +79,14 @@ def test_a_result_is_written_into_a_folder_that_was_not_there(tmp_path):
 @pytest.mark.usefixtures("sampled")
 def test_a_result_that_cannot_be_written_is_printed_all_the_same(tmp_path, monkeypatch, capsys):
     out = tmp_path / "before.json"
-    real = cli._sampled
-    monkeypatch.setattr(cli, "_sampled", lambda *a, **k: (out.mkdir(), real(*a, **k))[1])
+    real = cli.sampled_turns
+    monkeypatch.setattr(cli, "sampled_turns", lambda *a, **k: (out.mkdir(), real(*a, **k))[1])
     with pytest.raises(OutputError, match=r"Could not write .*before\.json"):
         app(["evaluate", "x", "--count", "1", "--out", str(out)], standalone_mode=False)
     assert "pass@k" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["tasks"]])
+@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["environments"]])
 def test_help_has_an_example(command):
     assert "warpsmith-rollout" in invoke(*command, "--help").stdout
 
@@ -108,7 +108,8 @@ def test_turns_are_not_added_to_a_run_that_is_there(tmp_path):
 
 
 def test_nothing_heavy_is_imported_for_help_config_or_problems():
-    modules = "cli config generator datasets sft prompts episodes collector engines engines.pool engines.vllm_engine"
+    modules = "cli config generator datasets sft prompts episodes collector "
+    modules += "samplers samplers.pool samplers.registry samplers.vllm samplers.vllm.in_process"
     program = "import sys\n" + "".join(f"import warpsmith.rollout.{m}\n" for m in modules.split())
     program += "print([m for m in ('torch', 'vllm', 'ray', 'transformers', 'triton') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)

@@ -11,8 +11,8 @@ from warpsmith.rollout.cli import app
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import from_generated, generated
+from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.judging import as_problem
 from warpsmith.rollout.sft import sft_examples
 
 pytestmark = pytest.mark.slow
@@ -40,13 +40,13 @@ def test_the_evaluator_finds_every_solution_correct(judge, split, count):
     assert all(v.compiled for v in verdicts)
 
 
-def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_engine):
+def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler):
     broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
     assert broken != problem.solution
     config = RolloutConfig(
         prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096}
     )
-    collector = Collector(scripted_engine(broken, problem.solution), judge, chat, config, run="r")
+    collector = Collector(scripted_sampler(broken, problem.solution), judge, chat, config, run="r")
     rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()
     assert [r["verdict"]["status"] for r in rows] == ["incorrect", "correct"]
     assert [r["reward"] for r in rows] == [0.1, 0.3]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout.config import EngineConfig, RolloutConfig
-from warpsmith.rollout.engines import vllm_settings
+from warpsmith.rollout.config import RolloutConfig, SamplerConfig
+from warpsmith.rollout.samplers.vllm import settings as vllm_settings
 from warpsmith.rollout.settings import explained, override
 
 
@@ -61,7 +61,7 @@ def test_every_cause_is_told_in_one_sentence():
     ("device", "environment", "found"),
     [("cpu", {}, "1"), ("cpu", {"TORCH_COMPILE_DISABLE": "0"}, "0"), ("cuda", {}, None)],
 )
-def test_an_engine_on_a_cpu_compiles_nothing_unless_the_user_says_so(monkeypatch, device, environment, found):
+def test_a_sampler_on_a_cpu_compiles_nothing_unless_the_user_says_so(monkeypatch, device, environment, found):
     monkeypatch.setattr(vllm_settings.os, "environ", environment)
-    vllm_settings.set_environment(EngineConfig(device=device))
+    vllm_settings.set_environment(SamplerConfig(device=device))
     assert environment.get("TORCH_COMPILE_DISABLE") == found

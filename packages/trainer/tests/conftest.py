@@ -41,7 +41,8 @@ max_model_len = 512
 prompts_per_step = 2
 samples_per_prompt = 2
 entropy_coefficient = 0.01
-kl_coefficient = 0.01
+[algorithm.kl]
+coefficient = 0.01
 [optimizer]
 lr = 1e-3
 [zero]
@@ -147,7 +148,7 @@ def turns_table() -> Callable[[list[Row]], pa.Table]:
 def alone() -> Iterator[Any]:
     """A process group of one, as a run without a launcher has it; DeepSpeed takes one a process only."""
     from warpsmith.trainer.config.sections import RunSection, ZeroSection
-    from warpsmith.trainer.engine.ranks import join, leave
+    from warpsmith.trainer.distributed.ranks import join, leave
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DS_ACCELERATOR", "cpu")

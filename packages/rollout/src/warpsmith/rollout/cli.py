@@ -20,15 +20,15 @@ from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
 from warpsmith.records.text import read_json
-from warpsmith.rollout import console, datasets, evaluation, settings
+from warpsmith.rollout import console, datasets, metrics, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.episodes import Row
+from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.generator import Split
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.rewardfunction import scorer_for
-from warpsmith.rollout.tasks import known_tasks, task_for
+from warpsmith.rollout.rewards.registry import scorer_for
+from warpsmith.rollout.turn_rows import TurnRow
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -54,7 +54,7 @@ Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
 SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]
 Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2 or 1-3.")]
 Seed = Annotated[int, typer.Option(help="Seed of the problems and of the sampling.")]
-TaskType = Annotated[str, typer.Option(help="The task; `warpsmith-rollout tasks` lists them.")]
+TaskType = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full or compact.")]
 Turns = Annotated[int, typer.Option(min=1, help="Most turns of an episode.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
@@ -71,13 +71,13 @@ def main() -> None:
     commands.run(explained(app))
 
 
-@app.command("tasks")
-def tasks() -> None:
-    """List the tasks.
+@app.command("environments")
+def environments() -> None:
+    """List the installed environments, the values of `task_type`.
 
-    Example: `warpsmith-rollout tasks`
+    Example: `warpsmith-rollout environments`
     """
-    for name, description in known_tasks().items():
+    for name, description in descriptions().items():
         typer.echo(f"{name:24} {description}")
 
 
@@ -141,7 +141,7 @@ def evaluate(
     )
     if out is not None:
         _check_file(out)
-    rows = _sampled(
+    rows = sampled_turns(
         checkpoint,
         _problems(problems, count, split, levels, seed),
         config,
@@ -151,7 +151,7 @@ def evaluate(
         role="held_out",
         run="evaluate",
     )
-    result = evaluation.summarise(rows)
+    result = metrics.summarise(rows)
     text = json.dumps(result.to_json(), indent=None if as_json else 2)
     # Printed first: whatever happens to the file, the work is not lost.
     typer.echo(text if as_json else _report(result))
@@ -202,7 +202,7 @@ def generate(
     with ExitStack() as stack:
         # Made with the first trajectory: a command that cannot start leaves no directory.
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
-        rows = _sampled(
+        rows = sampled_turns(
             checkpoint,
             _problems(problems, count, split, levels, seed),
             config,
@@ -229,8 +229,8 @@ def compare(
 
     Example: `warpsmith-rollout compare before.json after.json`
     """
-    shares = [evaluation.solved_shares(_read_json(path)) for path in (first, second)]
-    found = evaluation.compare(*shares, resamples=resamples, seed=seed)
+    shares = [metrics.solved_shares(_read_json(path)) for path in (first, second)]
+    found = metrics.compare(*shares, resamples=resamples, seed=seed)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
         return
@@ -240,7 +240,7 @@ def compare(
     )
 
 
-def _sampled(
+def sampled_turns(
     checkpoint: Path,
     problems: Sequence[datasets.ProblemRow],
     config: RolloutConfig,
@@ -251,11 +251,11 @@ def _sampled(
     role: str,
     run: str,
     keep: Callable[[Rows], None] = lambda _: None,
-) -> list[Row]:
+) -> list[TurnRow]:
     from warpsmith.rollout.sessions import check_policy, sample_turns
 
-    # Task and reward function are looked at before an engine is started for them.
-    task_for(config)
+    # Loaded before a sampler starts, so that what cannot be used starts nothing.
+    max_turns(config)
     scorer_for(config.reward)
     evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
     check_policy(checkpoint, config.engine)
@@ -296,7 +296,7 @@ def _progress(total: int) -> Iterator[Callable[[Rows], None]]:
         yield advance
 
 
-def _report(result: evaluation.EvaluationResult) -> str:
+def _report(result: metrics.EvaluationResult) -> str:
     rates = result.rates
     lines = [
         f"trajectories {rates.trajectories} (invalid {result.invalid})",
@@ -360,14 +360,14 @@ def _style(name: str) -> PromptStyle:
 
 
 def _check_file(out: Path) -> None:
-    """Refuse a file that cannot be written, before an engine starts."""
+    """Refuse a file that cannot be written, before a sampler starts."""
     if out.is_dir():
         raise UsageError(f"{out} is a directory; a file was expected.", f"Name a file in it: {out / 'result.json'}.")
     _check_writable(out.parent)
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a directory that cannot be made or written, before an engine starts whose work would be lost."""
+    """Refuse a directory that cannot be made or written, before a sampler starts whose work would be lost."""
     missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,56 +6,69 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warpsmith.records.errors import UsageError
+from warpsmith.rollout.completions import Chat, ChatSampler
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.engines.base import Engine
-from warpsmith.rollout.episodes import Chat, Row, Surroundings, run_episode
-from warpsmith.rollout.gate import TurnGate
-from warpsmith.rollout.judging import CachedJudge, Judge
-from warpsmith.rollout.rewardfunction import scorer_for
-from warpsmith.rollout.tasks import task_for
+from warpsmith.rollout.environments.base import EnvironmentContext
+from warpsmith.rollout.environments.registry import make_environment, max_turns
+from warpsmith.rollout.episodes import EpisodeSetup, run_episode
+from warpsmith.rollout.evaluators.base import CandidateEvaluator
+from warpsmith.rollout.evaluators.cache import CachedEvaluator
+from warpsmith.rollout.rewards.registry import scorer_for
+from warpsmith.rollout.samplers.base import Sampler
+from warpsmith.rollout.sampling_pause import SamplingPause
+from warpsmith.rollout.turn_rows import EpisodeLabels, TurnRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Rows = Sequence[Row]
+Rows = Sequence[TurnRow]
 
 
 class Collector:
     """Runs episodes for groups of samples.
 
     Args:
-        engine: who samples.
-        judge: who judges; verdicts are kept by content.
+        sampler: samples completions.
+        evaluator: judges candidates; its verdicts are cached by content.
         chat: the policy's chat format.
-        config: the rules.
+        config: settings of the rollouts.
         run: the run's name, for the records.
-        on_turn: told each turn's row when the turn ends.
-        on_trajectory: told the rows of each trajectory when it ends.
-        gate: holds completions while weights change; without one they are to change between two collections.
+        on_turn: called with each turn's row when the turn ends.
+        on_trajectory: called with the rows of each trajectory when it ends.
+        pause: holds completions back while weights change; without one they must change between two collections.
+
+    Attributes:
+        evaluator: the cache in front of `evaluator`, which counts hits and misses.
 
     Raises:
-        UnknownTaskError: the configuration names a task that does not exist.
-        BadRewardError: it names a reward function that cannot be used.
+        RegistryError: the environment or the reward cannot be imported.
+        BadRewardError: the reward cannot be used.
+        UsageError: the settings do not suit the environment.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        judge: Judge,
+        sampler: Sampler,
+        evaluator: CandidateEvaluator,
         chat: Chat,
         config: RolloutConfig,
         *,
         run: str,
-        on_turn: Callable[[Row], None] | None = None,
+        on_turn: Callable[[TurnRow], None] | None = None,
         on_trajectory: Callable[[Rows], None] | None = None,
-        gate: TurnGate | None = None,
+        pause: SamplingPause | None = None,
     ) -> None:
-        self.judge = CachedJudge(judge)
-        task, scorer = task_for(config), scorer_for(config.reward)
-        self._around = Surroundings(engine, self.judge, chat, task, config, scorer, run, on_turn=on_turn)
-        if gate is not None:
-            self._around = replace(self._around, gate=gate.passage)
+        self.evaluator = CachedEvaluator(evaluator)
+        self._config, self._run = config, run
+        self._setup = EpisodeSetup(
+            make_environment(EnvironmentContext(config, self.evaluator, chat, scorer_for(config.reward))),
+            max_turns(config),
+            ChatSampler(sampler, chat, config),
+            on_turn=on_turn,
+        )
+        if pause is not None:
+            self._setup = replace(self._setup, sampling_allowed=pause.sampling)
         self._on_trajectory = on_trajectory
 
     async def collect(
@@ -83,9 +96,9 @@ class Collector:
 
         Raises:
             UsageError: no problem or no sample.
-            EngineDiedError: the sampler is gone.
+            SamplerDiedError: the sampler is gone.
             EvaluatorError: the evaluator is gone or unfit.
-            RewardFailedError: the reward function gave no score for a turn.
+            RewardFailedError: the reward gave no score for a turn.
         """
         import pyarrow as pa
 
@@ -103,32 +116,34 @@ class Collector:
         seed: int | None = None,
         role: str = "train",
         after_step: int | None = None,
-    ) -> list[Row]:
+    ) -> list[TurnRow]:
         """Return the same turns as rows."""
         if not problems or samples < 1:
             raise UsageError(
                 f"{len(problems)} problems with {samples} samples each give no episode.", "Give at least one of each."
             )
-        around = replace(self._around, seed=seed, role=role, after_step=after_step)
-        room = asyncio.Semaphore(around.config.concurrency)
+        setup = replace(self._setup, sampler=replace(self._setup.sampler, seed=seed))
+        free = asyncio.Semaphore(self._config.concurrency)
         episodes = [
-            self._episode(around, problem, f"{label}/{index}", sample, room)
+            self._episode(
+                setup,
+                EpisodeLabels(self._run, self._config.task_type, role, problem, f"{label}/{index}", sample, after_step),
+                free,
+            )
             for index, problem in enumerate(problems)
             for sample in range(samples)
         ]
         return [row for rows in await _all_or_first_error(episodes) for row in rows]
 
-    async def _episode(
-        self, around: Surroundings, problem: ProblemRow, group: str, sample: int, room: asyncio.Semaphore
-    ) -> list[Row]:
-        async with room:
-            rows = await run_episode(around, problem, group, sample)
+    async def _episode(self, setup: EpisodeSetup, labels: EpisodeLabels, free: asyncio.Semaphore) -> list[TurnRow]:
+        async with free:
+            rows = await run_episode(setup, labels)
         if self._on_trajectory is not None:
             self._on_trajectory(rows)
         return rows
 
 
-async def _all_or_first_error(episodes: Sequence[Coroutine[None, None, list[Row]]]) -> list[list[Row]]:
+async def _all_or_first_error(episodes: Sequence[Coroutine[None, None, list[TurnRow]]]) -> list[list[TurnRow]]:
     """Return all results in order; the first error ends all others and is raised as it is."""
     tasks = [asyncio.ensure_future(episode) for episode in episodes]
     try:

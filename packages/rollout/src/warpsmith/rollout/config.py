@@ -6,11 +6,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.reward import AnyReward, RewardConfig
+from warpsmith.rollout.registries import EnvironmentName, SamplerName, TransportName
+from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+_OWN_TRANSPORTS = (None, "in_process", "shared_file")
+_OWN_ENVIRONMENTS = ("kernelbench", "kernelbench_multiturn")
 
 
 class SamplingConfig(_Section):
@@ -23,20 +28,29 @@ class SamplingConfig(_Section):
     max_tokens: int = Field(default=1024, ge=1, description="Most tokens of one completion.")
 
 
-class EngineConfig(_Section):
-    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU."""
+class SamplerConfig(_Section):
+    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU, or one that another package provides."""
 
+    type: SamplerName = Field(default="vllm", description="`vllm`, or a sampler of an installed package.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
     max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
     max_sequences: int = Field(default=32, ge=1, description="Sequences sampled at once.")
-    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one engine step.")
+    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one step.")
     enforce_eager: bool = Field(default=False, description="GPU: do not capture graphs. A CPU is always eager.")
     gpu_memory_utilization: float = Field(default=0.85, gt=0, le=1, description="GPU: share of memory to take.")
     tensor_parallel_size: int = Field(default=1, ge=1, description="GPU: devices that share the model.")
     kv_cache_gib: int = Field(default=1, ge=1, description="CPU: memory of the KV cache, GiB.")
     cpu_bind: str | None = Field(
         default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
+    )
+    transport: TransportName | None = Field(
+        default=None,
+        description="How weights reach the sampler's worker processes: `in_process` (default on a CPU), `shared_file` "
+        "(default on a GPU), or one that an installed package provides.",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of a sampler or transport that another package provides."
     )
     lora_rank: int = Field(
         default=0,
@@ -46,8 +60,14 @@ class EngineConfig(_Section):
         "A training run sets it.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
-    start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the engine.")
+    start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the sampler.")
     update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")
+
+    @model_validator(mode="after")
+    def _options_have_a_reader(self) -> Self:
+        if self.options and self.type == "vllm" and self.transport in _OWN_TRANSPORTS:
+            raise ValueError(f"options ({', '.join(self.options)}) are for a sampler or transport of another package")
+        return self
 
 
 class EvaluationConfig(_Section):
@@ -66,7 +86,7 @@ class EvaluationConfig(_Section):
     token_env: str = Field(
         default="WARPSMITH_EVALUATOR_TOKEN",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Server: environment variable that holds the token; the token itself stands in no file.",
+        description="Server: environment variable that holds the token; the token itself is in no file.",
     )
     deadline_s: float = Field(
         default=120.0,
@@ -75,10 +95,10 @@ class EvaluationConfig(_Section):
         "Server: deadline of one verdict, waiting and retries included.",
     )
     wait_s: float = Field(
-        default=3600.0, gt=0, description="Ray: how long one evaluation may stand in line for a slot of an actor."
+        default=3600.0, gt=0, description="Ray: how long one evaluation may wait for a slot of an actor."
     )
     retries: int = Field(
-        default=2, ge=0, le=10, description="Ray, server: times a lost or `invalid` evaluation is asked elsewhere."
+        default=2, ge=0, le=10, description="Ray, server: retries of a lost or `invalid` evaluation, elsewhere first."
     )
 
     @field_validator("servers", mode="before")
@@ -107,7 +127,13 @@ class EvaluationConfig(_Section):
 class RolloutConfig(_Section):
     """What is asked, how it is sampled, judged and scored, and when an episode ends."""
 
-    task_type: str = Field(default="kernelbench_multiturn", description="`kernelbench` or `kernelbench_multiturn`.")
+    task_type: EnvironmentName = Field(
+        default="kernelbench_multiturn",
+        description="`kernelbench`, `kernelbench_multiturn`, or an environment of an installed package.",
+    )
+    environment: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of an environment that another package provides."
+    )
     prompt_style: PromptStyle = Field(default="full", description="`compact` is for tiny models.")
     prompt_tokens: int | None = Field(default=None, ge=16, description="Token budget of a prompt with its history.")
     max_turns: int = Field(default=3, ge=1, le=64, description="Turns of an episode.")
@@ -117,24 +143,25 @@ class RolloutConfig(_Section):
     concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
     evaluate_timeout_s: float = Field(
-        default=180.0, gt=0, description="Deadline of one evaluation, from when the judge has a free slot for it."
+        default=180.0, gt=0, description="Deadline of one evaluation, from when the evaluator has a free slot for it."
     )
     evaluate_wait_s: float = Field(
-        default=3600.0, gt=0, description="How long one evaluation may stand in line for a slot of the judge."
+        default=3600.0, gt=0, description="How long one evaluation may wait for a slot of the evaluator."
     )
-    candidate_timeout_s: float = Field(default=30.0, gt=0, description="What one candidate's run may take.")
-    retries: int = Field(default=1, ge=0, description="Times a failure of the infrastructure is tried again.")
+    candidate_timeout_s: float = Field(default=30.0, gt=0, description="Time limit of one candidate's run.")
+    retries: int = Field(default=1, ge=0, description="Retries of a failed or late completion or evaluation.")
     trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
     leave_out_unvaried: bool = Field(
         default=False,
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
-        "kernel may know their outputs by heart.",
+        "kernel may have memorized their outputs.",
     )
     reward: AnyReward = Field(
-        default_factory=RewardConfig, description="How a verdict is scored: by a preset, or a function of your own."
+        default_factory=PresetRewardConfig,
+        description="How a turn is scored: by a preset, a function of your own, or a reward of an installed package.",
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
-    engine: EngineConfig = Field(default_factory=EngineConfig, description="The sampler.")
+    engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
     evaluation: EvaluationConfig = Field(
         default_factory=EvaluationConfig, description="Where candidates are judged; `[evaluator]` says how."
@@ -142,8 +169,17 @@ class RolloutConfig(_Section):
 
     @property
     def prompt_budget(self) -> int:
-        """Most tokens of a prompt: `prompt_tokens`, or what the engine's length leaves beside a completion."""
+        """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
         return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
+
+    @model_validator(mode="after")
+    def _environments_settings_have_a_reader(self) -> Self:
+        if self.environment and self.task_type in _OWN_ENVIRONMENTS:
+            raise ValueError(
+                f"environment ({', '.join(self.environment)}): `{self.task_type}` has no keys in this table; its "
+                "settings are max_turns, gamma, success_score and max_consecutive_failures"
+            )
+        return self
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:

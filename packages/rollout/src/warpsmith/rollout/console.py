@@ -1,4 +1,4 @@
-"""The lines a run prints: one a turn, one block a trajectory."""
+"""The lines that a run prints: one per turn, one block per trajectory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -18,13 +18,13 @@ _SOLUTION = ".solution.py"
 
 @dataclass(frozen=True)
 class ProblemRow:
-    """A problem as tasks and episodes see it.
+    """A problem as environments and episodes see it.
 
     Args:
-        name: what names the problem in a run.
+        name: the problem's name in a run.
         text: its source in KernelBench's form.
-        level: difficulty, or None where the data set has none.
-        source: which data set it comes from.
+        level: difficulty, or None if the data set has none.
+        source: the data set that it comes from.
         solution: a known correct answer, or None.
         composition: what a generated problem computes; None for others.
     """
@@ -71,16 +71,16 @@ def write_directory(
 ) -> list[Path]:
     """Write `level<L>/<number>_<name>.py`, numbered from 1 in each level as KernelBench does; return these files.
 
-    Where a solution is known it stands beside its problem as `<number>_<name>.solution.py`.
+    A known solution is written beside its problem as `<number>_<name>.solution.py`.
 
     Args:
-        problems: a problem without level is of level 0.
-        root: the folder to write to; made where it is missing.
-        generations: a folder to write the solutions to as well, as KernelBench lays out what a model answered.
+        problems: a problem without a level is written as level 0.
+        root: the folder to write to; created if it is missing.
+        generations: a folder to write the solutions to as well, in the layout of a KernelBench run.
 
     Raises:
         DatasetError: one of the folders holds other Python files, which would be taken for problems or answers, or
-            `generations` lies in `root`, or a file that would be written is there with another content.
+            `generations` lies in `root`, or a file to be written exists with other content.
     """
     counts: Counter[int] = Counter()
     problem_files, others = {}, {}
@@ -104,7 +104,7 @@ def write_directory(
 
 
 def _check_alone(root: Path, generations: Path | None, files: Mapping[Path, str]) -> None:
-    """Refuse folders in which what is written would not be read back alone, or would take another's place."""
+    """Refuse folders that hold other files, which would be read back too or be overwritten."""
     found = {*files_in(root, {".py"})}
     if generations is not None:
         if root.resolve() in (place := generations.resolve(), *place.parents):
@@ -153,7 +153,7 @@ def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def read_problems(path: str | Path) -> list[ProblemRow]:
-    """Read a directory of KernelBench problems, or a `.jsonl`, `.json` or `.parquet` file, by what lies at `path`."""
+    """Read a directory of KernelBench problems, or a `.jsonl`, `.json` or `.parquet` file, whichever is at `path`."""
     location = Path(path)
     if location.suffix in FORMS:
         return kernelbench_jsonl(location)

@@ -1,4 +1,4 @@
-"""Waits that end: each has a deadline and says what it waited for."""
+"""Waits with a deadline and an error that names what was awaited."""
 
 import asyncio
 import time
@@ -10,53 +10,53 @@ from warpsmith.rollout.errors import DeadlinePassedError
 T = TypeVar("T")
 
 
-class Progress:
-    """Whether somebody works on what is awaited, or it stands in line; for one event loop."""
+class QueueState:
+    """Whether what is awaited is being worked on, or waits in a queue; for one event loop."""
 
     def __init__(self) -> None:
         self.running = False
         self.changed = asyncio.Event()
 
     def set(self, running: bool) -> None:
-        """Tell how it stands; telling the same again changes nothing."""
+        """Set the state; setting the same again changes nothing."""
         if running != self.running:
             self.running = running
             self.changed.set()
 
 
-async def within_phases(wait_s: float, work_s: float, progress: Progress, awaitable: Awaitable[T], what: str) -> T:
+async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitable: Awaitable[T], what: str) -> T:
     """Return the result, or raise DeadlinePassedError; what was awaited is cancelled then.
 
     Args:
-        wait_s: seconds that it may stand in line, all waits together.
-        work_s: seconds that the work on it may take: who waits behind others loses nothing by it.
-        progress: told by whoever does the work.
+        wait_s: seconds that it may wait in the queue, all waits together.
+        work_s: seconds that the work on it may take; waiting in the queue does not count.
+        state: set by whoever does the work.
         awaitable: what is awaited.
-        what: its name, for the error.
+        what: names it in the error.
     """
     left = {False: wait_s, True: work_s}
     waiting = asyncio.ensure_future(awaitable)
     try:
-        while left[progress.running] > 0:
-            running, begin = progress.running, time.monotonic()
-            if await _done_or_changed(waiting, progress, left[running]):
+        while left[state.running] > 0:
+            running, begin = state.running, time.monotonic()
+            if await _done_or_changed(waiting, state, left[running]):
                 return await waiting
             left[running] -= time.monotonic() - begin
     except asyncio.CancelledError:
         waiting.cancel()
         raise
     waiting.cancel()
-    if progress.running:
-        raise _passed(work_s, what, "Raise the deadline, or look at what holds it up.")
+    if state.running:
+        raise _passed(work_s, what, "Raise the deadline, or find what blocks it.")
     raise _passed(
-        wait_s, f"a free slot for {what}", "Give the judge more slots, or look at what holds up those before it."
+        wait_s, f"a free slot for {what}", "Give the evaluator more slots, or find what blocks those before it."
     )
 
 
-async def _done_or_changed(waiting: "asyncio.Future[T]", progress: Progress, seconds: float) -> bool:
+async def _done_or_changed(waiting: "asyncio.Future[T]", state: QueueState, seconds: float) -> bool:
     """Wait for the result or another phase, but not longer; return whether the result is there."""
-    progress.changed.clear()
-    changed = asyncio.ensure_future(progress.changed.wait())
+    state.changed.clear()
+    changed = asyncio.ensure_future(state.changed.wait())
     either: set[asyncio.Future[Any]] = {waiting, changed}
     try:
         await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +75,7 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
     done, _ = await _waited(waiting, seconds)
     if not done:
         waiting.cancel()
-        raise _passed(seconds, what, "Raise the deadline, or look at what holds it up.")
+        raise _passed(seconds, what, "Raise the deadline, or find what blocks it.")
     return await waiting
 
 

@@ -7,46 +7,42 @@ class RolloutError(WarpsmithError):
     """Root of the errors of this package."""
 
 
-class UnknownTaskError(RolloutError, UsageError):
-    """A `task_type` that no task is registered under."""
-
-
 class BadRewardError(RolloutError, UsageError):
-    """A reward function that cannot be loaded or called, or that gives no number for an example."""
+    """A reward that cannot be loaded or called, or that returns no number for an example."""
 
 
 class RewardFailedError(RolloutError):
-    """A reward function that raised, or gave no finite number, for a turn of a run; the run ends."""
+    """A reward that raised, or returned no finite number, for a turn of a run; the run ends."""
 
     exit_code = 1
 
 
 class ModelTooShortError(RolloutError, UsageError):
-    """A model that reads fewer tokens than `engine.max_model_len`."""
+    """A model whose context is shorter than `engine.max_model_len`."""
 
 
 class RayTokenError(RolloutError, UsageError):
-    """Ray's token authentication is on, and there is no token that it could use."""
+    """Ray's token authentication is on, and there is no usable token."""
 
 
 class DatasetError(RolloutError, UsageError):
-    """A file of problems that is missing, or does not have the form its reader expects."""
+    """A file of problems that is missing or malformed."""
 
 
 class PromptTooLongError(RolloutError):
     """A problem whose prompt does not fit the token budget even without any history."""
 
 
-class EngineError(RolloutError):
+class SamplerError(RolloutError):
     """A sampler refused a request or failed."""
 
 
-class EngineDiedError(EngineError):
+class SamplerDiedError(SamplerError):
     """The sampler's process or thread is gone."""
 
 
-class WeightsUnknownError(EngineError):
-    """A sampler whose last update was not answered: nobody knows which weights it holds."""
+class WeightsUnknownError(SamplerError):
+    """A sampler whose last update was not answered: which weights it holds is not known."""
 
 
 class ActorLostError(RolloutError):
@@ -54,7 +50,7 @@ class ActorLostError(RolloutError):
 
 
 class ActorFailedError(RolloutError):
-    """A Ray actor raised an error that is none of ours."""
+    """A Ray actor raised another error than a WarpsmithError."""
 
 
 class DeadlinePassedError(RolloutError):

@@ -1,4 +1,4 @@
-"""Taking the kernel out of a completion: thoughts dropped, the last code block, or bare code."""
+"""Extracts the kernel from a completion: without thoughts, the last code block or bare code."""
 
 import re
 import textwrap
@@ -15,13 +15,13 @@ _PYTHON = frozenset({"", "python", "py", "python3", "triton"})
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _THINK_LINE = re.compile(rf"^[ \t]*+{_THINK_OPEN}", re.MULTILINE)
 LONGEST_LINE = 1000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are searched."""
 ENTRY_POINT = "ModelNew"
 _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
 
 def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | None:
-    """Return the candidate's source in a completion, or None where there is none.
+    """Return the candidate's source in a completion, or None if there is none.
 
     The last Python block that defines the class `ModelNew` counts, else the last that names it, else the last. A block
     that is never closed (the completion was cut) runs to the end. Without any block, the text from the first line that
@@ -41,10 +41,10 @@ def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | N
 
 
 def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
-    """Return the answer that follows the thoughts; empty where the thoughts never end.
+    """Return the answer that follows the thoughts; empty if the thoughts never end.
 
     A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one counts
-    where it begins a line or stands before all code. A comment of a kernel, or a string on one line, may hold either;
+    if it begins a line or comes before all code. A comment of a kernel, or a string on one line, may hold either;
     a closing tag in one ends thoughts that were opened and that no other tag ends.
     """
     tags = [tag.start() for tag in re.finditer(_THINK_CLOSE, completion)]
@@ -59,7 +59,7 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
 
 
 def _end_of_thoughts(text: str, tags: list[int]) -> int:
-    """Return the last of these closing tags that stands in no comment or string of code, or -1."""
+    """Return the last of these closing tags that is in no comment or string of code, or -1."""
     fences = list(_FENCE.finditer(text))
     starts = [fence.start() for fence in fences]
     opening = {index for index, fence in enumerate(fences) if fence["language"] is not None}
@@ -92,7 +92,7 @@ def _opening(text: str) -> int:
 
 
 def _blocks(text: str) -> list[str] | None:
-    """Return the Python blocks in order, or None where there is no fence at all."""
+    """Return the Python blocks in order, or None if there is no fence at all."""
     fences = list(_FENCE.finditer(text))
     if not fences:
         return None
@@ -116,10 +116,10 @@ def _pairs(text: str, fences: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
 
 
 def _closing(fences: list[re.Match[str]], position: int, quotes: list[int]) -> int:
-    """Return which fence closes the block that the one at `position` opens, or their number where none does.
+    """Return which fence closes the block that the one at `position` opens, or their number if none does.
 
     It is bare, of the same character and at least as long, and the number of triple quotes before it says that it
-    stands in no string of the block. Where a string never ends, the first one that fits otherwise.
+    is in no string of the block. If a string never ends, the first fence that fits otherwise.
     """
     opening = fences[position]
     before = bisect_left(quotes, opening.end())

@@ -1,4 +1,4 @@
-"""Prompts of a turn: the task, the problem, and what became of earlier attempts.
+"""Prompts of a turn: the task, the problem, and the verdicts on earlier attempts.
 
 A turn's prompt is one user message (after a system message in the `full` style) that carries the kernels of earlier
 turns and their verdicts, never the thoughts behind them. What does not fit the token budget is left out, oldest first.
@@ -19,7 +19,7 @@ TokenCounter = Callable[[list[Message]], int]
 """How many tokens the prompt of a conversation takes, the generation prompt included."""
 
 _SHORT_MESSAGE = 300
-"""Characters kept of an error message where the whole one does not fit."""
+"""Characters kept of an error message that does not fit as a whole."""
 
 _SYSTEM = "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels."
 
@@ -55,9 +55,9 @@ class Attempt:
     """An earlier turn.
 
     Args:
-        kernel: the kernel it gave; None where the answer held none, or where it was left out.
+        kernel: its kernel; None if the answer had none, or if it was left out.
         verdict: the verdict on it.
-        left_out: whether there was a kernel that the prompt has no room for.
+        left_out: whether its kernel did not fit into the prompt.
     """
 
     kernel: str | None
@@ -77,10 +77,10 @@ def build_prompt(
     """Return the messages of the next turn, within `budget` tokens.
 
     Args:
-        problem: what is to be written.
+        problem: the problem to solve.
         attempts: earlier turns, oldest first.
         style: `full` explains the task to a general model; `compact` gives a tiny model the essential lines only.
-        count_tokens: counts a prompt's tokens; needed where there is a budget.
+        count_tokens: counts a prompt's tokens; required if there is a budget.
         budget: most tokens the prompt may take; None for no limit.
         inert: breaks control tokens of the chat template in text that a model wrote.
 
@@ -147,7 +147,7 @@ def _full(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
 
 
 def feedback(attempt: Attempt) -> str:
-    """Return what the evaluator found about an attempt, one fact a line."""
+    """Return what the evaluator found about an attempt, one fact per line."""
     verdict = attempt.verdict
     lines = []
     if attempt.kernel is None and not attempt.left_out and verdict.status == "compile_error":
@@ -192,7 +192,7 @@ def compact_feedback(verdict: Verdict) -> str:
 def essential_lines(source: str) -> str:
     """Return what a problem computes: the methods of `Model`, without a constructor that does nothing.
 
-    The whole source where it does not parse or has no `Model`.
+    The whole source if it does not parse or has no `Model`.
     """
     try:
         tree = ast.parse(source)

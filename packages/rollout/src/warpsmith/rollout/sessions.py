@@ -1,4 +1,4 @@
-"""One sampling session of a command: engine, evaluator and collector, opened and closed together."""
+"""One sampling session of a command: sampler, evaluator and collector, opened and closed together."""
 
 import asyncio
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.collector import Collector, Rows
-from warpsmith.rollout.config import EngineConfig, RolloutConfig
+from warpsmith.rollout.config import RolloutConfig, SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.engines.model_length import check_model_length
-from warpsmith.rollout.episodes import Row
-from warpsmith.rollout.judges import open_judge
+from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.samplers.vllm.model_length import check_model_length
+from warpsmith.rollout.turn_rows import TurnRow
 
 
 def sample_turns(
@@ -26,49 +26,49 @@ def sample_turns(
     seed: int,
     role: str,
     on_trajectory: Callable[[Rows], None],
-) -> list[Row]:
+) -> list[TurnRow]:
     """Return the turns of `samples` episodes for each problem, sampled by a checkpoint in this process.
 
     Evaluators in Ray are placed on the cluster that `RAY_ADDRESS` names, or on a local one that ends with the session.
     """
     from warpsmith.policy.loading import load_chat
-    from warpsmith.rollout.engines.start import start_engine
+    from warpsmith.rollout.samplers.registry import start_sampler
 
     chat = load_chat(checkpoint)
 
-    async def collected() -> list[Row]:
-        engine = start_engine(checkpoint, config.engine)
+    async def collected() -> list[TurnRow]:
+        sampler = start_sampler(checkpoint, config.engine)
         try:
-            collector = Collector(engine, judge, chat, config, run=run, on_trajectory=on_trajectory)
+            collector = Collector(sampler, evaluator, chat, config, run=run, on_trajectory=on_trajectory)
             return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)
         finally:
-            await engine.close()
+            await sampler.close()
 
-    with _cluster(config), open_judge(config.evaluation, evaluator_config) as judge:
+    with _cluster(config), open_evaluator(config.evaluation, evaluator_config) as evaluator:
         return asyncio.run(collected())
 
 
-def check_policy(checkpoint: Path, engine: EngineConfig) -> None:
-    """Look at a policy's directory before an engine or an evaluator starts for it.
+def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
+    """Check a policy's directory before a sampler or an evaluator starts for it.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
-        ModelTooShortError: it reads fewer tokens than the engine is to take.
+        ModelTooShortError: it reads fewer tokens than vLLM is to take.
     """
     from warpsmith.policy.loading import check_directory, check_weights, load_chat
 
     check_weights(check_directory(checkpoint))
-    check_model_length(checkpoint, engine)
+    check_model_length(checkpoint, sampler)
     load_chat(checkpoint)
 
 
 @contextmanager
 def _cluster(config: RolloutConfig) -> Iterator[None]:
-    """Be connected to Ray where the evaluators are actors."""
+    """Connect to Ray if the evaluators are actors."""
     if config.evaluation.where != "ray":
         yield
         return
-    from warpsmith.rollout.engines.cluster import ray_session
+    from warpsmith.rollout.cluster.session import ray_session
 
     with ray_session(os.environ.get("RAY_ADDRESS")):
         yield

@@ -1,4 +1,4 @@
-"""Settings from files and commands: `table.key=value` overrides, and validation errors that name the near key."""
+"""Settings from files and commands: `table.key=value` overrides, and validation errors that suggest the closest key."""
 
 import difflib
 import tomllib
@@ -10,14 +10,17 @@ from pydantic import BaseModel, ValidationError
 
 from warpsmith.records.errors import UsageError
 
+OTHER = "other"
+"""Tag of the model that takes every `type` for which there is no model of its own."""
+
 
 def override(values: dict[str, Any], given: str, error: type[UsageError] = UsageError) -> str:
-    """Set one `a.b=c` in nested tables, making tables on the way.
+    """Set one `a.b=c` in nested tables, creating tables as needed.
 
     Args:
         values: the tables, changed in place.
-        given: `table.key=value`, the value in TOML syntax; what is no TOML is taken as a string.
-        error: what is raised.
+        given: `table.key=value`, the value in TOML syntax; anything else is taken as a string.
+        error: type of the error to raise.
 
     Returns:
         The name that was set, `table.key` without spaces.
@@ -46,7 +49,7 @@ def _value(text: str) -> Any:
 
 
 def explained(kind: type[BaseModel], error: ValidationError) -> str:
-    """Say what is wrong with each key, and which known key is nearest to an unknown one; one sentence."""
+    """Return one sentence on what is wrong with each key, with the closest known key for an unknown one."""
     text = "; ".join(_cause(kind, detail["type"], detail["loc"], detail["msg"]) for detail in error.errors())
     return text if text.endswith(("?", ".")) else f"{text}."
 
@@ -66,12 +69,12 @@ def _cause(kind: type[BaseModel], error_type: str, location: Iterable[int | str]
 
 
 def _keys_of(table: type[BaseModel] | None) -> Mapping[str, Any]:
-    """Return the fields of a table, or none where there is no such table."""
+    """Return the fields of a table, or none if there is no such table."""
     return {} if table is None else table.model_fields
 
 
 def _without_types(kind: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """Return where an error is as a file has it: pydantic puts a table's `type` behind its name."""
+    """Return the place of an error as it is in a file: pydantic puts a table's `type` behind its name."""
     return [part for end, part in enumerate(path) if not _is_type(kind, path[: end + 1])]
 
 
@@ -86,7 +89,7 @@ def _is_type(kind: type[BaseModel], path: Sequence[str]) -> bool:
 
 
 def _table_at(kind: type[BaseModel], tables: Iterable[str]) -> type[BaseModel] | None:
-    """Return the table at the end of `tables`, or None where that is no table."""
+    """Return the table at the end of `tables`, or None if that is not a table."""
     table: type[BaseModel] | None = kind
     choices: list[type[BaseModel]] = []
     for part in tables:
@@ -119,6 +122,6 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def types_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the values of `type` that choose a model among several of one table."""
+    """Return the values of `type` that choose a model among several of one table; `other` if it takes any other."""
     field = model.model_fields.get("type")
-    return () if field is None else get_args(field.annotation)
+    return () if field is None else get_args(field.annotation) or (OTHER,)

@@ -8,7 +8,7 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem
-from warpsmith.rollout.mistakes import with_mistake
+from warpsmith.rollout.kernel_bugs import with_bug
 from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
 
 
@@ -30,7 +30,7 @@ def sft_examples(
         seed: seed of which problems become second turns and how their first attempt is broken.
         prompt_style: as in the task that follows.
         second_turn_share: share of second turns, 0 to 1.
-        flawed_share: share of answers, 0 to 1, that carry one of `warpsmith.rollout.mistakes.MISTAKES`: a corpus of
+        flawed_share: share of answers, 0 to 1, that carry one of `warpsmith.rollout.kernel_bugs.BUGS`: a corpus of
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
 
     Raises:
@@ -66,7 +66,7 @@ def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Sample:
     if problem.solution is None:
         raise DatasetError(f"Problem {problem.name} has no solution.", "Use problems that come with solutions.")
     flawed = rng.random() < share
-    answer = with_mistake(problem.text, problem.solution, rng) if flawed else problem.solution
+    answer = with_bug(problem.text, problem.solution, rng) if flawed else problem.solution
     return _Sample(problem, problem.solution, answer)
 
 

@@ -40,11 +40,12 @@ app = commands.new_app(
 
 Config = Annotated[Path, typer.Argument(help="TOML file of the run; `warpsmith-trainer schema` lists its keys.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key of the file; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a key, or remove it with `unset`; repeatable."),
 ]
 Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this step (run.steps).")]
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after this wall time (run.seconds).")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in run.dir.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint in run.dir.")]
 Processes = Annotated[
     int | None, typer.Option("--num-processes", min=1, help="Ranks to start; one an NVIDIA device, or 1, by default.")
 ]
@@ -64,7 +65,7 @@ def sft(
     show: Annotated[
         int | None,
         typer.Option(
-            "--show", min=0, metavar="N", help="Train nothing: tell what would be trained, with N examples decoded."
+            "--show", min=0, metavar="N", help="Do not train: show what would be trained, with N examples decoded."
         ),
     ] = None,
 ) -> None:
@@ -208,7 +209,7 @@ def export(
 
     Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
-    from warpsmith.trainer.consolidate import consolidate
+    from warpsmith.trainer.weights.consolidate import consolidate
 
     choose_accelerator()
     typer.echo(str(consolidate(checkpoint, out, form="adapter" if adapter else "model", best=best)))
@@ -247,7 +248,7 @@ def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: i
         return
     if master_port is not None:
         checked_port(master_port)
-    from warpsmith.trainer.preflight import check_files
+    from warpsmith.trainer.doctor.preflight import check_files
 
     check_files(config, resume)
 
@@ -278,12 +279,12 @@ def _as_ranks(
 
 
 def _show(config: "SftConfig", examples: int) -> None:
-    """Encode the sources as a run would, beside it, and print what they came to."""
+    """Encode the sources as a run would, outside of it, and print the report."""
     import tempfile
 
     from warpsmith.policy.loading import check_directory, load_chat
-    from warpsmith.trainer.examples.data import arrange, encode_sources
-    from warpsmith.trainer.examples.show import report
+    from warpsmith.trainer.data.dataset import arrange, encode_sources
+    from warpsmith.trainer.data.show import report
 
     choose_accelerator()
     chat = load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
@@ -294,13 +295,13 @@ def _show(config: "SftConfig", examples: int) -> None:
 
 
 def _run_sft(config: Any, resume: bool) -> None:
-    from warpsmith.trainer.sft import run_sft
+    from warpsmith.trainer.runs.sft import run_sft
 
     run_sft(config, resume=resume)
 
 
 def _run_grpo(config: Any, resume: bool) -> None:
-    from warpsmith.trainer.grpo import run_grpo
+    from warpsmith.trainer.runs.grpo import run_grpo
 
     run_grpo(config, resume=resume)
 

@@ -1,66 +1,66 @@
-"""What can go wrong in a training run, one class a cause."""
+"""Errors of a training run."""
 
 from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 class ConfigError(UsageError):
-    """A configuration file or an override that cannot be used."""
+    """A configuration file or an override is invalid."""
 
 
 class UnfitRunError(UsageError):
-    """Several things that keep a run from going well, found before it starts."""
+    """Several checks before the run failed."""
 
 
 class WandbError(UsageError):
-    """A login to W&B that is refused, or a run of it that cannot begin."""
+    """W&B refuses the login, or its run cannot start."""
 
 
 class ContainmentError(UsageError):
-    """A machine that contains candidates more weakly than the configuration accepts."""
+    """The machine's containment of candidates is weaker than the configuration requires."""
 
 
 class PromptsError(UsageError):
-    """Problems whose prompts are longer than the token budget."""
+    """Some prompts are longer than the token budget."""
 
 
 class DataError(UsageError):
-    """Training data that cannot be read, or that holds nothing to train on."""
+    """Training data cannot be read, or has no example to train on."""
 
 
 class DataWriteError(WarpsmithError):
-    """Encoded training data that could not be written: a full disk, a directory that takes no files."""
+    """Encoded training data could not be written, for example because the disk is full."""
 
     exit_code = 1
 
 
 class CheckpointError(UsageError):
-    """A checkpoint that is missing, incomplete, or of another run."""
+    """A checkpoint is missing, damaged, or of another run."""
 
 
 class CheckpointWriteError(WarpsmithError):
-    """A checkpoint that could not be written: a full disk, a directory that takes no files."""
+    """A checkpoint could not be written, for example because the disk is full."""
 
     exit_code = 1
 
 
 class CollectionError(WarpsmithError):
-    """A batch of which every turn was lost: nothing to train on, and the next would be lost the same way."""
+    """Every turn of a batch was lost; the next batch would be lost the same way."""
 
     exit_code = 1
 
 
 class LaunchError(WarpsmithError):
-    """The launcher or its processes could not be started, or ended badly."""
+    """The launcher or a rank could not be started, or failed."""
 
     exit_code = 1
 
 
 class PortError(UsageError):
-    """No TCP port for the process group, or the one that was named is taken."""
+    """There is no TCP port for the process group, or the given one is in use."""
 
 
 class SyncError(WarpsmithError):
-    """New weights did not reach an engine, or reached it wrongly."""
+    """New weights did not reach a sampler, or arrived damaged."""
 
     exit_code = 1
 
@@ -70,22 +70,22 @@ class SyncTimeoutError(SyncError):
 
 
 class ProbeError(SyncError):
-    """The engine's log-probabilities are not the trainer's after a sync."""
+    """After a sync, a sampler's log-probabilities differ from the trainer's."""
 
 
 class StalenessError(WarpsmithError):
-    """A batch that is older than `algorithm.max_staleness` permits."""
+    """A batch is older than `algorithm.max_staleness` permits."""
 
     exit_code = 1
 
 
 class DivergenceError(WarpsmithError):
-    """The loss or the gradient is no finite number."""
+    """The loss or the gradient is not finite."""
 
     exit_code = 1
 
 
 class StoppedError(WarpsmithError):
-    """The run was asked to stop by a signal before it was done."""
+    """A signal stopped the run before it was done."""
 
     exit_code = 130

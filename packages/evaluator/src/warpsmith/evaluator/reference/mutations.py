@@ -118,7 +118,7 @@ def to_grid(
         generator: draws, where the tensor lives.
         zero: whether numbers of one sign may become zero.
         numbers: numbers that the problem may compare with, of which some are written where they lie in the range.
-        rows: whether some rows become equal to others, and some hold one number.
+        rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
@@ -145,14 +145,22 @@ def to_grid(
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
 
+def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+    """Copy some rows of an earlier draw to a later one: to the same place where both have one form, and to another."""
+    one, other = (draw.detach().view(-1, draw.shape[-1]) for draw in (tensor, earlier))
+    dice = Dice(generator)
+    if tensor.shape == earlier.shape:
+        same = dice.below(len(one))
+        one[same] = other[same]
+    one[dice.below(len(one))] = other[dice.below(len(other))]
+
+
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Copy one slice of the first and of the last but one dimension to another, and let a row hold one number."""
+    """Copy one slice of the first and of the last but one dimension to another."""
     for dim in {0, wide.dim() - 2}:
         if wide.shape[dim] > 2:
             source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
-    row = wide.view(-1, wide.shape[-1])[dice.below(wide.numel() // wide.shape[-1])]
-    row.fill_(float(row[dice.below(row.numel())]))
     return wide
 
 

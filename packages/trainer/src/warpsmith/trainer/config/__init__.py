@@ -1,27 +1,31 @@
 """Configuration of SFT and GRPO runs: TOML files read into pydantic models. Importable without torch."""
 
-from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, HeldOutSection, SyncSection, TrainerConfig
+from warpsmith.trainer.config.algorithm import AlgorithmSection
+from warpsmith.trainer.config.grpo import GrpoRunSection, HeldOutSection, SyncSection, TrainerConfig
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.load import load_any, load_grpo, load_sft, read_toml
 from warpsmith.trainer.config.placement import PlacementSection
+from warpsmith.trainer.config.problems import GeneratedProblems, ProblemFiles
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
     RunSection,
-    Section,
     WandbSection,
     ZeroSection,
 )
 from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftRunSection
+from warpsmith.trainer.section import Section
 
 __all__ = [
     "AlgorithmSection",
     "CheckpointSection",
+    "GeneratedProblems",
     "GrpoRunSection",
     "HealthSection",
     "HeldOutSection",
     "OptimizerSection",
     "PlacementSection",
+    "ProblemFiles",
     "RunSection",
     "Section",
     "SftConfig",

@@ -1,12 +1,13 @@
-"""The keys of a configuration as text: for `warpsmith-trainer schema`."""
+"""The keys of a configuration as text, for `warpsmith-trainer schema`."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warpsmith.rollout.settings import models_in, types_of
+from warpsmith.trainer.section import sections_in, type_of
 
 
 def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
@@ -16,20 +17,22 @@ def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
     """
     tables: list[tuple[str, list[type[BaseModel]]]] = []
     for name, field in kind.model_fields.items():
-        models = models_in(field.annotation)
+        models = [] if get_origin(field.annotation) is tuple else sections_in(field.annotation)
         if models:
             tables.append((f"{table}.{name}" if table else name, models))
         else:
             yield _line(name, field)
     for name, models in tables:
         for model in models:
+            of_type = f'type = "{type_of(model)}"' if len(models) > 1 else ""
             yield ""
-            yield f"[{name}]" if len(models) == 1 else f"[{name}]".ljust(44) + f" # type = {as_toml(*types_of(model))}"
-            yield from describe(model, name)
+            yield f"[{name}]".ljust(44) + f" # {of_type}" if of_type else f"[{name}]"
+            # The header says it.
+            yield from (line for line in describe(model, name) if not (of_type and line.startswith("type = ")))
 
 
 def _line(name: str, field: FieldInfo) -> str:
-    # A default that hangs on other fields is shown as it is where none of them is given.
+    # A default that depends on other fields is shown as it is where none of them is given.
     default = field.get_default(call_default_factory=True, validated_data={})
     value = "required" if field.is_required() else as_toml(default)
     return f"{name} = {value}".ljust(44) + f" # {field.description or ''}".rstrip(" #")

@@ -1,10 +1,10 @@
-"""The limits beyond which a run warns."""
+"""`[health]`: thresholds of the warnings."""
 
 from typing import Any
 
 from pydantic import Field, field_validator
 
-from warpsmith.trainer.config.sections import Section
+from warpsmith.trainer.section import Section
 
 
 class HealthSection(Section):

@@ -1,20 +1,23 @@
-"""From a TOML file and overrides to a checked configuration, with errors that name the key and its neighbour."""
+"""Reads a TOML file and overrides into a checked configuration."""
 
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from warpsmith.records.text import read_text
-from warpsmith.rollout.settings import explained, override
+from warpsmith.rollout.settings import override
+from warpsmith.trainer.config.explain import explained, is_known
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
-from warpsmith.trainer.config.unread import SET
 from warpsmith.trainer.errors import ConfigError
 
 C = TypeVar("C", bound=BaseModel)
+
+UNSET: Final = "unset"
+"""What `--set table.key=unset` gives a key that it takes out of the file; `schema` shows keys without a value so."""
 
 
 def load_grpo(path: str | Path, overrides: Sequence[str] = ()) -> TrainerConfig:
@@ -22,7 +25,8 @@ def load_grpo(path: str | Path, overrides: Sequence[str] = ()) -> TrainerConfig:
 
     Args:
         path: a TOML file.
-        overrides: `table.key=value`, the value in TOML syntax; a bare word is taken as a string.
+        overrides: `table.key=value`, the value in TOML syntax; a bare word is taken as a string, and `unset` removes
+            the key or the table.
 
     Raises:
         ConfigError: the file or an override cannot be used; the message names the key.
@@ -55,11 +59,31 @@ def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[st
     """Return a checked configuration of these tables and of overrides, which are put into them.
 
     Raises:
-        ConfigError: an override is of no known form.
+        ConfigError: an override is of no known form, or removes a key that no file has.
         ValidationError: tables and overrides together cannot be used.
     """
-    by_set = frozenset(override(values, given, ConfigError) for given in overrides)
-    return kind.model_validate(values, context={SET: by_set})
+    for given in overrides:
+        name, _, value = given.partition("=")
+        if value.strip() == UNSET:
+            _remove(kind, values, name.strip())
+        else:
+            override(values, given, ConfigError)
+    return kind.model_validate(values)
+
+
+def _remove(kind: type[BaseModel], values: dict[str, Any], name: str) -> None:
+    """Take a key or a table out of nested tables; one that is not there is no error, one that cannot be there is."""
+    if not is_known(kind, name):
+        raise ConfigError(
+            f"--set {name}={UNSET}: there is no key or table `{name}`.",
+            "`warpsmith-trainer schema` lists every key and its meaning.",
+        )
+    *tables, key = name.split(".")
+    table: Any = values
+    for part in tables:
+        table = table.get(part) if isinstance(table, dict) else None
+    if isinstance(table, dict):
+        table.pop(key, None)
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from warpsmith.trainer.config.sections import Section
+from warpsmith.trainer.section import Section
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.config import EvaluatorConfig
@@ -18,7 +18,7 @@ class PlacementSection(Section):
         default=(), description="GPUs that train, one rank each; every GPU, or --num-processes of them, when not given."
     )
     rollout: tuple[int, ...] = Field(
-        default=(), description="GPUs that a local Ray gives to the engines; those that train when not given."
+        default=(), description="GPUs that a local Ray gives to the samplers; those that train when not given."
     )
     evaluation: tuple[int, ...] = Field(
         default=(), description="GPU of the evaluator, or one for each of its Ray actors; evaluator.gpu when not given."
@@ -28,13 +28,13 @@ class PlacementSection(Section):
     @classmethod
     def _once_each(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(gpu < 0 for gpu in value) or len(set(value)) < len(value):
-            raise ValueError(f"{list(value)} is no list of GPUs; name each once, from 0 up, as nvidia-smi does")
+            raise ValueError(f"{list(value)} is not a list of GPUs; name each once, from 0 up, as nvidia-smi does")
         return value
 
     def of_ray(self, rollout: "RolloutConfig") -> tuple[int, ...]:
-        """Return the GPUs that a local Ray may give away: the engines', and those of evaluators in its actors.
+        """Return the GPUs that a local Ray may give away: the samplers', and those of evaluators in its actors.
 
-        Empty where engines take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
+        Empty where samplers take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
         """
         if not self.rollout and rollout.engine.device == "cuda":
             return ()

@@ -1,20 +1,17 @@
-"""The tables that SFT and GRPO files have in common."""
+"""Tables that SFT and GRPO files share."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from warpsmith.trainer.config.schedule import ConstantSchedule, GrpoSchedule
+from warpsmith.trainer.section import Section
 
 DEFAULT_MICRO_BATCH_TOKENS = 8192
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 """Share of a moving average that stays at each update."""
-
-
-class Section(BaseModel):
-    """A table of a configuration file: unknown keys and infinite numbers are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class RunSection(Section):
@@ -42,18 +39,10 @@ class OptimizerSection(Section):
     eps: float = Field(default=1e-8, gt=0, description="Added to the root of the second moment.")
     weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
     max_grad_norm: float = Field(default=1.0, ge=0, description="Clip of the global gradient norm; 0 clips nothing.")
-    schedule: Literal["constant", "cosine", "linear", "wsd"] = Field(
-        default="constant", description="Course of the learning rate after the warm-up."
-    )
+    schedule: GrpoSchedule = Field(default=ConstantSchedule(), description="Learning rate after the warm-up.")
     warmup_steps: int = Field(default=0, ge=0, description="Updates over which the learning rate rises from 0.")
     warmup_ratio: float = Field(
         default=0.0, ge=0, lt=1, description="The same as a share of all updates; above 0 it replaces `warmup_steps`."
-    )
-    decay_ratio: float = Field(
-        default=0.1, gt=0, le=1, description="Of `wsd`: share of all updates over which the learning rate falls."
-    )
-    min_lr_ratio: float = Field(
-        default=0.0, ge=0, le=1, description="Share of the peak at which `cosine`, `linear` and `wsd` end."
     )
     implementation: Literal["torch", "cpu"] = Field(
         default="torch",

@@ -9,16 +9,16 @@ from pydantic import Field, field_validator, model_validator
 
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.trainer.config.schedule import CosineSchedule, SftSchedule
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
     RunSection,
-    Section,
     WandbSection,
     ZeroSection,
 )
 from warpsmith.trainer.config.tables import trainable
-from warpsmith.trainer.config.unread import refuse_unread
+from warpsmith.trainer.section import Section
 
 SourceName = Literal["chats", "kernelbook", "records", "generated"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
@@ -200,9 +200,7 @@ class SftOptimizerSection(OptimizerSection):
     """`[optimizer]` of an SFT file: the same keys, other defaults."""
 
     lr: float = Field(default=1e-5, gt=0, description="Peak learning rate.")
-    schedule: Literal["constant", "cosine", "linear", "wsd"] = Field(
-        default="cosine", description="Course of the learning rate after the warm-up."
-    )
+    schedule: SftSchedule = Field(default=CosineSchedule(), description="Learning rate after the warm-up.")
     warmup_steps: int = Field(default=20, ge=0, description="Updates over which the learning rate rises from 0.")
 
 
@@ -218,4 +216,3 @@ class SftConfig(Section):
     wandb: WandbSection = WandbSection()
 
     _trainable = model_validator(mode="after")(trainable)
-    _unread = model_validator(mode="after")(refuse_unread)

@@ -1,4 +1,4 @@
-"""Checks that both kinds of file share."""
+"""Checks that SFT and GRPO files share."""
 
 from typing import Protocol, TypeVar
 
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=TrainingFile)
 def trainable(config: T) -> T:
     """Refuse what this trainer would train wrongly or not at all."""
     if config.policy.dtype == "float16":
-        raise ValueError('policy.dtype: float16 needs loss scaling, which is not there; use "bfloat16" or "float32"')
+        raise ValueError('policy.dtype: float16 needs loss scaling, which is missing; use "bfloat16" or "float32"')
     if config.policy.dtype == "bfloat16" and config.zero.stage == 0:
         raise ValueError(
             "zero.stage: stage 0 has no fp32 gradients for bfloat16 weights; use stage 1, which costs no more"

@@ -1,4 +1,4 @@
-"""The main job in small: warm a tiny policy, train it by multi-turn GRPO, compare before and after."""
+"""The demo: warm up a tiny policy by SFT, train it by multi-turn GRPO, compare before and after."""
 
 from warpsmith.trainer.demo.run import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 

@@ -1,4 +1,4 @@
-"""Wall time of a run by phase, said as it passes and kept for the summary."""
+"""Wall time of a run by phase, printed as it passes and kept for the summary."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -10,11 +10,11 @@ from typing import Any, Final, Literal
 
 from warpsmith.policy.config import TinySettings
 from warpsmith.records.ownership import owned
-from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
+from warpsmith.trainer.config import GeneratedProblems, SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
-from warpsmith.trainer.heldout import is_concluded
 from warpsmith.trainer.launch.launcher import launch
+from warpsmith.trainer.telemetry.held_out import is_concluded
 
 OWN_SFT: Final = Path(__file__).with_name("demo-sft.toml")
 OWN_GRPO: Final = Path(__file__).with_name("demo.toml")
@@ -91,7 +91,7 @@ def _run_phases(
 def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
     """Return the overrides of both runs, after reading both files as they will be read: bad ones fail before work."""
     if settings.out.exists() and not resume:
-        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to go on with it, or another --out.")
+        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to resume it, or another --out.")
     sft = [
         *settings.sft_overrides,
         *(f"run.dir={settings.out / 'sft'}", f"run.seed={settings.seed}", f"policy.path={settings.out / 'policy'}"),
@@ -104,10 +104,10 @@ def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]
     if load_sft(settings.sft, sft).data.source != "generated":
         raise ConfigError(f"{settings.sft}: the demo warms on generated problems.", 'Set data.source = "generated".')
     checked = load_grpo(settings.grpo, grpo)
-    if not checked.held_out.problems:
+    if checked.held_out is None:
         raise ConfigError(f"{settings.grpo}: the demo compares held-out problems.", "Set held_out.problems.")
     # Problems that are read from files have no seed.
-    return sft, grpo + ([f"problems.seed={settings.seed}"] if checked.problems.source == "generated" else [])
+    return sft, grpo + ([f"problems.seed={settings.seed}"] if isinstance(checked.problems, GeneratedProblems) else [])
 
 
 def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
@@ -143,7 +143,7 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
         arguments = [command, str(config), *options, *again]
         code = launch(arguments, settings.processes, run_dir=out, environment=ownership.handover)
     if code:
-        raise LaunchError(f"The {command} run ended with code {code}; its own message stands above.", "Fix that first.")
+        raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")
     if not (out / "final_model").exists():
         raise LaunchError(f"The {command} run stopped before its end.", "Go on with --resume.")
 

@@ -1,4 +1,4 @@
-"""What a demo run came to: held-out rates before and after GRPO, their difference, times, versions, machine."""
+"""Summary of a demo run: held-out rates before and after GRPO, their difference, times, versions, machine."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.evaluation import EvaluationResult, summarise
-from warpsmith.trainer.heldout import absence, gain_of, held_out_rows
+from warpsmith.rollout.metrics import EvaluationResult, summarise
+from warpsmith.trainer.telemetry.held_out import absence, gain_of, held_out_rows
 
 Row = Mapping[str, Any]
 

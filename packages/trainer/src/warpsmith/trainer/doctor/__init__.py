@@ -1,1 +1,1 @@
-"""What a long run needs, looked at before it: `warpsmith-trainer doctor`."""
+"""`warpsmith-trainer doctor`: checks before a run."""

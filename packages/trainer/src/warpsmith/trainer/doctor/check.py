@@ -1,4 +1,4 @@
-"""A check, and how a list of them is gone through: to tell all that was found, or to stop at what is wrong."""
+"""A check, and how a list of checks is run: to report every finding, or to stop at errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class Check:
 
     Attributes:
         what: what is looked at.
-        look: yields what it found, and raises a typed error for what keeps the run from going well.
-        needs: checks that are to go well before; where one did not, nothing new would be found.
+        look: yields findings, and raises a typed error for what stops the run.
+        needs: checks that must pass first; after a failed one, this one would find nothing new.
     """
 
     what: str
@@ -74,6 +74,6 @@ def stop_at_errors(checks: Sequence[Check]) -> None:
     if errors:
         told = " ".join(f"({number}) {error}" for number, error in enumerate(errors, 1))
         raise UnfitRunError(
-            f"{len(errors)} things keep this run from going well: {told}",
+            f"{len(errors)} checks failed: {told}",
             "`warpsmith-trainer doctor` on the same file shows every check.",
         )

@@ -1,7 +1,7 @@
-"""The one list of checks before a run: `doctor` tells all that they find, the run's own command stops at errors.
+"""The list of checks before a run: `doctor` reports every finding, the run's own command stops at errors.
 
 They come in two batches. The first needs no torch, whose import takes longer than all of it, and is asked by the
-command before it starts any rank. The second is asked by rank 0, before it starts Ray, engines or evaluators.
+command before it starts any rank. The second is asked by rank 0, before it starts Ray, samplers or evaluators.
 """
 
 from collections.abc import Iterator

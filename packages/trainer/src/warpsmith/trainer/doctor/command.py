@@ -1,4 +1,4 @@
-"""`warpsmith-trainer doctor`: what a long run needs, before it."""
+"""The command `warpsmith-trainer doctor`."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def doctor_command(
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON list of findings.")] = False,
 ) -> None:
-    """Look at everything that a run needs on this machine; exit with 1 where something keeps it from going well.
+    """Check everything that a run needs on this machine; exit with 1 if a check fails.
 
     Example: warpsmith-trainer doctor configs/demo.toml --judge
     """

@@ -7,18 +7,19 @@ from pathlib import Path
 from warpsmith.policy import adapters
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, read_config, token_ids
-from warpsmith.rollout.engines.model_length import check_model_length
-from warpsmith.rollout.rewardfunction import scorer_for
-from warpsmith.rollout.tasks.registry import task_for
-from warpsmith.trainer import checkpoint
+from warpsmith.rollout.environments.registry import max_turns
+from warpsmith.rollout.rewards.config import PresetRewardConfig
+from warpsmith.rollout.rewards.registry import scorer_for
+from warpsmith.rollout.samplers.vllm.model_length import check_model_length
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.data.sources import check_sources
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError
-from warpsmith.trainer.examples.sources import check_sources
 from warpsmith.trainer.planning.disk import DiskNeed, disk_need
 from warpsmith.trainer.planning.sizes import gib
-from warpsmith.trainer.rundir import refuse_used
+from warpsmith.trainer.runs.run_directory import refuse_used
+from warpsmith.trainer.weights import checkpoint
 
 Config = SftConfig | TrainerConfig
 
@@ -40,15 +41,16 @@ def directory(config: Config, resume: bool) -> Iterator[Finding]:
 
 
 def task(config: TrainerConfig) -> Iterator[Finding]:
-    """Look at the name of the task; UnknownTaskError where there is none such."""
-    yield Finding("task", "ok", task_for(config.rollout).name)
+    """Import the environment; RegistryError where it cannot be."""
+    max_turns(config.rollout)
+    yield Finding("task", "ok", config.rollout.task_type)
 
 
 def reward(config: TrainerConfig) -> Iterator[Finding]:
     """Load the reward function and try it on examples; BadRewardError where it cannot be used."""
-    scorer_for(config.rollout.reward)
+    name = scorer_for(config.rollout.reward).name
     chosen = config.rollout.reward
-    seen = f"preset {chosen.preset}" if chosen.type == "preset" else f"{chosen.path} scores every example"
+    seen = f"preset {chosen.preset}" if isinstance(chosen, PresetRewardConfig) else f"{name} scores every example"
     yield Finding("reward", "ok", seen)
 
 
@@ -75,9 +77,9 @@ def model_length(config: TrainerConfig) -> Iterator[Finding]:
 
 def reference_of(config: Config) -> Path | None:
     """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
-    if isinstance(config, SftConfig) or not config.algorithm.kl_coefficient:
+    if isinstance(config, SftConfig) or config.algorithm.kl is None:
         return None
-    return config.algorithm.reference
+    return config.algorithm.kl.reference
 
 
 def reference(named: Path, policy: Path) -> Iterator[Finding]:
@@ -97,7 +99,7 @@ def reference(named: Path, policy: Path) -> Iterator[Finding]:
         yield Finding("reference policy", "ok", str(named))
         return
     raise ConfigError(
-        f"algorithm.reference: {named} {seen}.",
+        f"algorithm.kl.reference: {named} {seen}.",
         "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
     )
 
@@ -171,7 +173,7 @@ def sources(config: SftConfig) -> Iterator[Finding]:
 
 def servers(config: TrainerConfig) -> Iterator[Finding]:
     """Ask the evaluation servers; ServerError, IsolationUnavailableError where none will do."""
-    from warpsmith.rollout.server_judge import ServerJudge
+    from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
-    with ServerJudge(config.rollout.evaluation, config.evaluator):
+    with ServerEvaluator(config.rollout.evaluation, config.evaluator):
         yield Finding("evaluation servers", "ok", ", ".join(config.rollout.evaluation.servers))

@@ -12,9 +12,9 @@ class Finding:
 
     Attributes:
         what: what was looked at.
-        state: `error` keeps the run from going well, `warning` may.
+        state: `error` stops the run, `warning` does not.
         seen: what was seen.
-        remedy: what to do; empty where all is well.
+        remedy: what to do; empty for `ok`.
     """
 
     what: str

@@ -14,12 +14,12 @@ from warpsmith.policy.loading import check_directory, check_shapes, count_parame
 from warpsmith.policy.quantization import check_quantization
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.prompts import Attempt, build_prompt
-from warpsmith.rollout.tasks import task_for
 from warpsmith.trainer.config import SftConfig, TrainerConfig
+from warpsmith.trainer.data.sources import count_source
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import PromptsError
-from warpsmith.trainer.examples.sources import count_source
 
 Config = SftConfig | TrainerConfig
 
@@ -98,7 +98,7 @@ def data(config: SftConfig) -> Iterator[Finding]:
 
 def problems(config: TrainerConfig) -> Iterator[Finding]:
     """Read the problems; DatasetError, ConfigError where there are none."""
-    from warpsmith.trainer.session import load_held_out, load_problems
+    from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
     read = load_problems(config)
     levels = Counter(str(problem.level) for problem in read)
@@ -118,7 +118,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
     Raises:
         PromptsError: some are longer; naming the worst.
     """
-    from warpsmith.trainer.session import load_held_out, load_problems
+    from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
     chat = load_chat(config.policy.path, config.policy.template_kwargs)
     problems = [*load_problems(config), *load_held_out(config)]
@@ -130,7 +130,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
         "prompts", "ok", f"{len(lengths)}, the longest {longest.tokens} of {budget} tokens ({longest.problem})"
     )
     mute = [one for one in lengths if one.answered > budget]
-    if mute and task_for(config.rollout).max_turns > 1:
+    if mute and max_turns(config.rollout) > 1:
         yield Finding(
             "prompts of later turns", "warning",
             f"{len(mute)} of {len(lengths)} problems leave no room for a verdict on the turn before",

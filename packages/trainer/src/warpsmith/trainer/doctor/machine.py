@@ -53,7 +53,7 @@ def gpus(config: Config) -> Iterator[Finding]:
         remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
         yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
     elif judging and obstacle and config.rollout.evaluation.where != "server":
-        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on one.", obstacle)
+        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on it.", obstacle)
     else:
         yield Finding("GPUs", "ok", seen)
 
@@ -118,7 +118,7 @@ def _nccl() -> Finding:
 
 
 def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
-    """Compare /dev/shm with Ray's object store and the weights that lie there for the engines of a GPU."""
+    """Compare /dev/shm with Ray's object store and the weights that lie there for the samplers on a GPU."""
     if not isinstance(config, TrainerConfig):
         return
     needed, free = sum(part.bytes for part in plan.host.parts if part.shared), shutil.disk_usage(_SHM).free

@@ -1,4 +1,4 @@
-"""Packages that cannot be imported beside this build of torch."""
+"""Checks for packages that this build of torch is incompatible with."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Checks of the services that a run will ask for: W&B, Ray, the sandbox of the evaluator."""
+"""Checks of the services that a run uses: W&B, Ray, the evaluator's sandbox."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, IsolationTier
-from warpsmith.rollout.engines.cluster import check_token
+from warpsmith.rollout.cluster.session import check_token
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.doctor.finding import Finding
@@ -51,7 +51,7 @@ def wandb(config: Config) -> Iterator[Finding]:
 
 
 def _login_refusal() -> str:
-    """Return why a login fails; empty where it goes well. It is tried in a process that nobody can type into."""
+    """Return why a login fails, or an empty string. It is tried in a process without a terminal."""
     # What a run asks for in its file goes before WANDB_MODE, under which a login would do nothing.
     environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
     try:

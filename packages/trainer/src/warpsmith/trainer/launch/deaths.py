@@ -1,4 +1,4 @@
-"""Which rank ended first, and how: watched from beside DeepSpeed's launcher, which tells of neither."""
+"""Finds which rank ended first, and how; DeepSpeed's launcher reports neither."""
 
 import os
 import select
@@ -21,7 +21,7 @@ _EXIT_CODE: Final = 49
 
 @dataclass(frozen=True)
 class Death:
-    """A rank that ended otherwise than well.
+    """A rank that failed.
 
     Attributes:
         rank: its number.
@@ -59,7 +59,7 @@ class Deaths:
         self._thread.join()
 
     def first(self) -> Death | None:
-        """Return the rank that ended first otherwise than well, once the launcher has ended."""
+        """Return the rank that failed first, once the launcher has ended."""
         self._done.set()
         self._thread.join()
         return self._first

@@ -1,4 +1,4 @@
-"""How a rank's process ends: its exit handlers run, and the interpreter's teardown does not."""
+"""Ends a rank's process: runs its exit handlers and skips the interpreter's teardown."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""Start the ranks of a run under DeepSpeed's launcher, hand signals on to them, and leave nothing behind."""
+"""Starts the ranks of a run under DeepSpeed's launcher, forwards signals, and cleans up."""
 
 import base64
 import ctypes
@@ -240,7 +240,7 @@ def _named(number: int) -> str:
 
 
 def _tell(message: str, death: Death | None, logs: Path) -> None:
-    error = LaunchError(message, "Go on with --resume once the cause is gone.")
+    error = LaunchError(message, "Fix the cause, then resume with --resume.")
     if death is not None:
         quote_into(error, [_settled(log_of(logs, death.rank))], since=STARTED)
     tell(error)

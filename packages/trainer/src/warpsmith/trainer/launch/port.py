@@ -1,4 +1,4 @@
-"""The TCP port of the process group: a free one, or the one that was named, if it is free."""
+"""The TCP port of the process group: a free one, or the given one if it is free."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""A log of each rank: what it and its children write to stderr, on the terminal and in a file of the run."""
+"""The log of each rank: stderr of the rank and its children, on the terminal and in a file of the run."""
 
 import os
 import shutil

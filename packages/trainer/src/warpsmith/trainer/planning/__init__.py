@@ -1,1 +1,1 @@
-"""Whether a run fits a machine, from its configuration and the model's shapes alone. No torch here."""
+"""Predicts whether a run fits a machine, from its configuration and the model's shapes. No torch here."""

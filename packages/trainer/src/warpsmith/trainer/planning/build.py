@@ -1,4 +1,4 @@
-"""A plan of memory: every GPU and the host of a machine, with what a configuration puts there."""
+"""Builds the memory plan: what a configuration needs on each GPU and on the host."""
 
 from dataclasses import dataclass, field
 
@@ -82,7 +82,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
         longest, reference, head = config.data.max_tokens, False, False
     else:
         longest = config.rollout.prompt_budget + config.rollout.sampling.max_tokens
-        reference, head = config.algorithm.kl_coefficient > 0, config.algorithm.has_value_head
+        reference, head = config.algorithm.kl is not None, config.algorithm.has_value_head
     return Training(
         shape, WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
         policy.kernels, policy.lora, reference, head, on_gpu,
@@ -123,7 +123,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
     rollout, engine, shape = config.rollout, config.rollout.engine, made.shape
     weights = shape.parameters * WIDTH[config.policy.dtype]
     made.host.parts += [
-        Part("rank 0's copies of the weights on their way to the engines", 2 * weights, "sync"),
+        Part("rank 0's copies of the weights on their way to the samplers", 2 * weights, "sync"),
         Part("Ray's object store", (256 << 20) + 2 * weights, shared=True),
     ]
     if engine.device == "cpu":
@@ -135,7 +135,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
             device.parts += parts
         made.host.parts += [
             Part("engines' processes", rollout.engines * _ENGINE_HOST, assumed=True),
-            Part("weights on their way to the engines", rollout.engines * weights, "sync", shared=True),
+            Part("weights on their way to the samplers", rollout.engines * weights, "sync", shared=True),
         ]
     made.misfits += _of_engine(made, config, cache)
     made.facts |= {

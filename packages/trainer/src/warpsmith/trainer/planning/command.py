@@ -1,4 +1,4 @@
-"""`warpsmith-trainer plan`: whether a run fits a machine, before anything is started."""
+"""The command `warpsmith-trainer plan`."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from warpsmith.rollout.tasks.registry import task_for
+from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any, read_toml
 from warpsmith.trainer.config.load import with_overrides
 from warpsmith.trainer.launch.launcher import ranks_of
@@ -57,7 +57,7 @@ def plan_command(
     checked = load_any(config, overrides)
     if isinstance(checked, TrainerConfig):
         # What a run refuses before it starts anything.
-        task_for(checked.rollout)
+        max_turns(checked.rollout)
         if num_processes is not None:
             ranks_of(checked.placement.train, num_processes)
     shape = shape_of(checked.policy.path, model)

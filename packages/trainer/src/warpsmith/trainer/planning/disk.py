@@ -1,4 +1,4 @@
-"""What the checkpoints and the final model of a run take on the disk."""
+"""Disk space for the checkpoints and the final model of a run."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Other ways to place a run on the GPUs that a machine has, with what each costs."""
+"""Alternative placements of a run on the GPUs of a machine, with their cost."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Machines that a run may be planned for: named ones, described ones, and this one."""
+"""Machines to plan a run for: known by name, described by options, or this one."""
 
 import os
 import re
@@ -76,10 +76,10 @@ def this_machine() -> Machine:
 
 
 def described(name: str | None, gpus: int | None, gpu_bytes: int | None, host_bytes: int | None) -> Machine:
-    """Return the machine that a command's options tell of; what they leave out is that of `name`, or of this machine.
+    """Return the machine that a command's options describe; what they leave out is taken from `name` or this machine.
 
     Raises:
-        UsageError: `name` is not known, or there are GPUs and nobody has said how large they are.
+        UsageError: `name` is not known, or the memory of the GPUs is not given.
     """
     machine = named(name) if name else this_machine()
     given = {"gpus": gpus, "gpu_bytes": gpu_bytes, "host_bytes": host_bytes}

@@ -1,4 +1,4 @@
-"""Parts of a device's memory, and what they come to."""
+"""Parts of a device's memory, and their peak."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

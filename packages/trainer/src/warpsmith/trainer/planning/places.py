@@ -1,4 +1,4 @@
-"""Which GPUs of a machine train, sample and judge, and why a run cannot stand there."""
+"""Which GPUs of a machine train, sample and judge, and why a placement is impossible."""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from warpsmith.rollout.config import EngineConfig
+from warpsmith.rollout.config import SamplerConfig
 from warpsmith.trainer.planning.parts import Part
 from warpsmith.trainer.planning.shapes import ModelShape
 from warpsmith.trainer.planning.sizes import GIB
@@ -27,7 +27,7 @@ class Cache:
     sequences: float
 
 
-def token_bytes(shape: ModelShape, engine: EngineConfig) -> int:
+def token_bytes(shape: ModelShape, engine: SamplerConfig) -> int:
     """Return the keys and values of one token on one device: 2 L K D b; a device holds one key head at least.
 
     Source: `FullAttentionSpec.page_size_bytes` of vLLM 0.32, and its `ModelConfig.get_num_kv_heads`.
@@ -36,7 +36,7 @@ def token_bytes(shape: ModelShape, engine: EngineConfig) -> int:
     return 2 * shape.layers * heads * shape.head_dim * _WIDTH[engine.dtype]
 
 
-def cuda_parts(shape: ModelShape, engine: EngineConfig, device_bytes: int) -> tuple[list[Part], Cache]:
+def cuda_parts(shape: ModelShape, engine: SamplerConfig, device_bytes: int) -> tuple[list[Part], Cache]:
     """Return the parts of one of an engine's GPUs, and its cache.
 
     vLLM takes `gpu_memory_utilization` of the device's memory. What weights (b P / T over T devices), the peak of a
@@ -59,7 +59,7 @@ def cuda_parts(shape: ModelShape, engine: EngineConfig, device_bytes: int) -> tu
     return parts, _cache(shape, engine, left)
 
 
-def cpu_parts(shape: ModelShape, engine: EngineConfig) -> tuple[list[Part], Cache]:
+def cpu_parts(shape: ModelShape, engine: SamplerConfig) -> tuple[list[Part], Cache]:
     """Return the parts of an engine on a CPU, which takes `kv_cache_gib`, and its cache."""
     size = engine.kv_cache_gib * GIB
     parts = [
@@ -72,12 +72,12 @@ def cpu_parts(shape: ModelShape, engine: EngineConfig) -> tuple[list[Part], Cach
     return parts, _cache(shape, engine, size)
 
 
-def _cache(shape: ModelShape, engine: EngineConfig, size: int) -> Cache:
+def _cache(shape: ModelShape, engine: SamplerConfig, size: int) -> Cache:
     tokens = max(size, 0) // token_bytes(shape, engine)
     return Cache(size, tokens, tokens / engine.max_model_len)
 
 
-def _largest_step(shape: ModelShape, engine: EngineConfig) -> int:
+def _largest_step(shape: ModelShape, engine: SamplerConfig) -> int:
     """Return the activations of a pass over the most tokens, and the logits of the most sequences.
 
     A layer's activations do not outlive it: hidden state, residual and norm (3 C), queries, keys, values and output,

@@ -1,4 +1,4 @@
-"""The nearest change under which a run fits."""
+"""Searches for the nearest change that makes a run fit."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

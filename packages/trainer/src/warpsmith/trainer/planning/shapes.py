@@ -1,4 +1,4 @@
-"""The sizes of a decoder: from its config.json, or from a table of models that the recipes name."""
+"""The shape of a decoder: from its config.json, or from a table of known models."""
 
 import re
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Sizes of memory, as people write them."""
+"""Parses and prints memory sizes."""
 
 import re
 
@@ -17,7 +17,7 @@ def parse_size(text: str) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].upper() not in _UNITS:
-        raise UsageError(f"`{text}` is no size of memory.", "Write a number and a unit, for example 80GiB or 141GB.")
+        raise UsageError(f"`{text}` is not a memory size.", "Write a number and a unit, for example 80GiB or 141GB.")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 

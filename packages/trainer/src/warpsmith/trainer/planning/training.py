@@ -1,4 +1,4 @@
-"""Memory of one rank in training: a formula a part, each with its source.
+"""Memory of one training rank: one formula for each part, with its source.
 
 N is the number of ranks, P the parameters of the model, Q those that are trained (P, or the adapters'), b the bytes of
 one in the policy's dtype (4 or 2).

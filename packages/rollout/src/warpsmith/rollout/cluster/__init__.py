@@ -1,0 +1,1 @@
+"""Ray: sessions, calls to actors with deadlines, and the logs of actors."""

@@ -1,0 +1,93 @@
+"""The interface of an environment.
+
+An episode calls, for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`,
+`score` and `is_done`. It samples, retries, keeps the deadlines and writes the records by itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.completions import Chat
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.evaluators.base import CandidateEvaluator
+from warpsmith.rollout.prompts import Message
+from warpsmith.rollout.rewards.base import Scorer
+from warpsmith.rollout.turns import Score, Turn
+
+
+@dataclass(frozen=True)
+class EnvironmentContext:
+    """What an environment is made of.
+
+    Args:
+        config: the rollout's settings; `config.environment` is for the environment alone.
+        evaluator: judges kernels; verdicts are cached by content.
+        chat: the policy's chat format.
+        scorer: the configured reward.
+    """
+
+    config: RolloutConfig
+    evaluator: CandidateEvaluator
+    chat: Chat
+    scorer: Scorer
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """One environment, shared by all episodes of a collection: it keeps nothing of an episode between two calls."""
+
+    def initial_prompt(self, problem: ProblemRow) -> list[Message]:
+        """Return the conversation that asks for the first turn.
+
+        Raises:
+            PromptTooLongError: it does not fit the token budget; the turn is then invalid.
+        """
+
+    def feedback(self, problem: ProblemRow, history: Sequence[Turn]) -> list[Message]:
+        """Return the conversation that asks for the next turn, given all turns so far; errors as above."""
+
+    def parse(self, completion: str) -> str | None:
+        """Return the answer in a completion, for example the code of a kernel; None if it has none."""
+
+    async def evaluate(self, problem: ProblemRow, answer: str | None) -> Verdict:
+        """Return the verdict on an answer; status `invalid` if the evaluation was lost.
+
+        Raises:
+            BadProblemError: the problem itself cannot be evaluated.
+            DeadlinePassedError: the verdict did not come in time.
+        """
+
+    def score(self, turn: Turn, history: Sequence[Turn]) -> Score:
+        """Return the score of an evaluated turn, given those before it. A score without a value ends the episode.
+
+        Raises:
+            RewardFailedError: the reward gave no score; the run ends.
+        """
+
+    def is_done(self, history: Sequence[Turn]) -> bool:
+        """Tell whether an episode with these scored turns, of which there is at least one, ends now."""
+
+    def returns(self, scores: Sequence[float]) -> list[float]:
+        """Return the return R_t of every turn, given the scores of a whole episode in order."""
+
+
+@runtime_checkable
+class EnvironmentType(Protocol):
+    """What is registered in `warpsmith.environments`: a class, or another callable, that makes an environment.
+
+    Attributes:
+        description: one line for `warpsmith-rollout environments`.
+    """
+
+    @property
+    def description(self) -> str:
+        """See above."""
+
+    def max_turns(self, config: RolloutConfig) -> int:
+        """Return the most turns that an episode may have under these settings; episodes stop there in any case."""
+
+    def __call__(self, context: EnvironmentContext) -> Environment:
+        """Return an environment; UsageError where the settings do not suit it."""

@@ -1,0 +1,154 @@
+"""`kernelbench` and `kernelbench_multiturn`: a Triton kernel for a PyTorch module, in one turn or in several."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.deadlines import QueueState, within_phases
+from warpsmith.rollout.environments.base import EnvironmentContext
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.extract import extract_kernel
+from warpsmith.rollout.prompts import Attempt, Message, build_prompt
+from warpsmith.rollout.returns import discounted
+from warpsmith.rollout.turns import Score, Turn
+
+UNVARIED: Final = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
+NO_CODE: Final = "The answer holds no Python code that could define ModelNew."
+
+
+@dataclass(frozen=True)
+class EpisodeRules:
+    """When an episode ends, and what its turns return.
+
+    Args:
+        max_turns: turns after which it ends.
+        gamma: discount of the returns; without effect if there is one turn.
+        success_score: score at which it ends early.
+        max_consecutive_failures: turns in a row that score 0 after which it ends.
+    """
+
+    max_turns: int
+    gamma: float
+    success_score: float
+    max_consecutive_failures: int
+
+    def is_over(self, scores: Sequence[float], *, solved_untimed: bool) -> bool:
+        """Tell whether an episode with these scores ends now.
+
+        Args:
+            scores: scores of the turns so far, oldest first.
+            solved_untimed: the last turn was correct and nothing is timed, so that no turn could do better.
+        """
+        if solved_untimed or len(scores) >= self.max_turns:
+            return True
+        failures = scores[-self.max_consecutive_failures :]
+        return bool(scores) and (
+            scores[-1] >= self.success_score or (len(failures) == self.max_consecutive_failures and not any(failures))
+        )
+
+    def returns(self, scores: Sequence[float]) -> list[float]:
+        """Return R_t of every turn."""
+        return discounted(scores, self.gamma)
+
+
+class KernelBench:
+    """Asks for a kernel, has it judged, and tells the next turn what became of it.
+
+    Args:
+        context: settings, evaluator, chat format and reward.
+        rules: when an episode ends.
+    """
+
+    def __init__(self, context: EnvironmentContext, rules: EpisodeRules) -> None:
+        self.rules = rules
+        self._context = context
+
+    def initial_prompt(self, problem: ProblemRow) -> list[Message]:
+        """Return the task and the problem; see `Environment.initial_prompt`."""
+        return self._prompt(problem, [])
+
+    def feedback(self, problem: ProblemRow, history: Sequence[Turn]) -> list[Message]:
+        """Return the same with earlier kernels and the verdicts on them; see `Environment.feedback`."""
+        return self._prompt(problem, [Attempt(turn.kernel, turn.verdict) for turn in history])
+
+    def _prompt(self, problem: ProblemRow, attempts: Sequence[Attempt]) -> list[Message]:
+        config, chat = self._context.config, self._context.chat
+        return build_prompt(
+            problem,
+            attempts,
+            style=config.prompt_style,
+            count_tokens=lambda messages: len(chat.prompt_ids(messages)),
+            budget=config.prompt_budget,
+            inert=chat.inert,
+        )
+
+    def parse(self, completion: str) -> str | None:
+        """Return the kernel in a completion."""
+        return extract_kernel(completion, opened_thoughts=self._context.chat.opens_thoughts)
+
+    async def evaluate(self, problem: ProblemRow, answer: str | None) -> Verdict:
+        """Have a kernel judged; an answer without code needs no evaluator. See `Environment.evaluate`."""
+        if answer is None:
+            return Verdict(
+                "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
+            )
+        config, state = self._context.config, QueueState()
+        request = self._context.evaluator.evaluate_async(
+            as_problem(problem),
+            answer,
+            trials=config.trials,
+            timeout_s=config.candidate_timeout_s,
+            on_running=state.set,
+        )
+        what = f"the verdict on a kernel for {problem.name}"
+        return await within_phases(config.evaluate_wait_s, config.evaluate_timeout_s, state, request, what)
+
+    def score(self, turn: Turn, history: Sequence[Turn]) -> Score:
+        """Return the reward of a turn; see `Environment.score`."""
+        if self._context.config.leave_out_unvaried and "unvaried" in turn.verdict.flags:
+            return Score(None, UNVARIED)
+        return self._context.scorer(turn, history)
+
+    def is_done(self, history: Sequence[Turn]) -> bool:
+        """Tell whether an episode with these turns ends now."""
+        last = history[-1].verdict
+        solved_untimed = last.correct and last.speedup is None
+        return self.rules.is_over([turn.score or 0.0 for turn in history], solved_untimed=solved_untimed)
+
+    def returns(self, scores: Sequence[float]) -> list[float]:
+        """Return the discounted returns."""
+        return self.rules.returns(scores)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A registered name for `KernelBench` with its number of turns.
+
+    Args:
+        description: one line for `warpsmith-rollout environments`.
+        turns: turns of an episode; None takes `rollout.max_turns`, and its discount.
+    """
+
+    description: str
+    turns: int | None = None
+
+    def max_turns(self, config: RolloutConfig) -> int:
+        """Return the most turns of an episode."""
+        return self.turns or config.max_turns
+
+    def rules(self, config: RolloutConfig) -> EpisodeRules:
+        """Return the rules of an episode."""
+        turns = self.max_turns(config)
+        gamma = config.gamma if self.turns is None else 0.0
+        return EpisodeRules(turns, gamma, config.success_score, config.max_consecutive_failures)
+
+    def __call__(self, context: EnvironmentContext) -> KernelBench:
+        """Return the environment."""
+        return KernelBench(context, self.rules(context.config))
+
+
+SINGLE_TURN: Final = Preset("one turn; the score of the verdict is the reward", turns=1)
+MULTI_TURN: Final = Preset("several turns, each told the verdict on the one before; discounted returns")

@@ -1,0 +1,33 @@
+"""Environments by `task_type`: the entry points in `warpsmith.environments`."""
+
+from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.environments.base import Environment, EnvironmentContext
+from warpsmith.rollout.registries import ENVIRONMENTS
+
+
+def descriptions() -> dict[str, str]:
+    """Return the description of every installed environment by its name.
+
+    Raises:
+        RegistryError: one of them cannot be imported.
+    """
+    return {name: ENVIRONMENTS.get(name).description for name in ENVIRONMENTS.names()}
+
+
+def max_turns(config: RolloutConfig) -> int:
+    """Return the most turns that an episode of the configured environment may have.
+
+    Raises:
+        RegistryError: the environment cannot be imported.
+    """
+    return ENVIRONMENTS.get(config.task_type).max_turns(config)
+
+
+def make_environment(context: EnvironmentContext) -> Environment:
+    """Return the configured environment.
+
+    Raises:
+        RegistryError: it cannot be imported.
+        UsageError: the settings do not suit it.
+    """
+    return ENVIRONMENTS.get(context.config.task_type)(context)

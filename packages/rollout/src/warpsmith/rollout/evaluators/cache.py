@@ -1,0 +1,140 @@
+"""A cache of verdicts by content, in front of any evaluator."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+
+from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
+from warpsmith.rollout import retries
+from warpsmith.rollout.evaluators.base import CandidateEvaluator, OnRunning
+
+
+class _Running:
+    """An evaluation that several may wait for; each is told its state, whenever it joined.
+
+    Args:
+        forget: called with it when nobody can join it any more.
+    """
+
+    def __init__(self, forget: Callable[["_Running"], None]) -> None:
+        self.verdict: asyncio.Future[Verdict]
+        self.forget = forget
+        self._waiting = 0
+        self._running = False
+        self._listeners: list[OnRunning] = []
+
+    def tell(self, running: bool) -> None:
+        self._running = running
+        for listener in self._listeners:
+            listener(running)
+
+    async def join(self, listener: OnRunning | None) -> Verdict:
+        """Wait for the verdict; the evaluation is cancelled when the last waiter gives up."""
+        if listener is not None:
+            self._listeners.append(listener)
+            listener(self._running)
+        self._waiting += 1
+        try:
+            # Shielded: the first waiter may give up while others wait for the same verdict.
+            return await asyncio.shield(self.verdict)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return invalid("The evaluator cancelled this evaluation.")
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not self.verdict.done():
+                # Now: a request that comes before the evaluation has ended must not join it.
+                self.forget(self)
+                self.verdict.cancel()
+
+
+class CachedEvaluator:
+    """Judges each (problem, kernel, trials) once.
+
+    A request for a kernel that is being judged waits for that verdict. An `invalid` verdict is not kept: the first of
+    those who joined that evaluation begins another one, and the others join it; its result is final for all of them.
+
+    Args:
+        evaluator: judges what is not in the cache.
+        capacity: most verdicts kept; the least recently used goes first.
+    """
+
+    def __init__(self, evaluator: CandidateEvaluator, *, capacity: int = 65536) -> None:
+        self._evaluator = evaluator
+        self._capacity = capacity
+        self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+        self._running: dict[str, _Running] = {}
+        self.hits = 0
+        self.misses = 0
+
+    async def evaluate_async(
+        self,
+        problem: Problem,
+        candidate: str,
+        *,
+        trials: int | None = None,
+        timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
+    ) -> Verdict:
+        """Return a cached verdict, with `cached` set and no seconds, or a new one."""
+        key = _key(problem, candidate, trials)
+        known = self._verdicts.get(key)
+        if known is not None:
+            self._verdicts.move_to_end(key)
+            return self._hit(known)
+
+        async def joined_or_begun() -> tuple[Verdict, bool]:
+            running = self._running.get(key)
+            if running is None:
+                self.misses += 1
+                return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running), True
+            verdict = await running.join(on_running)
+            return (self._hit(verdict), True) if retries.is_verdict(verdict) else (verdict, False)
+
+        verdict, _ = await retries.with_retries(
+            joined_or_begun, retries.FOR_JOINED_EVALUATIONS, accept=lambda found: found[1]
+        )
+        return verdict
+
+    def _hit(self, verdict: Verdict) -> Verdict:
+        self.hits += 1
+        return replace(verdict, cached=True, seconds=Seconds())
+
+    def _begun(
+        self, key: str, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
+    ) -> _Running:
+        running = self._running[key] = _Running(lambda ended: self._forget(key, ended))
+        running.verdict = asyncio.ensure_future(
+            self._evaluator.evaluate_async(
+                problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell
+            )
+        )
+        running.verdict.add_done_callback(lambda done: self._finished(key, running, done))
+        return running
+
+    def _forget(self, key: str, running: _Running) -> None:
+        if self._running.get(key) is running:
+            del self._running[key]
+
+    def _finished(self, key: str, running: _Running, done: "asyncio.Future[Verdict]") -> None:
+        self._forget(key, running)
+        if done.cancelled() or done.exception() is not None or not retries.is_verdict(done.result()):
+            return
+        self._verdicts[key] = done.result()
+        if len(self._verdicts) > self._capacity:
+            self._verdicts.popitem(last=False)
+
+
+def _is_cancelled() -> bool:
+    """Tell whether somebody cancelled the task that runs now."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _key(problem: Problem, candidate: str, trials: int | None) -> str:
+    digest = hashlib.sha256(candidate.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{problem.key}:{digest}:{trials}"

@@ -1,0 +1,38 @@
+"""Opens the configured evaluator: in this process, in Ray actors, or on evaluation servers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.evaluators.base import CandidateEvaluator
+
+
+@contextmanager
+def open_evaluator(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator[CandidateEvaluator]:
+    """Yield an evaluator that is ready, and end what it started afterwards.
+
+    Args:
+        config: where candidates are judged. For `ray` this process must be connected to a cluster.
+        evaluator: how they are judged. A server has settings of its own; of these it must meet `minimum_isolation`.
+
+    Raises:
+        EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
+        UsageError: the cluster has fewer cores than the actors ask for.
+    """
+    match config.where:
+        case "process":
+            from warpsmith.evaluator import Evaluator
+
+            with Evaluator(evaluator) as local:
+                yield local
+        case "ray":
+            from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
+
+            with RayEvaluator(config, evaluator) as spread:
+                yield spread
+        case "server":
+            from warpsmith.rollout.evaluators.servers import ServerEvaluator
+
+            with ServerEvaluator(config, evaluator) as remote:
+                yield remote

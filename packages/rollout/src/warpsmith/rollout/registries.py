@@ -1,0 +1,54 @@
+"""What other packages can add to rollouts, by entry point. Importable without anything that is registered.
+
+Each registry's parts have the interface that its comment names; docs/extending.md has a recipe for each.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import AfterValidator
+
+from warpsmith.records.errors import UsageError
+from warpsmith.records.registry import Registry
+
+if TYPE_CHECKING:
+    from warpsmith.rollout.environments.base import EnvironmentType
+    from warpsmith.rollout.rewards.base import RewardType
+    from warpsmith.rollout.samplers.base import SamplerType
+    from warpsmith.rollout.samplers.weights.transports.base import TransportType
+
+
+def _callable(part: Any) -> str:
+    return "" if callable(part) else "is not callable"
+
+
+def _environment(part: Any) -> str:
+    missing = [name for name in ("description", "max_turns") if not hasattr(part, name)]
+    return f"has no `{missing[0]}`" if missing else _callable(part)
+
+
+# samplers.base.SamplerType
+SAMPLERS: "Final[Registry[SamplerType]]" = Registry("warpsmith.samplers", "sampler", _callable)
+# samplers.weights.transports.base.TransportType
+TRANSPORTS: "Final[Registry[TransportType]]" = Registry("warpsmith.transports", "weight transport", _callable)
+# rewards.base.RewardType
+REWARDS: "Final[Registry[RewardType]]" = Registry("warpsmith.rewards", "reward", _callable)
+# environments.base.EnvironmentType
+ENVIRONMENTS: "Final[Registry[EnvironmentType]]" = Registry("warpsmith.environments", "environment", _environment)
+
+
+def _named_in(registry: Registry[Any]) -> AfterValidator:
+    """Return a check for a field of a configuration: some installed package provides a part of this name."""
+
+    def check(name: str) -> str:
+        try:
+            return registry.check_name(name)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+
+    return AfterValidator(check)
+
+
+SamplerName = Annotated[str, _named_in(SAMPLERS)]
+TransportName = Annotated[str, _named_in(TRANSPORTS)]
+RewardName = Annotated[str, _named_in(REWARDS)]
+EnvironmentName = Annotated[str, _named_in(ENVIRONMENTS)]

@@ -1,0 +1,89 @@
+"""How often what fails for reasons that are not the candidate's is tried again: every retry of a rollout goes by this.
+
+The table in docs/rollout.md lists each place with its policy. Restarts of processes are bounded apart, by
+`max_restarts` of whoever owns the process: a restart serves all requests that saw the process die.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.errors import DeadlinePassedError, SamplerDiedError, SamplerError
+
+T = TypeVar("T")
+
+SAMPLER_RESTARTS: Final = 3
+"""Restarts of one sampler's actor before its death is final."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """When a failed attempt is followed by another one.
+
+    Args:
+        retries: attempts after the first.
+        on: errors that another attempt may avoid; all others are raised at once.
+        never: errors among those of `on` that no other attempt avoids.
+    """
+
+    retries: int
+    on: tuple[type[Exception], ...] = ()
+    never: tuple[type[Exception], ...] = ()
+
+    def allows(self, error: Exception) -> bool:
+        """Tell whether another attempt may avoid this error."""
+        return isinstance(error, self.on) and not isinstance(error, self.never)
+
+
+def for_completions(retries: int) -> RetryPolicy:
+    """Return the policy for one completion; a sampler that is gone for good stays gone."""
+    return RetryPolicy(retries, on=(SamplerError, DeadlinePassedError), never=(SamplerDiedError,))
+
+
+def for_evaluations(retries: int) -> RetryPolicy:
+    """Return the policy for one evaluation of an episode.
+
+    A problem that cannot be judged is tried again too: reading it runs its code, which a full machine can stop.
+    """
+    return RetryPolicy(retries, on=(BadProblemError, DeadlinePassedError))
+
+
+def for_actors(retries: int) -> RetryPolicy:
+    """Return the policy for one request to the evaluators in Ray.
+
+    It has no errors: a lost actor comes back as an `invalid` verdict. Each attempt prefers another actor.
+    """
+    return RetryPolicy(retries)
+
+
+FOR_JOINED_EVALUATIONS: Final = RetryPolicy(1)
+"""For those who joined an evaluation of the same kernel that somebody else began: its failure may be nobody's."""
+
+
+def is_verdict(verdict: Verdict) -> bool:
+    """Tell whether an evaluation found anything: `invalid` says that it was lost."""
+    return verdict.status != "invalid"
+
+
+async def with_retries(
+    attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, accept: Callable[[T], bool] = lambda result: True
+) -> T:
+    """Return the first result that is accepted; where none is, the result of the last attempt, or its error.
+
+    Args:
+        attempt: called once for each attempt.
+        policy: how often, and after which errors.
+        accept: tells whether a result needs no other attempt.
+    """
+    for _ in range(policy.retries):
+        try:
+            result = await attempt()
+        except Exception as error:
+            if not policy.allows(error):
+                raise
+        else:
+            if accept(result):
+                return result
+    return await attempt()

@@ -1,0 +1,1 @@
+"""Rewards: any formula over a turn's verdict, the turn, and the turns before it. One file per formula."""

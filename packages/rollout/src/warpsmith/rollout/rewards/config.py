@@ -1,0 +1,100 @@
+"""The table `[rollout.reward]`: presets over five figures, a function from a file, or a reward of another package.
+
+Reading it imports no reward; `registry.scorer_for` does.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+
+from warpsmith.rollout.registries import RewardName
+
+PresetName = Literal["tritonforge", "kevin"]
+
+PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
+    {
+        "tritonforge": MappingProxyType(
+            {"compiled": 0.1, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 1.0, "speedup_cap": 2.0}
+        ),
+        "kevin": MappingProxyType(
+            {"compiled": 0.0, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 0.0, "speedup_cap": None}
+        ),
+    }
+)
+"""tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct.
+kevin: 0.3 + speedup if correct."""
+
+
+class PresetRewardConfig(BaseModel):
+    """How a verdict becomes a score. A figure that is not given comes from the preset.
+
+    score = compiled                                                           if the candidate only compiles
+          = correct + weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    type: Literal["preset"] = Field(default="preset", description="These figures; `function` names one of your own.")
+    preset: PresetName = Field(default="tritonforge", description="Named figures to start from.")
+    compiled: float = Field(default=0.1, ge=0, description="Score of a candidate that compiles and is not correct.")
+    correct: float = Field(default=0.3, ge=0, description="Score of a correct candidate before any speedup.")
+    speedup_weight: float = Field(default=1.0, ge=0, description="Worth of one unit of speedup.")
+    speedup_from: float = Field(default=1.0, ge=0, description="Speedup that is worth nothing yet.")
+    speedup_cap: float | None = Field(default=2.0, gt=0, description="Most speedup, above `speedup_from`, that counts.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, given: Any) -> Any:
+        """Fill in the preset's figures. An unknown preset is left to the field's own check."""
+        if not isinstance(given, Mapping):
+            return given
+        figures = {name: values for name, values in PRESETS.items() if name == given.get("preset", "tritonforge")}
+        return {**next(iter(figures.values()), {}), **given}
+
+
+_PLACE: Final = re.compile(r"(?P<where>.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)", re.DOTALL)
+
+
+class FunctionRewardConfig(BaseModel):
+    """A function from a file or an importable module."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["function"] = Field(description="A function of (verdict, turn, history) that returns a number.")
+    path: str = Field(description="`my_module.py:score`, a file, or `package.module:score`, an importable module.")
+
+    @field_validator("path")
+    @classmethod
+    def _names_a_function(cls, value: str) -> str:
+        if _PLACE.fullmatch(value) is None:
+            raise ValueError(f"{value!r} names no function; write it as my_module.py:score or package.module:score")
+        return value
+
+
+class OtherRewardConfig(BaseModel):
+    """A reward that an installed package provides. Its own keys are checked by it, at the start of a run."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: RewardName = Field(description="Name of the reward, an entry point in `warpsmith.rewards`.")
+
+
+def _kind_of(given: Any) -> str:
+    """Return which of the three tables this is. Files from before the key `type` leave it out."""
+    named = given.get("type") if isinstance(given, Mapping) else getattr(given, "type", None)
+    if named is None:
+        # A table with `path` and without `type` is told of the missing `type`, not of an unknown `path`.
+        return "function" if isinstance(given, Mapping) and "path" in given else "preset"
+    return str(named) if named in ("preset", "function") else "other"
+
+
+AnyReward = Annotated[
+    Annotated[PresetRewardConfig, Tag("preset")]
+    | Annotated[FunctionRewardConfig, Tag("function")]
+    | Annotated[OtherRewardConfig, Tag("other")],
+    Discriminator(_kind_of),
+]
+"""The table `[rollout.reward]`, by its `type`."""

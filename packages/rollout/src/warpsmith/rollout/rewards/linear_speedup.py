@@ -1,0 +1,39 @@
+"""`preset`: a figure for compiled, a figure for correct, and more with the speedup; see `PresetRewardConfig`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.rewards.config import PresetRewardConfig
+from warpsmith.rollout.turns import Turn
+
+
+@dataclass(frozen=True)
+class LinearSpeedup:
+    """A reward that is linear in the speedup, between two bounds.
+
+    Args:
+        figures: its five figures.
+    """
+
+    figures: PresetRewardConfig
+
+    def __call__(self, verdict: Verdict, turn: Turn, history: tuple[Turn, ...]) -> float:
+        """Return the score of a verdict."""
+        figures = self.figures
+        if verdict.correct:
+            return figures.correct + figures.speedup_weight * self._gain(verdict.speedup)
+        # A rejected candidate broke the rules: it must not earn what an honest attempt earns. An `undecided` one earns
+        # what a compiled and wrong one does, so that nobody gains by looking at what only a GPU could decide.
+        return figures.compiled if verdict.compiled and verdict.status != "rejected" else 0.0
+
+    def _gain(self, speedup: float | None) -> float:
+        if speedup is None:
+            return 0.0
+        gain = max(speedup - self.figures.speedup_from, 0.0)
+        return gain if self.figures.speedup_cap is None else min(gain, self.figures.speedup_cap)
+
+
+def make(**settings: Any) -> LinearSpeedup:
+    """Return the reward of the table `[rollout.reward]`; what is left out comes from its preset."""
+    return LinearSpeedup(PresetRewardConfig(**settings))

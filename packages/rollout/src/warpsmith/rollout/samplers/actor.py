@@ -1,0 +1,247 @@
+"""A sampler in a Ray actor, and the handle that has the interface of a local sampler."""
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.last_words import retyped
+from warpsmith.rollout.cluster.calls import answered
+from warpsmith.rollout.cluster.logs import quote_own_log
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import (
+    ActorFailedError,
+    ActorLostError,
+    BadPayloadError,
+    DeadlinePassedError,
+    SamplerDiedError,
+    SamplerError,
+    WeightsUnknownError,
+)
+from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
+from warpsmith.rollout.samplers.registry import start_sampler
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+T = TypeVar("T")
+
+_CALL_SECONDS = 3600.0
+"""Deadline of a completion or a score; episodes set their own, shorter ones."""
+
+_CLOSE_SECONDS = 20.0
+"""How long a sampler may take to close; the error that ends a run must not wait for one that hangs."""
+
+
+class SamplerActor:
+    """The class that runs inside the actor, with the methods of the sampler; one that died quotes the actor's log."""
+
+    def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
+        self._refusal: WarpsmithError | None = None
+        try:
+            self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
+        except WarpsmithError as error:
+            # Not raised here: Ray turns the errors of a constructor into text.
+            self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
+            quote_own_log(self._refusal)
+
+    async def weight_version(self) -> int:
+        """Version of the weights; answers once the sampler has started."""
+        return self._running().weight_version
+
+    async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Completion:
+        """See `Sampler.generate`."""
+        with _quoted():
+            return await self._running().generate(prompt_ids, sampling)
+
+    async def score(self, ids: list[int]) -> list[float]:
+        """See `Sampler.score`."""
+        with _quoted():
+            return await self._running().score(ids)
+
+    async def update_weights(self, payload: WeightPayload) -> int:
+        """See `Sampler.update_weights`; return the version that is loaded now."""
+        with _quoted():
+            await self._running().update_weights(payload)
+        return self.sampler.weight_version
+
+    async def close(self) -> None:
+        """See `Sampler.close`."""
+        if self._refusal is None:
+            await self.sampler.close()
+
+    def _running(self) -> Sampler:
+        if self._refusal is not None:
+            raise self._refusal
+        return self.sampler
+
+
+@contextmanager
+def _quoted() -> Iterator[None]:
+    try:
+        yield
+    except SamplerDiedError as error:
+        quote_own_log(error)
+        raise
+
+
+class RemoteSampler:
+    """The Sampler interface over an actor. Use it within one event loop.
+
+    Every call to a dead actor raises SamplerDiedError; `restart` starts a new one with the weights that were loaded
+    last. Every call has a deadline. After an update that was not answered in time, sampling is blocked until another
+    update or a restart succeeds: which weights the actor holds is not known.
+
+    Args:
+        path: a Hugging Face directory, visible on the actor's node.
+        config: the sampler's settings.
+        weight_version: version of the weights at `path`.
+        name: what error messages call this sampler.
+        actor_options: options of the Ray actor, for example `{"num_cpus": 1}`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        config: SamplerConfig,
+        *,
+        weight_version: int = 0,
+        name: str = "sampler 0",
+        actor_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.config = config
+        self.name = name
+        self.restarts = 0
+        self._options = actor_options or _default_options(config)
+        self._first_version = self._version = weight_version
+        self._last_payload: Any = None
+        self._in_doubt = False
+        self.actor = self._new_actor()
+
+    @property
+    def weight_version(self) -> int:
+        """Version of the weights that were loaded last."""
+        return self._version
+
+    async def ready(self) -> None:
+        """Wait until the sampler has started; the constructor does not.
+
+        Raises:
+            SamplerError: it cannot start.
+            DeadlinePassedError: it did not start in time.
+        """
+        await self._started(self.actor)
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion; see `Sampler.generate`. A cancelled wait cancels the request in the actor.
+
+        Raises:
+            WeightsUnknownError: the last update was not answered.
+        """
+        self._check_certain()
+        call = self.actor.generate.remote(list(prompt_ids), sampling)
+        return await self._call(call, _CALL_SECONDS, "to complete a prompt")
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probs of given ids at temperature 1; see `Sampler.score`.
+
+        Raises:
+            WeightsUnknownError: the last update was not answered.
+        """
+        self._check_certain()
+        return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+
+    async def update_weights(self, payload: WeightPayload) -> None:
+        """Replace all weights; see `Sampler.update_weights`."""
+        import ray
+
+        await self.load(ray.put(payload))
+
+    async def load(self, reference: Any) -> None:
+        """Replace all weights by a payload in Ray's object store, so that many samplers share one copy."""
+        try:
+            self._version = await self._loaded(self.actor, reference)
+        except (BadPayloadError, SamplerDiedError):
+            # Nothing was loaded, or the sampler is gone.
+            raise
+        except BaseException:
+            self._in_doubt = True
+            raise
+        self._last_payload, self._in_doubt = reference, False
+
+    async def restart(self) -> None:
+        """Replace the actor by a new one and load the weights that were loaded last.
+
+        Until they are loaded, calls go to the dead actor and fail: nothing is sampled from the older weights at `path`.
+        """
+        self._kill(self.actor)
+        fresh = self._new_actor()
+        try:
+            version = await self._started(fresh)
+            if self._last_payload is not None:
+                version = await self._loaded(fresh, self._last_payload)
+        except BaseException:
+            self._kill(fresh)
+            raise
+        finally:
+            self.restarts += 1
+        self.actor, self._version, self._in_doubt = fresh, version, False
+
+    async def close(self) -> None:
+        """Close the sampler and end the actor; one that does not answer is killed."""
+        try:
+            await self._call(self.actor.close.remote(), _CLOSE_SECONDS, "to close")
+        except (SamplerError, DeadlinePassedError):
+            return
+        finally:
+            self._kill(self.actor)
+
+    def _new_actor(self) -> "ActorHandle":
+        import ray
+
+        # Many requests are in flight at once, and one more call must always be accepted.
+        options = {"max_concurrency": 2 * self.config.max_sequences + 1024, **self._options}
+        remote = ray.remote(SamplerActor).options(**options)
+        return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
+
+    async def _started(self, actor: "ActorHandle") -> int:
+        return await self._call(actor.weight_version.remote(), self.config.start_timeout_s, "to start")
+
+    async def _loaded(self, actor: "ActorHandle", reference: Any) -> int:
+        return await self._call(
+            actor.update_weights.remote(reference), self.config.update_timeout_s, "to load new weights"
+        )
+
+    def _check_certain(self) -> None:
+        if self._in_doubt:
+            raise WeightsUnknownError(
+                f"{self.name} did not say that it has loaded the last weights; sampling is blocked.",
+                "Send whole weights again, or restart it.",
+            )
+
+    @staticmethod
+    def _kill(actor: "ActorHandle") -> None:
+        import ray
+
+        ray.kill(actor)
+
+    async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
+        try:
+            return await answered(reference, seconds, self.name, what)
+        except ActorLostError as error:
+            raise retyped(SamplerDiedError, error) from error
+        except ActorFailedError as error:
+            raise retyped(SamplerError, error) from error
+
+
+def _default_options(config: SamplerConfig) -> dict[str, Any]:
+    return {"num_cpus": 1, "num_gpus": config.tensor_parallel_size if config.device == "cuda" else 0}
+
+
+async def started(samplers: Sequence[RemoteSampler]) -> None:
+    """Wait until all samplers have started, all at once."""
+    await asyncio.gather(*(sampler.ready() for sampler in samplers))

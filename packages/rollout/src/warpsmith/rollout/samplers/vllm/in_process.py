@@ -1,0 +1,322 @@
+"""vLLM inside this process, stepped by one thread of its own."""
+
+import asyncio
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import DeadlinePassedError, RolloutError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers.base import Completion, Sampling
+from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
+from warpsmith.rollout.samplers.weights.files import adapter_directory
+from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload, expected_shapes
+from warpsmith.rollout.samplers.weights.transports.registry import make_transport
+
+if TYPE_CHECKING:
+    from vllm.lora.request import LoRARequest
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+
+@dataclass
+class _Request:
+    """A completion in progress."""
+
+    prompt_ids: list[int]
+    sampling: Sampling
+    future: "Future[Completion]"
+    partial: PartialCompletion = field(default_factory=PartialCompletion)
+
+
+@dataclass
+class _Scoring:
+    """A prompt to score."""
+
+    prompt_ids: list[int]
+    future: "Future[list[float]]"
+
+
+@dataclass
+class _Update:
+    """Weights to load between two steps."""
+
+    payload: WeightPayload
+    future: "Future[None]"
+
+
+@dataclass
+class _Stop:
+    """The last item that the thread takes from its inbox."""
+
+
+_Item = _Request | _Scoring | _Update | _Stop
+
+
+class VllmSampler:
+    """The sampler for a CPU: vLLM's `LLMEngine` in this process, no second interpreter.
+
+    Every call into vLLM happens on one thread; the async methods hand work to it and wait. A cancelled wait aborts
+    its request. vLLM reads its settings from the environment of the process and binds its OpenMP threads, so a sampler
+    beside a trainer needs a process of its own (`SamplerActor`).
+
+    Args:
+        path: a Hugging Face directory.
+        config: the sampler's settings; `device` must be `cpu`.
+        weight_version: version of the weights at `path`.
+
+    Raises:
+        SamplerError: vLLM refuses the model or the settings.
+        DeadlinePassedError: it did not start in time.
+    """
+
+    def __init__(self, path: str | Path, config: SamplerConfig | None = None, *, weight_version: int = 0) -> None:
+        self.path = Path(path)
+        self.config = config or SamplerConfig()
+        self._version = weight_version
+        self._adapter: LoRARequest | None = None
+        self._expected, self._optional = expected_shapes(self.path)
+        self._transport = make_transport(self.config)
+        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._waiting: dict[str, _Request | _Scoring] = {}
+        self._updating: _Update | None = None
+        self._numbers = itertools.count()
+        self._death: BaseException | None = None
+        # Nothing may enter the inbox between setting `_death` and emptying it.
+        self._entrance = threading.Lock()
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="vllm", daemon=True)
+        self._thread.start()
+        self._await_start(started)
+
+    # Sampler -------------------------------------------------------------------------------------------------------
+
+    @property
+    def weight_version(self) -> int:
+        """Version of the weights that the next token is sampled with."""
+        return self._version
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that vLLM works on; one that was cancelled leaves at the next step."""
+        return len(self._waiting)
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Sample one completion; see `Sampler.generate`."""
+        settings.check_request(prompt_ids, self.config)
+        future: Future[Completion] = Future()
+        self._post(_Request(list(prompt_ids), sampling, future))
+        return await asyncio.wrap_future(future)
+
+    async def score(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
+        settings.check_request(ids, self.config)
+        future: Future[list[float]] = Future()
+        self._post(_Scoring(list(ids), future))
+        return await asyncio.wrap_future(future)
+
+    async def update_weights(self, payload: WeightPayload) -> None:
+        """Replace all weights, or the adapter, between two steps; see `Sampler.update_weights`."""
+        settings.check_kind(payload, self.config)
+        await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
+        future: Future[None] = Future()
+        self._post(_Update(payload, future))
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(future), self.config.update_timeout_s)
+        except TimeoutError:
+            raise DeadlinePassedError(
+                f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
+                "Raise engine.update_timeout_s, or find what blocks vLLM's step.",
+            ) from None
+
+    async def close(self) -> None:
+        """Stop the thread and free the model; requests in flight fail with SamplerDiedError."""
+        self._inbox.put(_Stop())
+        await asyncio.to_thread(self._thread.join)
+
+    # Calls from other threads ---------------------------------------------------------------------------------------
+
+    def _post(self, item: _Item) -> None:
+        with self._entrance:
+            if self._death is not None:
+                raise _died(self._death)
+            self._inbox.put(item)
+
+    def _await_start(self, started: "Future[None]") -> None:
+        try:
+            started.result(self.config.start_timeout_s)
+        except FutureTimeout:
+            raise DeadlinePassedError(
+                f"vLLM did not start on {self.path} within {self.config.start_timeout_s:g} s.",
+                "Raise engine.start_timeout_s.",
+            ) from None
+
+    # vLLM's thread -------------------------------------------------------------------------------------------------
+
+    def _run(self, started: "Future[None]") -> None:
+        """Start vLLM and serve until stopped; whatever ends the thread fails every waiting call."""
+        cause: BaseException = SamplerDiedError("The sampler was closed.", "Start a new one.")
+        try:
+            engine = self.start_vllm()
+        except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
+            started.set_exception(settings.refused_start(self.path, error))
+            return
+        started.set_result(None)
+        try:
+            self._serve(engine)
+        except Exception as error:  # noqa: BLE001 - every waiting call is told
+            cause = error
+        finally:
+            self._end(cause)
+            engine.engine_core.shutdown()
+
+    def start_vllm(self) -> "LLMEngine":
+        settings.set_environment(self.config)
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        arguments = settings.engine_arguments(self.path, self.config, self._transport)
+        return LLMEngine.from_engine_args(EngineArgs(**arguments))
+
+    def _serve(self, engine: "LLMEngine") -> None:
+        while True:
+            for item in self._arrivals(block=not self._waiting):
+                if isinstance(item, _Stop):
+                    return
+                self._take(engine, item)
+            self._abort_cancelled(engine)
+            if self._waiting:
+                for output in engine.step():
+                    self._deliver(output)
+
+    def _arrivals(self, *, block: bool) -> Iterator[_Item]:
+        """Yield what the inbox holds; wait for one item where `block`."""
+        if block:
+            yield self._inbox.get()
+        while True:
+            try:
+                yield self._inbox.get_nowait()
+            except queue.Empty:
+                return
+
+    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update) -> None:
+        if item.future.cancelled():
+            return
+        if isinstance(item, _Update):
+            self._updating = item
+            self._load(engine, item.payload)
+            self._updating = None
+            _settle(item.future, lambda: None)
+            return
+        name = str(next(self._numbers))
+        parameters = (
+            settings.scoring_params() if isinstance(item, _Scoring) else settings.sampling_params(item.sampling)
+        )
+        # Before vLLM gets it: an error that ends the thread here must fail this call too.
+        self._waiting[name] = item
+        try:
+            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
+        except settings.refusals() as error:
+            del self._waiting[name]
+            _fail(item.future, SamplerError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
+
+    def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
+        """Load all weights. A load that stops half way ends the sampler: vLLM would keep a mixture of versions.
+
+        Raises:
+            SamplerDiedError: vLLM or the payload failed on the way, whatever the cause.
+        """
+        try:
+            if payload.adapter is None:
+                # All at once: a fused layer is corrupted by a part of its weights.
+                with self._transport.ship(payload) as call:
+                    engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
+                engine.collective_rpc(pack_output_layer)
+            else:
+                self._load_adapter(engine, payload, payload.adapter)
+            # Running requests are recomputed: a cache that mixes two versions fits neither.
+            settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
+        except Exception as error:
+            raise settings.half_loaded(payload.version, error) from error
+        self._version = payload.version
+
+    def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
+        with adapter_directory(payload, adapter) as folder:
+            settings.check_adapter_loaded(engine.add_lora(settings.adapter_request(folder, load=True)))
+            self._adapter = settings.adapter_request(folder)
+
+    def _abort_cancelled(self, engine: "LLMEngine") -> None:
+        cancelled = [name for name, item in self._waiting.items() if item.future.cancelled()]
+        if cancelled:
+            engine.abort_request(cancelled)
+            for name in cancelled:
+                del self._waiting[name]
+
+    def _deliver(self, output: Any) -> None:
+        item = self._waiting.get(output.request_id)
+        if item is None:
+            return
+        if isinstance(item, _Request):
+            item.partial.extend(output.outputs[0], self._version)
+        if output.finished:
+            del self._waiting[output.request_id]
+            _settle(item.future, lambda: _result(item, output))
+
+    def _end(self, cause: BaseException) -> None:
+        with self._entrance:
+            self._death = cause
+        late = [item for item in self._arrivals(block=False) if not isinstance(item, _Stop)]
+        begun = [] if self._updating is None else [self._updating]
+        for item in [*self._waiting.values(), *begun, *late]:
+            _fail(item.future, _died(cause))
+        self._waiting.clear()
+
+
+def _result(item: _Request | _Scoring, output: Any) -> Any:
+    if isinstance(item, _Scoring):
+        return prompt_logprobs(item.prompt_ids, output.prompt_logprobs)
+    return item.partial.completion(finish_reason(output.outputs[0].finish_reason))
+
+
+def _settle(future: "Future[Any]", work: Callable[[], Any]) -> None:
+    """Set the future to what `work` returns, or to its typed error. A cancelled future stays cancelled."""
+    try:
+        result = work()
+    except RolloutError as error:
+        _fail(future, error)
+        return
+    try:
+        future.set_result(result)
+    except InvalidStateError:
+        return
+
+
+def _fail(future: "Future[Any]", error: RolloutError) -> None:
+    try:
+        future.set_exception(error)
+    except InvalidStateError:
+        return
+
+
+def _died(cause: BaseException) -> SamplerDiedError:
+    if isinstance(cause, SamplerDiedError):
+        return cause
+    return SamplerDiedError(
+        f"The sampler stopped: {type(cause).__name__}: {cause}.", "Start a new one; see vLLM's log."
+    )
+
+
+def pack_output_layer(worker: Any) -> None:
+    """Pack the output layer's weights again, inside vLLM's worker.
+
+    On a CPU vLLM multiplies with a packed copy. `reload_weights` renews the copies of the layers it loads; an output
+    layer that is tied to the embedding is not among them, and would keep the old weights.
+    """
+    head = worker.get_model().lm_head
+    head.quant_method.process_weights_after_loading(head)

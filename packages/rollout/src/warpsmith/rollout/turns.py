@@ -1,0 +1,54 @@
+"""A finished turn as environments and rewards see it, and its score."""
+
+from dataclasses import dataclass
+
+from warpsmith.evaluator.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of an episode.
+
+    Attributes:
+        index: 0 for the first turn of the episode.
+        problem: the problem's name.
+        source: the data set that the problem comes from.
+        level: its level; None if it has none.
+        completion: the model's whole answer, thoughts included.
+        kernel: the code taken from it; None if it has none.
+        completion_tokens: tokens of the answer.
+        truncated: whether the answer was cut off at `sampling.max_tokens`.
+        verdict: what the evaluation found.
+        score: the turn's score; None for the turn that is being scored.
+        trajectory: the trajectory's name in the records.
+    """
+
+    index: int
+    problem: str
+    source: str
+    level: int | None
+    completion: str
+    kernel: str | None
+    completion_tokens: int
+    truncated: bool
+    verdict: Verdict
+    score: float | None = None
+    trajectory: str = ""
+
+    @property
+    def name(self) -> str:
+        """The turn's name in messages."""
+        return f"turn {self.index + 1} of {self.problem} in {self.trajectory or 'an episode'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score of a turn. `value` is None exactly if the turn is invalid; `invalid_reason` then says why."""
+
+    value: float | None
+    invalid_reason: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether the turn may be used for training."""
+        return self.invalid_reason is None

@@ -1,0 +1,52 @@
+"""Where candidates are judged: what the configuration takes and refuses, and the judge in this process."""
+
+import asyncio
+
+import pytest
+from pydantic import ValidationError
+
+from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
+from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.open import open_evaluator
+
+
+def test_candidates_are_judged_in_this_process_unless_told_otherwise():
+    assert RolloutConfig().evaluation.where == "process"
+
+
+def test_servers_are_a_list_or_the_words_of_a_command_line():
+    expected = ("http://a:18188", "https://b.example")
+    for given in (["http://a:18188/", "https://b.example"], "http://a:18188, https://b.example/"):
+        assert EvaluationConfig(where="server", servers=given).servers == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"where": "server"}, "needs servers"),
+        ({"servers": ["http://a"]}, 'set where = "server"'),
+        ({"where": "server", "servers": ["a:18188"]}, "no address of a server"),
+        ({"where": "server", "servers": ["http://user:secret@a"]}, "no address of a server"),
+        ({"where": "server", "servers": ["http://a:99999"]}, "no address of a server"),
+        ({"where": "server", "servers": "http://a", "token_env": "a token"}, "token_env"),
+        ({"where": "cloud"}, "where"),
+        ({"actors": 0}, "actors"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings, part):
+    with pytest.raises(ValidationError, match=part):
+        EvaluationConfig(**settings)
+
+
+def test_a_verdict_may_not_come_later_than_anybody_waits():
+    with pytest.raises(ValidationError, match=r"deadline_s \(120\) is more than evaluate_timeout_s \(60\)"):
+        RolloutConfig(evaluate_timeout_s=60, evaluation={"where": "ray"})
+    assert RolloutConfig(evaluate_timeout_s=60).evaluation.where == "process"
+
+
+@pytest.mark.slow
+def test_the_judge_of_this_process_judges(problem):
+    with open_evaluator(EvaluationConfig(), EvaluatorConfig(slots=1, ready_workers=1)) as judge:
+        verdict = asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1))
+    assert verdict.status == "correct"

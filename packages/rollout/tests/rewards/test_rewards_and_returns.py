@@ -1,0 +1,111 @@
+"""Rewards and returns: hand-written tables and properties."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.rollout.returns import discounted
+from warpsmith.rollout.rewards.config import PresetRewardConfig
+from warpsmith.rollout.rewards.registry import examples, scorer_for
+
+scores = st.lists(st.floats(0, 10), min_size=1, max_size=8)
+gammas = st.floats(0, 1)
+TURN = examples()[0][1]
+
+
+def score(verdict, config):
+    return scorer_for(config)(replace(TURN, verdict=verdict), [])
+
+
+def test_the_figures_that_are_shown_as_defaults_are_those_that_count():
+    shown = {name: field.default for name, field in PresetRewardConfig.model_fields.items()}
+    assert PresetRewardConfig().model_dump() == shown
+
+
+def correct(speedup):
+    return Verdict("correct", True, True, speedup=speedup)
+
+
+TRITONFORGE = [
+    (Verdict("compile_error", False, False), 0.0),
+    (Verdict("incorrect", True, False), 0.1),
+    (Verdict("runtime_error", True, False), 0.1),
+    (Verdict("timeout", False, False), 0.0),
+    (Verdict("rejected", True, False, flags=("torch_fallback",)), 0.0),
+    (Verdict("undecided", True, False, error_category="interpreter_differs"), 0.1),
+    (Verdict("undecided", False, False, error_category="interpreter_differs"), 0.0),
+    (correct(None), 0.3),
+    (correct(0.5), 0.3),
+    (correct(1.0), 0.3),
+    (correct(1.2), 0.5),
+    (correct(2.0), 1.3),
+    (correct(3.0), 2.3),
+    (correct(50.0), 2.3),
+]
+KEVIN = [(Verdict("incorrect", True, False), 0.0), (correct(None), 0.3), (correct(0.5), 0.8), (correct(4.0), 4.3)]
+
+
+@pytest.mark.parametrize(("verdict", "worth"), TRITONFORGE)
+def test_tritonforge(verdict, worth):
+    assert score(verdict, PresetRewardConfig()).value == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(("verdict", "worth"), KEVIN)
+def test_kevin(verdict, worth):
+    assert score(verdict, PresetRewardConfig(preset="kevin")).value == pytest.approx(worth)
+
+
+def test_an_invalid_verdict_is_no_reward():
+    found = score(invalid("the judge died"), PresetRewardConfig())
+    assert found.value is None
+    assert not found.valid
+    assert "the judge died" in found.invalid_reason
+
+
+def test_figures_override_the_preset_and_unknown_ones_are_refused():
+    config = PresetRewardConfig(preset="kevin", compiled=0.05)
+    assert (config.compiled, config.correct, config.speedup_cap) == (0.05, 0.3, None)
+    with pytest.raises(ValidationError, match="bonus"):
+        PresetRewardConfig(bonus=1)
+    with pytest.raises(ValidationError, match="preset"):
+        PresetRewardConfig(preset="kevn")
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.sampled_from(["tritonforge", "kevin"]))
+def test_faster_is_never_worth_less(one, other, preset):
+    config = PresetRewardConfig(preset=preset)
+    slow, fast = sorted([one, other])
+    assert score(correct(slow), config).value <= score(correct(fast), config).value
+
+
+@pytest.mark.parametrize(
+    ("turn_scores", "gamma", "expected"),
+    [
+        ([1.0], 0.4, [1.0]),
+        ([0.1, 0.3, 2.3], 0.4, [0.1 + 0.12 + 0.368, 0.3 + 0.92, 2.3]),
+        ([0.0, 0.0, 1.0], 0.4, [0.16, 0.4, 1.0]),
+        ([0.5, 0.25], 0.0, [0.5, 0.25]),
+        ([0.5, 0.25], 1.0, [0.75, 0.25]),
+        ([], 0.4, []),
+    ],
+)
+def test_returns_by_hand(turn_scores, gamma, expected):
+    assert discounted(turn_scores, gamma) == pytest.approx(expected)
+
+
+@given(scores, gammas)
+def test_returns_obey_their_recursion(turn_scores, gamma):
+    returns = discounted(turn_scores, gamma)
+    assert returns[-1] == turn_scores[-1]
+    for t in range(len(returns) - 1):
+        assert returns[t] == pytest.approx(turn_scores[t] + gamma * returns[t + 1])
+
+
+@given(scores, gammas, st.floats(0, 5))
+def test_returns_are_linear(turn_scores, gamma, factor):
+    scaled = discounted([factor * s for s in turn_scores], gamma)
+    assert scaled == pytest.approx([factor * r for r in discounted(turn_scores, gamma)], abs=1e-9)

@@ -1,0 +1,56 @@
+"""Bugs put in on purpose: each still parses, none is judged correct, and a corpus carries the share asked for."""
+
+import ast
+import random
+
+import pytest
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.rollout.extract import extract_kernel
+from warpsmith.rollout.generator import generate
+from warpsmith.rollout.kernel_bugs import BUGS, with_bug
+from warpsmith.rollout.sft import sft_examples
+
+PROBLEMS = generate(seed=3, count=120)
+POINTWISE = next(p for p in generate(seed=4, count=12, levels=(1,)) if "1000" in p.source)
+"""1,000 elements: no multiple of the block, so that a missing mask and a short grid show."""
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Evaluator(EvaluatorConfig(slots=2)) as evaluator:
+        yield evaluator
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_evaluator_never_takes_a_mistake_for_correct(judge, bug):
+    problem = Problem(POINTWISE.name, POINTWISE.source)
+    assert judge.evaluate(problem, POINTWISE.solution, trials=2).status == "correct"
+    wrong = bug.make(POINTWISE.source, POINTWISE.solution)
+    assert wrong != POINTWISE.solution
+    assert judge.evaluate(problem, wrong, trials=2).status not in {"correct", "invalid"}
+
+
+def test_every_solution_can_be_got_wrong_and_still_parses():
+    for problem in PROBLEMS:
+        for seed in range(4):
+            wrong = with_bug(problem.source, problem.solution, random.Random(seed))
+            assert wrong != problem.solution
+            ast.parse(wrong)
+
+
+def test_every_mistake_is_made():
+    texts = [m.make(POINTWISE.source, POINTWISE.solution) for m in BUGS]
+    drawn = {with_bug(POINTWISE.source, POINTWISE.solution, random.Random(seed)) for seed in range(100)}
+    assert drawn == set(texts)
+    assert len(drawn) == len(BUGS)
+
+
+@pytest.mark.parametrize(("share", "fewest", "most"), [(0.0, 0, 0), (0.5, 40, 80), (1.0, 120, 120)])
+def test_the_corpus_carries_the_share_and_the_prompts_do_not_change(share, fewest, most):
+    plain = sft_examples(PROBLEMS, 0, "compact")
+    mixed = sft_examples(PROBLEMS, 0, "compact", flawed_share=share)
+    assert [m[:-1] for m in mixed] == [m[:-1] for m in plain]
+    answers = [extract_kernel(messages[-1]["content"]) for messages in mixed]
+    flawed = sum(answer != problem.solution for answer, problem in zip(answers, PROBLEMS, strict=True))
+    assert fewest <= flawed <= most

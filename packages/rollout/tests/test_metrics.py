@@ -1,0 +1,100 @@
+"""Rates, pass@k and the paired bootstrap."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.records.errors import UsageError
+from warpsmith.rollout.metrics import compare, pass_at_k, solved_shares, summarise
+
+
+def turn(problem, sample, index, status, *, level=1, speedup=None, valid=True):
+    verdict = Verdict(status, status in ("correct", "incorrect"), status == "correct", speedup=speedup)
+    return {
+        "problem": problem,
+        "level": level,
+        "trajectory": f"{problem}/{sample}",
+        "turn": index,
+        "valid": valid,
+        "verdict": verdict.to_record() if valid else None,
+    }
+
+
+ROWS = [
+    turn("p", 0, 0, "compile_error"),
+    turn("p", 0, 1, "correct"),
+    turn("p", 1, 0, "incorrect"),
+    turn("p", 1, 1, "incorrect"),
+    turn("q", 0, 0, "compile_error", level=2),
+    turn("q", 1, 0, "correct", level=2),
+    turn("q", 2, 0, "correct", level=2, valid=False),
+]
+
+
+def test_rates_by_hand():
+    result = summarise(ROWS[::-1])
+    assert (result.rates.trajectories, result.rates.compiled, result.rates.correct) == (4, 0.75, 0.5)
+    assert result.invalid == 1
+    assert result.pass_at == {1: 0.5, 2: 1.0}
+    first, second = result.by_turn
+    assert (first.reached, first.correct, first.solved_by) == (4, 0.25, 0.25)
+    assert (second.reached, second.correct, second.solved_by) == (2, 0.5, 0.5)
+    assert {level: r.correct for level, r in result.by_level.items()} == {"1": 0.5, "2": 0.5}
+    assert result.speedup is None
+    assert result.fast_p is None
+
+
+def test_speedups_count_only_where_correct():
+    rows = [
+        turn("p", 0, 0, "correct", speedup=2.0),
+        turn("p", 1, 0, "incorrect", speedup=9.0),
+        turn("p", 2, 0, "correct", speedup=0.5),
+    ]
+    result = summarise(rows)
+    assert result.speedup == pytest.approx(1.0)
+    assert result.fast_p == {0.0: 2 / 3, 0.5: 1 / 3, 0.8: 1 / 3, 1.0: 1 / 3, 1.5: 1 / 3, 2.0: 0.0}
+
+
+def test_results_survive_json():
+    result = summarise(ROWS)
+    assert solved_shares(json.loads(json.dumps(result.to_json()))) == {"p": 0.5, "q": 0.5}
+
+
+@given(st.integers(1, 7), st.data())
+def test_pass_at_k_is_the_share_of_subsets_that_hold_a_right_one(samples, data):
+    solved = data.draw(st.integers(0, samples))
+    k = data.draw(st.integers(1, samples))
+    subsets = list(itertools.combinations([True] * solved + [False] * (samples - solved), k))
+    assert pass_at_k(samples, solved, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_a_clear_difference_is_found_and_none_is_not():
+    names = [f"p{i}" for i in range(60)]
+    low, high = dict.fromkeys(names, 0.1), dict.fromkeys(names, 0.6)
+    better = compare(low, high)
+    assert (better.difference, better.low, better.probability) == (pytest.approx(0.5), pytest.approx(0.5), 1.0)
+    mixed = compare(low, {name: 0.1 + (0.1 if i % 2 else -0.1) for i, name in enumerate(names)})
+    assert mixed.low < 0 < mixed.high
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), min_size=1))
+def test_the_interval_holds_the_difference_and_swapping_negates(shares):
+    other = {name: 1 - value for name, value in shares.items()}
+    one, back = compare(shares, other, resamples=200), compare(other, shares, resamples=200)
+    assert one.difference == pytest.approx(-back.difference)
+    assert one.low - 1e-9 <= one.high
+
+
+def test_nothing_to_summarise_or_compare_is_refused():
+    with pytest.raises(UsageError, match="no turns"):
+        summarise([])
+    with pytest.raises(UsageError, match="in common"):
+        compare({"a": 1.0}, {"b": 1.0})
+    with pytest.raises(UsageError, match="no evaluation result"):
+        solved_shares({})
+    with pytest.raises(UsageError, match="pass@3"):
+        pass_at_k(2, 1, 3)

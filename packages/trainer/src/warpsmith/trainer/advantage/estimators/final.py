@@ -1,0 +1,29 @@
+"""Final credit: every turn is judged by the score of the trajectory's last turn."""
+
+from typing import Literal
+
+import numpy as np
+
+from warpsmith.trainer.advantage.estimators.base import Critic, Estimator
+from warpsmith.trainer.advantage.types import Samples, Turns
+
+
+class FinalScore(Estimator):
+    """s_T for every turn, grouped by prompt group; a trajectory counts once in the baseline.
+
+    Only the last turn must be valid for its score to be known; invalid earlier turns are left out themselves. What was
+    taken off the scores of earlier turns is taken off s_T too, without a discount: no earlier score counts otherwise.
+    """
+
+    type: Literal["final"] = "final"
+
+    def samples(self, turns: Turns, critic: Critic | None) -> Samples:
+        """See `Estimator.samples`."""
+        value = np.full(len(turns), np.nan)
+        for trajectory in np.unique(turns.trajectory):
+            rows = np.flatnonzero(turns.trajectory == trajectory)
+            last = rows[np.argmax(turns.turn[rows])]
+            if turns.valid[last]:
+                earlier = 0.0 if turns.penalty is None else turns.penalty[rows].sum() - turns.penalty[last]
+                value[rows] = np.where(turns.valid[rows], turns.score[last] - earlier, np.nan)
+        return Samples(value=value, group=turns.group, unit=turns.trajectory)

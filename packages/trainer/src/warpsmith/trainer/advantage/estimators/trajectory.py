@@ -1,0 +1,27 @@
+"""Trajectory credit: every turn is judged by the whole trajectory's return R_0."""
+
+from typing import Literal
+
+import numpy as np
+
+from warpsmith.trainer.advantage.estimators.base import Critic, Estimator
+from warpsmith.trainer.advantage.types import Samples, Turns
+
+
+class TrajectoryReturn(Estimator):
+    """R_0 for every turn, grouped by prompt group; a trajectory counts once in the baseline.
+
+    A trajectory with an invalid turn has no known R_0, so all of its turns are left out.
+    """
+
+    type: Literal["trajectory"] = "trajectory"
+
+    def samples(self, turns: Turns, critic: Critic | None) -> Samples:
+        """See `Estimator.samples`."""
+        value = np.full(len(turns), np.nan)
+        for trajectory in np.unique(turns.trajectory):
+            rows = np.flatnonzero(turns.trajectory == trajectory)
+            first = rows[np.argmin(turns.turn[rows])]
+            if turns.valid[rows].all():
+                value[rows] = turns.returns[first]
+        return Samples(value=value, group=turns.group, unit=turns.trajectory)

@@ -1,0 +1,42 @@
+"""Penalties subtracted from scores before credit: for long completions, and for divergence from the reference."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsmith.trainer.advantage.types import Turns, Values
+
+
+def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float) -> Values:
+    """Return the penalty of each answer, from 0 to 1.
+
+    0 up to L_max - L_cache tokens, (|y| - (L_max - L_cache)) / L_cache beyond, 1 at L_max. Source: soft overlong
+    punishment, DAPO, arXiv 2503.14476, equation 13, whose reward is the negative of this.
+
+    Args:
+        lengths: |y|, completion tokens.
+        limits: L_max, the tokens that were permitted.
+        share: L_cache / L_max, in (0, 1].
+    """
+    cache = share * limits
+    return np.clip((lengths - (limits - cache)) / cache, 0.0, 1.0)
+
+
+def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
+    """Return the turns with s_t - penalty_t as their scores, and the returns that follow from those.
+
+    R_t = s_t + gamma R_(t+1); NaN from the last turn without a score down. What is taken off adds up in `penalty`,
+    which is 0 for a turn without a score.
+    """
+    score = np.where(turns.valid, turns.score - penalty, np.nan)
+    returns = np.full(len(turns), np.nan)
+    for rows in turns.trajectories():
+        following = 0.0
+        for row in reversed(rows):
+            following = score[row] + gamma * following
+            returns[row] = following
+    taken_off = np.where(turns.valid, penalty, 0.0)
+    if turns.penalty is not None:
+        taken_off += turns.penalty
+    return replace(turns, score=score, returns=returns, penalty=taken_off)

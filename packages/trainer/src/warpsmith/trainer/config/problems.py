@@ -1,0 +1,44 @@
+"""`[problems]`: what the policy is trained on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from warpsmith.trainer.section import Section, one_of
+
+
+class GeneratedProblems(Section):
+    """Problems of the generator."""
+
+    type: Literal["generated"] = "generated"
+    count: int = Field(default=512, ge=1, description="Number of problems.")
+    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
+    seed: int = Field(default=0, ge=0, description="Seed of the problems.")
+
+    @property
+    def source(self) -> str:
+        """Where the problems come from, in a word."""
+        return self.type
+
+
+class ProblemFiles(Section):
+    """Problems of KernelBench, or in its form."""
+
+    type: Literal["files"] = "files"
+    path: Path = Field(
+        description="A directory in KernelBench's layout, or its rows in a file (.jsonl, .json, .parquet)."
+    )
+    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems that are taken.")
+
+    @property
+    def source(self) -> str:
+        """Where the problems come from."""
+        return str(self.path)
+
+
+Problems = GeneratedProblems | ProblemFiles
+if TYPE_CHECKING:
+    AnyProblems = Problems
+else:
+    AnyProblems = one_of(GeneratedProblems, ProblemFiles, default="generated")

@@ -1,0 +1,1 @@
+"""SFT examples: sources, chats, encoding, mixture, order."""

@@ -1,0 +1,140 @@
+"""Reads a policy's own turns from the records of runs: those that the evaluator accepted, as chats."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from warpsmith.records.reader import RunReader
+from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.data.sample import Refusal, Sample
+
+_JUDGED = (
+    "trajectory",
+    "turn",
+    "num_turns",
+    "role",
+    "problem",
+    "kernel",
+    "valid",
+    "finish_reason",
+    "reward",
+    "verdict",
+)
+_TEXT = ("trajectory", "turn", "problem", "messages", "completion")
+
+Turn = dict[str, Any]
+Position = tuple[int, int]
+"""The number of the run and that of the turn in it."""
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A turn that passed the filters: what it is about, what it is ranked by, and its kernel's digest."""
+
+    problem: str
+    reward: float
+    speedup: float
+    kernel: bytes | None
+
+
+def read_records(section: SourceSection) -> Iterator[Sample | Refusal]:
+    """Yield the turns of the runs in `path` that the section takes, and why the others are left out.
+
+    Reads each run twice: what the evaluator said first, then the text of the turns that are taken. A turn is one chat:
+    its prompt as it was sampled, earlier attempts included, and its completion.
+
+    Raises:
+        NoRecordsError: a directory holds no records.
+        SegmentError: they are damaged.
+    """
+    passed: dict[Position, _Passed] = {}
+    for number, run in enumerate(section.path):
+        for index, turn in enumerate(_rows(run, _JUDGED)):
+            refused = _refused(turn, section)
+            if refused is None:
+                passed[number, index] = _passed(turn)
+            else:
+                yield Refusal(refused[0], _place(turn, run), refused[1])
+    outranked = _outranked(passed, section)
+    for number, run in enumerate(section.path):
+        for index, turn in enumerate(_rows(run, _TEXT)):
+            if (number, index) in outranked:
+                yield Refusal(outranked[number, index], _place(turn, run))
+            elif (number, index) in passed:
+                yield _sample(turn, run)
+
+
+def count_turns(section: SourceSection) -> int:
+    """Return how many turns the runs have recorded."""
+    return sum(report.rows for run in section.path for report in RunReader(run).segments("turns"))
+
+
+def _rows(run: Path, columns: Sequence[str]) -> Iterator[Turn]:
+    for batch in RunReader(run).batches("turns", columns=columns, latest=True):
+        yield from batch.to_pylist()
+
+
+def _refused(turn: Turn, section: SourceSection) -> tuple[str, str] | None:
+    """Return why a turn is not taken, reason and detail; None for one that passes."""
+    verdict = turn["verdict"]
+    if turn["role"] not in section.roles:
+        return f"sampled for another role than {' or '.join(section.roles)}", turn["role"]
+    if not turn["valid"] or verdict is None:
+        return "invalid: never judged", ""
+    if verdict["status"] not in section.statuses:
+        return f"its verdict is not {' or '.join(section.statuses)}", verdict["status"]
+    if section.turns == "final" and turn["turn"] < turn["num_turns"] - 1:
+        return "not the last turn of its trajectory", ""
+    if turn["finish_reason"] == "length":
+        return "cut at the length limit, so without an end to learn", ""
+    return _too_poor(turn, section)
+
+
+def _too_poor(turn: Turn, section: SourceSection) -> tuple[str, str] | None:
+    verdict, speedup = turn["verdict"], turn["verdict"]["speedup"]
+    if section.min_score is not None and turn["reward"] < section.min_score:
+        return f"reward below {section.min_score}", f"{turn['reward']:.3f}"
+    if section.min_speedup is not None and speedup is None:
+        return "not timed", ""
+    if section.min_speedup is not None and speedup < section.min_speedup:
+        return f"speedup below {section.min_speedup}", f"{speedup:.3f}"
+    flags = sorted(set(verdict["flags"] or ()) & set(section.without_flags))
+    return ("flagged", ", ".join(flags)) if flags else None
+
+
+def _passed(turn: Turn) -> _Passed:
+    kernel = turn["kernel"]
+    digest = None if kernel is None else blake2b(kernel.strip().encode(), digest_size=16).digest()
+    return _Passed(turn["problem"], turn["reward"], turn["verdict"]["speedup"] or 0.0, digest)
+
+
+def _outranked(passed: dict[Position, _Passed], section: SourceSection) -> dict[Position, str]:
+    """Return the turns that better ones of their problem push out, each with the reason."""
+    ranked = sorted(passed.items(), key=lambda item: (-item[1].reward, -item[1].speedup, item[0]))
+    taken: Counter[str] = Counter()
+    kernels: set[tuple[str, bytes]] = set()
+    out: dict[Position, str] = {}
+    for position, one in ranked:
+        twin = section.deduplicate and one.kernel is not None and (one.problem, one.kernel) in kernels
+        if twin:
+            out[position] = "repeated: its problem had this kernel"
+        elif section.best and taken[one.problem] >= section.best:
+            out[position] = f"not among the best {section.best} of its problem"
+        else:
+            taken[one.problem] += 1
+            kernels |= {(one.problem, one.kernel)} if one.kernel is not None else set()
+    return out
+
+
+def _sample(turn: Turn, run: Path) -> Sample | Refusal:
+    if not turn["completion"].strip():
+        return Refusal("an empty answer", _place(turn, run))
+    messages = [*turn["messages"], {"role": "assistant", "content": turn["completion"]}]
+    return Sample(messages, turn["problem"], _place(turn, run))
+
+
+def _place(turn: Turn, run: Path) -> str:
+    return f"turn {turn['turn']} of {turn['trajectory']} in {run}"

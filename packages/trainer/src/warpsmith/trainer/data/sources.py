@@ -1,0 +1,63 @@
+"""Opens the source that a table of the configuration names."""
+
+from collections.abc import Iterator
+
+from warpsmith.records.reader import RunReader
+from warpsmith.rollout.datasets import generated
+from warpsmith.rollout.sft import sft_examples
+from warpsmith.trainer.config.sft import SftDataSection, SourceSection
+from warpsmith.trainer.data.chats import read_chats
+from warpsmith.trainer.data.files import count_rows, find_files
+from warpsmith.trainer.data.kernelbook import read_kernelbook
+from warpsmith.trainer.data.records import count_turns, read_records
+from warpsmith.trainer.data.sample import Refusal, Sample
+
+
+def read_source(section: SourceSection, seed: int) -> Iterator[Sample | Refusal]:
+    """Yield a sample, or why there is none, for each row of a source, always in the same order.
+
+    Args:
+        section: names the source.
+        seed: of generated problems.
+
+    Raises:
+        DataError: a file is not there or cannot be read.
+        NoRecordsError, SegmentError: the same for a run.
+    """
+    match section.source:
+        case "chats":
+            return read_chats(section, find_files(section.path))
+        case "kernelbook":
+            return read_kernelbook(section, find_files(section.path))
+        case "records":
+            return read_records(section)
+        case "generated":
+            return _generated(section, seed)
+
+
+def count_source(section: SourceSection) -> int:
+    """Return about how many rows a source has; errors as for `read_source`."""
+    match section.source:
+        case "records":
+            return count_turns(section)
+        case "generated":
+            return section.problems
+        case _:
+            return sum(map(count_rows, find_files(section.path)))
+
+
+def check_sources(data: SftDataSection) -> None:
+    """Refuse files and runs that are not there, before anything starts; errors as for `read_source`."""
+    for part in data.parts:
+        if part.source == "records":
+            for run in part.path:
+                RunReader(run)
+        elif part.source != "generated":
+            find_files(part.path)
+
+
+def _generated(section: SourceSection, seed: int) -> Iterator[Sample | Refusal]:
+    problems = generated(seed=seed, count=section.problems, levels=section.levels)
+    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
+    for problem, chat in zip(problems, chats, strict=True):
+        yield Sample(chat, problem.text, f"problem {problem.name}")

@@ -1,0 +1,1 @@
+"""The model in training: ranks, DeepSpeed ZeRO, micro-batches, forward passes, gathered weights."""

@@ -1,0 +1,104 @@
+"""Gathers whole weights of a ZeRO model in bounded buckets, in the same order on every rank."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.policy import lowrank
+from warpsmith.trainer.distributed import value_head
+from warpsmith.trainer.distributed.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parameters that are gathered together, and what is made of them while they are whole.
+
+    Attributes:
+        name: of what is made.
+        parameters: what has to be whole for it.
+        make: returns it, on the device of the parameters.
+    """
+
+    name: str
+    parameters: list[nn.Parameter]
+    make: Callable[[], Tensor]
+
+
+def plain_parts(module: nn.Module) -> list[Part]:
+    """Return every parameter by its own name, but for a value head's. Tied weights come once."""
+    return [_itself(name, parameter) for name, parameter in _named(module)]
+
+
+def merged_parts(module: nn.Module) -> list[Part]:
+    """Return every weight by its name without adapters, an adapted layer's with its adapter added to it."""
+    sums = {f"{name}.weight": layer for name, layer in lowrank.layers(module).items()}
+    return [
+        _sum(base_name, sums[base_name]) if base_name in sums else _itself(base_name, parameter)
+        for name, parameter in _named(module)
+        if not lowrank.is_factor(name)
+        for base_name in [lowrank.base_name(name)]
+    ]
+
+
+def factor_parts(module: nn.Module) -> list[Part]:
+    """Return the factors of the adapters by the names that they have in peft's files."""
+    return [_itself(lowrank.file_name(name), value) for name, value in _named(module) if lowrank.is_factor(name)]
+
+
+def _named(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, value) for name, value in module.named_parameters() if not value_head.belongs(name)]
+
+
+def _itself(name: str, parameter: nn.Parameter) -> Part:
+    return Part(name, [parameter], lambda: lowrank.whole_weight(parameter))
+
+
+def _sum(name: str, layer: Any) -> Part:
+    factors = [layer.lora_A[lowrank.ADAPTER].weight, layer.lora_B[lowrank.ADAPTER].weight]
+    return Part(name, [layer.get_base_layer().weight, *factors], lambda: lowrank.merged_weight(layer))
+
+
+def gathered(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield (name, host copy) of every part; ranks other than 0 iterate too, over empty ones.
+
+    Under stage 3 at most `bucket_elements` are gathered at a time (one part at least), and copied inside the gather:
+    outside of it the memory belongs to somebody else.
+    """
+    for bucket in _buckets(parts, bucket_elements):
+        with _whole([parameter for part in bucket for parameter in part.parameters]):
+            copies = [(part.name, _copy(part, ranks.drives)) for part in bucket]
+        yield from copies
+
+
+def _buckets(parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:
+    bucket: list[Part] = []
+    elements = 0
+    for part in parts:
+        size = sum(whole_numel(parameter) for parameter in part.parameters)
+        if bucket and elements + size > limit:
+            yield bucket
+            bucket, elements = [], 0
+        bucket.append(part)
+        elements += size
+    if bucket:
+        yield bucket
+
+
+def whole_numel(parameter: nn.Parameter) -> int:
+    """Return the elements of the whole parameter; under stage 3 its own `numel` is that of an empty tensor."""
+    return int(vars(parameter).get("ds_numel", parameter.numel()))
+
+
+def _whole(parameters: list[nn.Parameter]) -> AbstractContextManager[Any]:
+    import deepspeed
+
+    gather: AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(parameters, modifier_rank=None)
+    return gather
+
+
+def _copy(part: Part, wanted: bool) -> Tensor:
+    return part.make().to("cpu", copy=True) if wanted else torch.empty(0, dtype=part.parameters[0].dtype)

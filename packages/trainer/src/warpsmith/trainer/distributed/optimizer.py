@@ -1,0 +1,57 @@
+"""AdamW over a model's parameters, and its learning rate."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from warpsmith.trainer.config.sections import OptimizerSection
+from warpsmith.trainer.distributed import value_head
+
+
+def make_optimizer(
+    model: nn.Module, section: OptimizerSection, value_lr: float | None = None
+) -> tuple[torch.optim.Optimizer, list[float]]:
+    """Return AdamW with weight decay on matrices alone (norms, biases and a value head are left as they are).
+
+    Args:
+        model: what is trained.
+        section: AdamW's settings.
+        value_lr: peak learning rate of the value head, if the model has one; `section.lr` when not given.
+
+    Returns:
+        The optimizer, and for each of its groups what the policy's learning rate is multiplied with.
+    """
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    policy = [parameter for name, parameter in named if not value_head.belongs(name)]
+    faster = 1.0 if value_lr is None or not section.lr else value_lr / section.lr
+    groups: list[tuple[dict[str, Any], float]] = [
+        ({"params": [p for p in policy if p.ndim >= 2], "weight_decay": section.weight_decay}, 1.0),
+        ({"params": [p for p in policy if p.ndim < 2], "weight_decay": 0.0}, 1.0),
+        ({"params": [p for name, p in named if value_head.belongs(name)], "weight_decay": 0.0}, faster),
+    ]
+    used = [(group, factor) for group, factor in groups if group["params"]]
+    common = {"lr": section.lr, "betas": section.betas, "eps": section.eps}
+    return _adamw([group for group, _ in used], section.implementation, common), [factor for _, factor in used]
+
+
+def _adamw(groups: Iterable[dict[str, Any]], implementation: str, common: dict[str, Any]) -> torch.optim.Optimizer:
+    if implementation == "cpu":
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        return DeepSpeedCPUAdam(groups, adamw_mode=True, **common)  # type: ignore[no-any-return]
+    return torch.optim.AdamW(groups, fused=True, **common)
+
+
+def learning_rate(section: OptimizerSection, update: int, updates: int) -> float:
+    """Return the learning rate of `update` (from 0) of `updates`.
+
+    A pure function of the update's number, so that a resumed run has nothing to restore: linear warm-up, then
+    `[optimizer.schedule]`.
+    """
+    warmup = math.ceil(section.warmup_ratio * updates) if section.warmup_ratio else section.warmup_steps
+    if update < warmup:
+        return section.lr * (update + 1) / warmup
+    return section.lr * section.schedule.share(update, updates, warmup)

@@ -1,0 +1,116 @@
+# ruff: noqa: N815  the suffix is the tensor's shape
+"""Packs the rows of a micro-batch end to end for the forward pass, without padding.
+
+Only the model sees the packed row. Its log-probabilities are laid back into padded rows, so that loss and figures do
+not know how they were computed.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.policy.errors import UnsupportedModelError
+from warpsmith.policy.logprobs import TokenFigures, token_figures
+from warpsmith.policy.packing import check_packing
+from warpsmith.trainer.distributed.rows import PaddedRows
+from warpsmith.trainer.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class PackedRow:
+    """B sequences of K tokens together, as one row; int64.
+
+    Attributes:
+        ids_1K, mask_1K: as in the padded rows.
+        positions_1K: restarting at 0 where a sequence begins, which is all that keeps the sequences apart.
+        place_K: where each token stands in the padded rows, flattened.
+        shape: (B, T) of the padded rows.
+    """
+
+    ids_1K: Tensor
+    mask_1K: Tensor
+    positions_1K: Tensor
+    place_K: Tensor
+    shape: torch.Size
+
+
+def pack(rows: PaddedRows) -> PackedRow:
+    """Lay right-padded rows end to end."""
+    place_K = rows.attention_BT.reshape(-1).nonzero().squeeze(1)
+    return PackedRow(
+        ids_1K=rows.ids_BT.reshape(-1)[place_K][None],
+        mask_1K=rows.mask_BT.reshape(-1)[place_K][None],
+        positions_1K=(place_K % rows.ids_BT.shape[1])[None],
+        place_K=place_K,
+        shape=rows.ids_BT.shape,
+    )
+
+
+def unpack(values_1K: Tensor, packed: PackedRow) -> Tensor:
+    """Return a figure of each token as (B, T), 0 on padding; gradients flow through."""
+    flat_N = values_1K.new_zeros(packed.shape.numel())
+    return flat_N.index_copy(0, packed.place_K, values_1K[0]).reshape(packed.shape)
+
+
+class Scorer:
+    """Asks a model for the log-probabilities of padded rows.
+
+    Args:
+        model: a transformers causal language model, bare or wrapped by DeepSpeed.
+        packing: lay the rows end to end for the forward pass.
+        value_head: of the model; None where it has none.
+    """
+
+    def __init__(self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None) -> None:
+        self._model = model
+        self._value_head = value_head
+        self._packing = packing
+        self._checked = False
+
+    def logprobs(self, rows: PaddedRows, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each; collective.
+
+        Raises:
+            ConfigError: rows are to be packed, and the model would mix them.
+        """
+        found = self.figures(rows, temperature)
+        return found.logprobs_BT, found.entropy_BT
+
+    def figures(self, rows: PaddedRows, temperature: float, *, greedy: bool = False) -> TokenFigures:
+        """Return the same, with a value head the values before those tokens, with `greedy` which are the likeliest."""
+        if not self._packing:
+            return token_figures(
+                self._model,
+                rows.ids_BT,
+                rows.attention_BT,
+                temperature,
+                select_BT=rows.mask_BT,
+                value_head=self._value_head,
+                greedy=greedy,
+            )
+        self._check(rows.ids_BT.device)
+        packed = pack(rows)
+        found = token_figures(
+            self._model,
+            packed.ids_1K,
+            torch.ones_like(packed.ids_1K),
+            temperature,
+            packed.positions_1K,
+            select_BT=packed.mask_1K,
+            value_head=self._value_head,
+            greedy=greedy,
+        )
+        value_BT = None if found.value_BT is None else unpack(found.value_BT, packed)
+        greedy_BT = None if found.greedy_BT is None else unpack(found.greedy_BT, packed)
+        return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT, greedy_BT)
+
+    def _check(self, device: torch.device) -> None:
+        """See once that the model keeps packed sequences apart, whatever the rows: every rank has to do it."""
+        if self._checked:
+            return
+        try:
+            check_packing(self._model, device)
+        except UnsupportedModelError as error:
+            raise ConfigError(error.message, "Set zero.packing = false.") from error
+        self._checked = True

@@ -1,0 +1,147 @@
+"""The processes of a run (ranks) and the communication between them."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from warpsmith.trainer.config.sections import RunSection, ZeroSection
+from warpsmith.trainer.distributed.lost_peer import is_lost_peer
+from warpsmith.trainer.errors import LaunchError
+from warpsmith.trainer.launch.launcher import is_launched
+from warpsmith.trainer.launch.port import free_port
+from warpsmith.trainer.launch.rank_log import quote_dead_ranks
+
+T = TypeVar("T")
+
+_LAUNCHER_S = 5.0
+"""In this time DeepSpeed's launcher, which looks once a second, sees that a rank is gone and ends the others."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One process's view of all of them.
+
+    Attributes:
+        rank: this process, from 0; rank 0 drives.
+        world: how many there are.
+        device: where this rank's tensors live.
+        control: a group for host memory, whatever the device's own backend is.
+    """
+
+    rank: int
+    world: int
+    device: torch.device
+    control: Any
+
+    @property
+    def drives(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    def shared(self, make: Callable[[], T]) -> T:
+        """Return what `make` gives on rank 0, on every rank; `make` is called there alone."""
+        box = [make() if self.drives else None]
+        if self.world > 1:
+            with peers_needed():
+                dist.broadcast_object_list(box, src=0, group=self.control)
+        return box[0]  # type: ignore[return-value]
+
+    def total(self, sums: Tensor) -> Tensor:
+        """Return the sum of a host tensor over the ranks."""
+        if self.world > 1:
+            with peers_needed():
+                dist.all_reduce(sums, group=self.control)
+        return sums
+
+    def barrier(self) -> None:
+        """Wait for every rank."""
+        if self.world > 1:
+            with peers_needed():
+                dist.barrier(group=self.control)
+
+
+@contextmanager
+def peers_needed() -> Iterator[None]:
+    """Say in one sentence that another rank is gone, in place of a traceback.
+
+    Raises:
+        LaunchError: it is. Under the command's own launcher this rank is ended before it speaks: the other one, or the
+            command, has said why.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_lost_peer(error):
+            raise
+        if is_launched():
+            time.sleep(_LAUNCHER_S)
+        told = LaunchError(
+            "Another rank of the run has ended, or cannot be reached any more.",
+            "Its own message says why; without one it was killed. Resume with --resume.",
+        )
+        raise quote_dead_ranks(told) from error
+
+
+def join(run: RunSection, zero: ZeroSection) -> Ranks:
+    """Join the process group that the launcher made, or a group of one where there was no launcher."""
+    import deepspeed
+    from deepspeed.accelerator import get_accelerator
+
+    _alone_without_a_launcher()
+    _bind(run)
+    _quiet(deepspeed)
+    timeout = timedelta(minutes=zero.timeout_minutes)
+    accelerator = get_accelerator()
+    if accelerator.device_name() == "cpu":
+        # Compiling this operator takes 46 s, which a small model does not earn back; gloo carries it well enough.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.init_distributed(verbose=False, timeout=timeout)
+    on_host = dist.get_backend() == "gloo"
+    control = dist.group.WORLD if on_host else dist.new_group(backend="gloo", timeout=timeout)
+    device = torch.device(accelerator.device_name(int(os.environ["LOCAL_RANK"])))
+    ranks = Ranks(dist.get_rank(), dist.get_world_size(), torch.device("cpu") if on_host else device, control)
+    seed_everything(run.seed + ranks.rank)
+    return ranks
+
+
+def leave() -> None:
+    """Leave the process group, so that no rank waits for a process that has ended."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of Python, numpy and torch."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _alone_without_a_launcher() -> None:
+    if "RANK" in os.environ:
+        return
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    os.environ.update({**alone, "MASTER_PORT": str(free_port())})
+
+
+def _bind(run: RunSection) -> None:
+    """Keep this rank to its cores and threads."""
+    if run.torch_threads:
+        torch.set_num_threads(run.torch_threads)
+    if run.cores:
+        os.sched_setaffinity(0, {run.cores[int(os.environ["LOCAL_RANK"]) % len(run.cores)]})
+
+
+def _quiet(deepspeed: Any) -> None:
+    """Let DeepSpeed log warnings only; the run has progress lines of its own."""
+    deepspeed.utils.logger.setLevel("WARNING")

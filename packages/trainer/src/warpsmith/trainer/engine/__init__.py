@@ -1,1 +1,0 @@
-"""The model in training: ranks, DeepSpeed ZeRO, micro-batches, gathered weights."""

@@ -1,0 +1,288 @@
+"""Rank 0's side of a GRPO run: problems, samplers, evaluator, records."""
+
+import asyncio
+import itertools
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from warpsmith.policy.chat import ChatFormat
+from warpsmith.records import commands
+from warpsmith.records.writer import RunWriter
+from warpsmith.rollout import console
+from warpsmith.rollout.cluster.session import ray_session
+from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.config import SamplerConfig
+from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
+from warpsmith.rollout.deadlines import within
+from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.prompts import build_prompt
+from warpsmith.rollout.samplers.actor import RemoteSampler
+from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
+from warpsmith.rollout.sampling_pause import SamplingPause
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.problems import GeneratedProblems
+from warpsmith.trainer.errors import CollectionError, ConfigError
+from warpsmith.trainer.rollouts.batch_source import Sampled
+from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
+from warpsmith.trainer.rollouts.prefetch import RunAhead
+from warpsmith.trainer.weights import sync
+from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsmith.rollout.samplers.weights.payload import WeightPayload
+
+_MIB = 1 << 20
+_GATE_S = 60.0
+"""What completions may take to end beyond their own deadlines."""
+_EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+class RolloutSession:
+    """Everything that samples and judges; a context manager, on rank 0 alone.
+
+    Samplers and judge start in the background; `ready` waits for them.
+
+    Args:
+        config: the run's configuration.
+        say: prints a line.
+
+    Attributes:
+        drained_s: seconds that the last sync waited for completions in flight; 0 where rollouts do not run ahead.
+    """
+
+    def __init__(self, config: TrainerConfig, say: Callable[[str], None]) -> None:
+        self.config = config
+        self.problems = load_problems(config)
+        self.held_out = load_held_out(config)
+        self._say = say
+        self._background = BackgroundLoop() if config.algorithm.max_staleness else None
+        self._pause = SamplingPause()
+        self.drained_s = 0.0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        run, rollout = self.config.run, self.config.rollout
+        with ExitStack() as stack:
+            with _only_devices(self.config.placement.of_ray(rollout)):
+                size = _object_store_bytes(self.config)
+                # Without Ray nothing can be closed any more; what was recorded is on disk.
+                stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
+            # One event loop for the whole run: the samplers' handles belong to it.
+            self._loop: asyncio.Runner | BackgroundLoop = self._background or asyncio.Runner()
+            stack.enter_context(self._loop)
+            self._pool = SamplerPool(
+                [
+                    RemoteSampler(self.config.policy.path, _sampler_config(self.config), name=f"sampler {number}")
+                    for number in range(rollout.engines)
+                ]
+            )
+            stack.callback(lambda: self._loop.run(self._pool.close()))
+            self._judge = stack.enter_context(
+                open_evaluator(rollout.evaluation, self.config.placement.evaluator(self.config.evaluator))
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def ready(self, chat: ChatFormat) -> None:
+        """Wait for the samplers, open the records and make the collector; a run that cannot start leaves no records.
+
+        Raises:
+            SamplerError: a sampler cannot start.
+        """
+        self._loop.run(self._pool.ready())
+        self._probe = make_probe(self.config, self.problems, chat)
+        self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
+        self._collector = Collector(
+            self._pool, self._judge, chat, self.config.rollout,
+            run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
+            pause=None if self._background is None else self._pause,
+        )  # fmt: skip
+
+    @property
+    def probe_ids(self) -> list[int]:
+        """The fixed tokens of the probe."""
+        return list(self._probe.ids)
+
+    def collect(
+        self,
+        problems: Sequence[ProblemRow],
+        samples: int,
+        *,
+        label: str,
+        seed: int | None,
+        role: str,
+        after_step: int,
+        weight_version: int,
+        staleness: int = 0,
+    ) -> "pa.Table":
+        """Return the turns of complete groups, after writing them to the records.
+
+        Raises:
+            SyncError: a token was sampled with other weights than `weight_version`, or those up to `staleness` before.
+            CollectionError: every turn was lost.
+        """
+        table = self._loop.run(
+            self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
+        )
+        self.writer.append("turns", table)
+        refuse_lost(table, label)
+        sync.check_tokens(table, weight_version, staleness)
+        return table
+
+    @contextmanager
+    def turns_held(self) -> Iterator[None]:
+        """Have no completion in flight inside the block: those under way end first, others begin after it.
+
+        They stay held where the block fails: nothing is to be sampled from weights that were not proved.
+
+        Raises:
+            DeadlinePassedError: those under way have not ended when their own deadlines have passed.
+        """
+        if self._background is None:
+            yield
+            return
+        began, rollout = time.monotonic(), self.config.rollout
+        seconds = (rollout.retries + 1) * rollout.generate_timeout_s + _GATE_S
+        self._loop.run(within(seconds, self._pause.pause(), "waiting for the completions in flight before a sync"))
+        self.drained_s = time.monotonic() - began
+        yield
+        self._background.call(self._pause.resume)
+
+    def ahead(self, collect: Callable[[int, Progress], Sampled], progress: Progress) -> RunAhead:
+        """Return what samples the batches to come with `collect` while others are trained."""
+        if self._background is None:
+            raise AssertionError("max_staleness is 0")
+        return RunAhead(
+            collect, max_staleness=self.config.algorithm.max_staleness, progress=progress, steps=self.config.run.steps,
+            cut_off=self._background.cut_off,
+        )  # fmt: skip
+
+    def publish(self, payload: "WeightPayload") -> None:
+        """Send weights to every sampler; see `sync.publish`."""
+        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
+
+    def probe(self, expected: Sequence[float]) -> float:
+        """Compare every sampler with the trainer; see `Probe`."""
+        return self._loop.run(self._probe.compare(self._pool.members, expected))
+
+    def cache_figures(self) -> dict[str, float]:
+        """Return how many verdicts were kept ones, over the whole run."""
+        cache = self._collector.evaluator
+        return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
+
+    def _on_turn(self, row: Any) -> None:
+        if self.config.run.console == "turns":
+            self._say(console.turn_line(row))
+
+    def _on_trajectory(self, rows: Any) -> None:
+        if self.config.run.console == "turns":
+            self._say(console.trajectory_lines(rows))
+
+
+def refuse_lost(turns: "pa.Table", label: str) -> None:
+    """Refuse a batch without a valid turn: there is nothing to learn from it, and the next would go the same way.
+
+    Raises:
+        CollectionError: with the commonest reason.
+    """
+    reasons = [_EARLIER_TURN.sub("", reason or "") for reason in turns["invalid_reason"].to_pylist()]
+    if "" in reasons or not reasons:
+        return
+    reason, times = Counter(reasons).most_common(1)[0]
+    raise CollectionError(
+        f"None of the {len(reasons)} turns of {label} could be sampled and judged; {times} were lost to this: {reason}",
+        "Fix or take out these problems, then go on with --resume."
+        if reason.startswith("problem: ")
+        else "Fix that, then go on with --resume.",
+    )
+
+
+def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
+    """Return the probe of a run: the prompts of its problems, one after the other, cut to size."""
+    dtypes = (config.policy.dtype, config.rollout.engine.dtype)
+    # One token is sampled after them, and scored with them.
+    size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - 2)
+    ids: list[int] = []
+    for problem in itertools.cycle(problems):
+        if len(ids) >= size:
+            break
+        ids += chat.prompt_ids(build_prompt(problem, style=config.rollout.prompt_style))
+    tolerance = config.sync.tolerance or tolerance_for(*dtypes)
+    return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s)
+
+
+def load_problems(config: TrainerConfig) -> list[ProblemRow]:
+    """Return the problems to train on.
+
+    Raises:
+        ConfigError: no problem is of the levels asked for.
+        DatasetError: the source cannot be read.
+    """
+    section = config.problems
+    if isinstance(section, GeneratedProblems):
+        return generated(seed=section.seed, count=section.count, split="train", levels=section.levels)
+    rows = read_problems(section.path)
+    kept = [row for row in rows if row.level is None or row.level in section.levels]
+    if not kept:
+        raise ConfigError(
+            f"None of the {len(rows)} problems of {section.source} has a level of {list(section.levels)}.",
+            "Change problems.levels.",
+        )
+    return kept
+
+
+def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
+    """Return the problems of the held-out evaluation: generated ones, whose compositions are in no training split."""
+    section = config.held_out
+    if section is None:
+        return []
+    levels = config.problems.levels
+    return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
+
+
+def _sampler_config(config: TrainerConfig) -> SamplerConfig:
+    """Return the samplers' settings; where adapters are sent they are started for them."""
+    lora = config.policy.lora if config.sends_adapter else None
+    return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})
+
+
+@contextmanager
+def _only_devices(devices: Sequence[int]) -> Iterator[None]:
+    """Let the local Ray instance that starts inside the block see these GPUs alone; none named changes nothing.
+
+    The launcher hides from this process the GPUs that do not train, and Ray offers what its parent sees.
+    """
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    if devices:
+        os.environ[name] = ",".join(map(str, devices))
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[name] = before
+        elif devices:
+            del os.environ[name]
+
+
+def _object_store_bytes(config: TrainerConfig) -> int:
+    """Return room for two versions of the weights, and some."""
+    elements = sum(math.prod(shape) for shape in checkpoint_shapes(config.policy.path).values())
+    return 256 * _MIB + 2 * elements * _BYTES[config.policy.dtype]

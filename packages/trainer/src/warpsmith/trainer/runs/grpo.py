@@ -1,0 +1,276 @@
+"""Multi-turn GRPO: collect, write the turns, credit, write the credits, train, sync, probe, write the step."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from warpsmith.policy.chat_checks import sampling_doubts
+from warpsmith.policy.dropout import switch_off
+from warpsmith.records.ownership import owned
+from warpsmith.records.schema import credits_batch
+from warpsmith.trainer.advantage.credit_rows import CreditedBatch
+from warpsmith.trainer.advantage.crediting import Crediting
+from warpsmith.trainer.advantage.types import Credit
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
+from warpsmith.trainer.distributed.trained_policy import load_to_train
+from warpsmith.trainer.doctor.preflight import preflight
+from warpsmith.trainer.launch.launcher import is_launched
+from warpsmith.trainer.rollouts.batch import training_turns
+from warpsmith.trainer.rollouts.batch_source import BatchSource, Sampled, groups_with_spread, trained_part
+from warpsmith.trainer.rollouts.prefetch import RunAhead
+from warpsmith.trainer.rollouts.recorded_batches import RecordedBatches, recorded_figures
+from warpsmith.trainer.rollouts.session import RolloutSession
+from warpsmith.trainer.runs.held_out_evaluation import HeldOutEvaluation
+from warpsmith.trainer.runs.interrupt import Interrupt
+from warpsmith.trainer.runs.models import policy_engine, reference_policy
+from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
+from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry import console
+from warpsmith.trainer.telemetry.batch_metrics import (
+    batch_figures,
+    columns,
+    credit_figures,
+    phase_figures,
+    spread_figures,
+    staleness,
+    trained_tokens,
+)
+from warpsmith.trainer.telemetry.progress_bar import Bar
+from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.telemetry.warnings import Watch
+from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.export import export
+from warpsmith.trainer.weights.probe import trainer_logprobs
+from warpsmith.trainer.weights.sync import payload_of
+
+
+def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
+    """Train as `config` says; every rank calls it, with or without a launcher.
+
+    Returns:
+        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off. Where a
+        held-out evaluation has no valid turn, `summary.json` says so, and the run is as good as done.
+
+    Raises:
+        RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
+        SamplerError, EvaluatorError: the sampler or the judge is gone.
+        SyncError: new weights did not arrive.
+        DivergenceError: the loss or the gradient is no finite number.
+        CollectionError: every turn of a batch was lost.
+        StalenessError: a batch is older than `algorithm.max_staleness` permits.
+        CheckpointWriteError, RecordWriteError: the disk takes no more.
+        LaunchError: another rank has ended.
+    """
+    ranks = join(config.run, config.zero)
+    with peers_needed(), ExitStack() as stack:
+        if ranks.drives:
+            stack.enter_context(owned(config.run.dir))
+            preflight(config, resume)
+        ranks.barrier()
+        bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
+        session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
+        _Grpo(config, ranks, session, bar).run(resume)
+    leave()
+    return config.run.dir
+
+
+class _Grpo:
+    """One run on one rank; `session` is rank 0's alone."""
+
+    def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
+        self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
+        self.policy = load_to_train(config.policy, config.run.seed)
+        if places := switch_off(self.policy.model):
+            bar.say(f"dropout in {places} places of the model is switched off: what samples from it has none")
+        for doubt in sampling_doubts(self.policy.chat):
+            bar.say(f"warning: {doubt.message}")
+        self.engine = policy_engine(config, self.policy.model, ranks)
+        reference = reference_policy(config, self.engine, ranks)
+        self.crediting = Crediting(config, self.engine, reference, ranks)
+        self.update = PolicyUpdate(self.engine, reference, ranks, config)
+        self.control = RunControl(config, ranks, self.engine, config.run.steps)
+        self.log: StepLog | None = None
+        self.source: BatchSource | RunAhead | None = None
+        self.watch = Watch(config.health)
+        self.held_out = HeldOutEvaluation(config, ranks, session, bar.say)
+
+    def run(self, resume: bool) -> None:
+        with ExitStack() as stack:
+            progress = self.control.begin(resume)
+            if self.session is not None:
+                self.session.ready(self.policy.chat)
+                self.log = self.control.log(stack, self.session.writer)
+            self.bar.advance(to=progress.step)
+            stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
+            self.probe_ids = self.ranks.shared(self._probe_ids)
+            self._say_gap(progress.weight_version, self._sync(progress.weight_version))
+            self._look_back(progress, resume, stack)
+            self.held_out.before(progress)
+            while self.control.goes_on(progress, stop):
+                progress = self._step(progress)
+                self.control.save_if_due(progress)
+            self._end(progress)
+
+    # One step --------------------------------------------------------------------------------------------------------
+
+    def _step(self, progress: Progress) -> Progress:
+        began, started_at = time.monotonic(), datetime.now(UTC)
+        step = progress.step + 1
+        sampled = self.ranks.shared(lambda: self._collected(step, progress))
+        collected = time.monotonic()
+        table = sampled.table()
+        batch = self._trained_part(table)
+        credit, taken_off = self.crediting.credit(batch)
+        credited = CreditedBatch(batch, credit, self.config.algorithm.estimator.type, step, progress.weight_version)
+        self._write_credits(credited.rows())
+        trained = self._train(batch, credit, progress)
+        trained_at = time.monotonic()
+        self._write_credits(credited.rows_with(trained.rows))
+        version = progress.weight_version + (1 if trained.made else 0)
+        gap = self._sync(version) if trained.made else 0.0
+        synced_at = time.monotonic()
+        ahead = self._published(step, version, synced=bool(trained.made))
+        phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
+        of_batch = self._batch_figures(table)
+        figures = {
+            **of_batch, **staleness(table, progress.weight_version),
+            **credit_figures(credit), **trained.figures, **taken_off, **phases,
+            **_collect_speed(sampled, of_batch["tokens"]),
+            **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
+        }  # fmt: skip
+        self._write_step(step, version, started_at, figures)
+        self.control.note(figures.get("reward_mean"))
+        return replace(
+            progress,
+            step=step,
+            update=progress.update + trained.made,
+            cursor=progress.cursor + sampled.problems,
+            weight_version=version,
+            seconds=self.control.seconds,
+        )
+
+    def _collected(self, step: int, progress: Progress) -> Sampled:
+        if self.source is None:
+            raise AssertionError("only rank 0 samples")
+        return self.source.collect(step, progress)
+
+    def _trained_part(self, table: pa.Table) -> pa.Table:
+        """Return the turns that the step trains; the others stay in the records, without credit."""
+        algorithm = self.config.algorithm
+        if algorithm.dynamic_sampling is None:
+            return table
+        return trained_part(table, algorithm.estimator, algorithm.prompts_per_step)
+
+    def _batch_figures(self, table: pa.Table) -> dict[str, float]:
+        """Return the figures of all turns that were sampled, so that what is left out does not flatter them."""
+        algorithm = self.config.algorithm
+        spread = None if algorithm.has_value_head else len(groups_with_spread(table, algorithm.estimator))
+        return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
+
+    def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
+        algorithm = self.config.algorithm
+        turns = training_turns(
+            batch, credit, updates=algorithm.updates_per_step, mask_truncated=algorithm.mask_truncated
+        )
+        began = time.monotonic()
+        done = self.update.run(turns, progress.step)
+        if not done.made:
+            return done
+        speed = trained_tokens(turns, done.rows) / (time.monotonic() - began)
+        return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
+
+    def _sync(self, version: int) -> float:
+        """Send the weights to the samplers and check that they arrived; return the probe's gap on rank 0."""
+        payload = payload_of(
+            self.engine, self.ranks, version, self.config.sync.gather_elements, adapter=self.config.sends_adapter
+        )
+        expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
+        if self.session is None or payload is None:
+            return 0.0
+        with self.session.turns_held():
+            self.session.publish(payload)
+            return self.session.probe(expected)
+
+    def _published(self, step: int, version: int, *, synced: bool) -> dict[str, float]:
+        """Let the rollouts of later steps begin that waited for this one; return how far they are, nothing at 0."""
+        if self.session is None or not isinstance(self.source, RunAhead):
+            return {}
+        self.source.published(step, version)
+        return {
+            "batches_ahead": float(self.source.waiting),
+            "drain_s": self.session.drained_s if synced else 0.0,
+        }
+
+    def _say_gap(self, version: int, gap: float) -> None:
+        self.bar.say(f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
+
+    def _look_back(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
+        """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
+
+        Batches that are sampled ahead are given up when `stack` ends.
+        """
+        if self.session is None:
+            return
+        recorded = RecordedBatches(self.config.run.dir, progress.step) if resume else None
+        self.source = source = BatchSource(
+            self.config, self.session.problems, self.session.collect, recorded=recorded, say=self.bar.say
+        )
+        if self.config.algorithm.max_staleness:
+            self.source = ahead = self.session.ahead(source.collect, progress)
+            stack.callback(ahead.stop)
+        if resume:
+            self.watch = Watch(self.config.health, recorded_figures(self.config.run.dir, progress.step))
+
+    # Before and after ------------------------------------------------------------------------------------------------
+
+    def _end(self, progress: Progress) -> None:
+        self.control.save(progress)
+        run, final = self.config.run, self.config.run.dir / "final_model"
+        if progress.step < run.steps:
+            self.bar.say(f"Stopped after step {progress.step} of {run.steps}; resume with --resume.")
+            return
+        # Before anything else that can fail: what was trained is not to be lost to an evaluation.
+        if self.config.checkpoint.export_final:
+            export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
+        self.held_out.after(progress)
+        self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
+
+    # Small parts -----------------------------------------------------------------------------------------------------
+
+    def _probe_ids(self) -> list[int]:
+        return self._driving().probe_ids
+
+    def _driving(self) -> RolloutSession:
+        if self.session is None:
+            raise AssertionError("only rank 0 samples")
+        return self.session
+
+    def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self.session is not None and rows:
+            self.session.writer.append("credits", credits_batch(rows))
+
+    def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
+        if self.session is None or self.log is None:
+            return
+        figures = {**figures, **self.session.cache_figures(), **columns(figures)}
+        seconds = (datetime.now(UTC) - started_at).total_seconds()
+        finding = self.watch.look(figures)
+        figures |= finding.flags
+        self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)
+        self.bar.advance(console.short(figures))
+        self.bar.say(console.lines(step, figures))
+        for name, text in finding.said:
+            self.bar.say(f"Warning at step {step}, {name}: {text}")
+            self.log.warn(name, f"Step {step}: {text}")
+
+
+def _collect_speed(sampled: Sampled, tokens: float) -> dict[str, float]:
+    """Return how fast a batch was sampled; nothing of one that an earlier start recorded."""
+    return {} if sampled.recorded else {"collect_tokens_per_s": tokens / sampled.seconds}

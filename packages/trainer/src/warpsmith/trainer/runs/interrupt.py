@@ -1,0 +1,55 @@
+"""Graceful stop: the first SIGINT or SIGTERM requests it, the second ends the process."""
+
+import signal
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import Self
+
+# The `deepspeed` launcher answers Ctrl-C, which the terminal sends to all, with a SIGTERM of its own to each rank.
+_SAME_REQUEST_S = 1.0
+
+
+class Interrupt:
+    """Context manager that turns signals into a question the loop asks between steps.
+
+    Args:
+        speaks: whether this process tells the user (rank 0).
+        launched: whether the command's own launcher started this rank. It hands a user's wish on as SIGINT; its SIGTERM
+            goes to all that a rank has started, too, so that no step can be finished any more, and ends it at once.
+    """
+
+    def __init__(self, speaks: bool = True, *, launched: bool = False) -> None:
+        self.requested = False
+        self._speaks = speaks
+        self._ends_at_sigterm = launched
+        self._first_at = 0.0
+        self._old: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            at_once = number == signal.SIGTERM and self._ends_at_sigterm
+            self._old[number] = signal.signal(number, signal.SIG_DFL if at_once else self._received)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def ask_again_from(self, moment: float) -> None:
+        """Count from `moment` (monotonic seconds) on whether another signal repeats the request or is a second one."""
+        self._first_at = moment
+
+    def _received(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self.requested:
+            self.requested, self._first_at = True, now
+            if self._speaks:
+                name = signal.Signals(number).name
+                sys.stderr.write(
+                    f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once.\n"
+                )
+        elif now - self._first_at > _SAME_REQUEST_S:
+            raise KeyboardInterrupt

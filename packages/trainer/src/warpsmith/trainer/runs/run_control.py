@@ -1,0 +1,99 @@
+"""Control flow that SFT and GRPO runs share: resume, stop, save, log; the same decisions on every rank."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import fmean
+
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.zero_engine import ZeroEngine
+from warpsmith.trainer.runs.interrupt import Interrupt
+from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.weights import checkpoint
+from warpsmith.trainer.weights.checkpoint import Progress
+
+
+class RunControl:
+    """Keeps one rank's run in step with the others and on disk; its methods are collective.
+
+    Args:
+        config: the run's file.
+        ranks: the processes.
+        engine: what is trained.
+        steps: how many there are to be.
+    """
+
+    def __init__(self, config: SftConfig | TrainerConfig, ranks: Ranks, engine: ZeroEngine, steps: int) -> None:
+        self.config, self.ranks, self.engine = config, ranks, engine
+        self.steps = steps
+        self._plain = config.model_dump(mode="json")
+        self._base = checkpoint.base_of(config.policy) if ranks.drives else None
+        self._saved_at = -1
+        self._began = time.monotonic()
+        self._before = 0.0
+        self._scores: list[float] = []
+
+    def begin(self, resume: bool) -> Progress:
+        """Return where the run stands: at its start, or at the newest checkpoint, which is loaded.
+
+        Raises:
+            CheckpointError: there is none, or it is of another configuration.
+        """
+        if not resume:
+            return Progress()
+        found = self.ranks.shared(self._newest)
+        progress = checkpoint.load(found, self.engine, self.ranks, self._plain)
+        self._saved_at, self._before = progress.step, progress.seconds
+        return progress
+
+    def _newest(self) -> Path:
+        checkpoint.sweep(self.config.run.dir)
+        return checkpoint.latest(self.config.run.dir)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run over all of its starts."""
+        return self._before + time.monotonic() - self._began
+
+    def goes_on(self, progress: Progress, stop: Interrupt) -> bool:
+        """Ask rank 0 whether another step is to be made: steps, seconds and signals allow it."""
+        run = self.config.run
+        spent = time.monotonic() - self._began
+        over = progress.step >= self.steps or (run.seconds is not None and spent >= run.seconds)
+        return not self.ranks.shared(lambda: over or stop.requested)
+
+    def note(self, score: float | None) -> None:
+        """Count a step's figure, of which more is better, for the checkpoint that comes next."""
+        if score is not None:
+            self._scores.append(score)
+
+    def save_if_due(self, progress: Progress) -> None:
+        """Write a checkpoint where `checkpoint.every` says so."""
+        every = self.config.checkpoint.every
+        if every and progress.step % every == 0:
+            self.save(progress)
+
+    def save(self, progress: Progress) -> None:
+        """Write a checkpoint, unless this step has one."""
+        if progress.step == self._saved_at:
+            return
+        section = self.config.checkpoint
+        checkpoint.save(
+            self.config.run.dir, self.engine, self.ranks, progress,
+            config=self._plain, keep=section.keep, keep_best=section.keep_best,
+            score=fmean(self._scores) if self._scores else None, base=self._base,
+        )  # fmt: skip
+        self._saved_at = progress.step
+        self._scores.clear()
+
+    def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:
+        """Open the step log on rank 0, for as long as `stack` lasts."""
+        if not self.ranks.drives:
+            return None
+        if self._saved_at < 0:
+            checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain, self._base)
+        writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
+        return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))

@@ -1,0 +1,93 @@
+"""The base of every table of a configuration file, and tables whose keys depend on their `type`. No torch here."""
+
+import functools
+import operator
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from warpsmith.records.registry import Registry, RegistryError
+
+
+class Section(BaseModel):
+    """A table of a configuration file: unknown keys and infinite numbers are refused, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def type_of(section: type[BaseModel]) -> str | None:
+    """Return the value of `type` that selects a table, or None if the table has no such key."""
+    field = section.model_fields.get("type")
+    values = get_args(field.annotation) if field is not None else ()
+    return values[0] if len(values) == 1 else None
+
+
+def as_table(value: Any) -> Any:
+    """Read `"name"` as the table `{type = "name"}`."""
+    return {"type": value} if isinstance(value, str) else value
+
+
+def switched(value: Any) -> Any:
+    """Read `false` as a table that is absent, and `true` as one with the defaults of all its keys."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
+
+
+def one_of(*sections: type[Section], default: str | None = None) -> Any:
+    """Return the annotation of a table that is one of `sections`, by its `type`.
+
+    Args:
+        sections: each with a key `type: Literal["name"]`.
+        default: the type of a table that names none.
+    """
+
+    def read(value: Any) -> Any:
+        table = as_table(value)
+        return {"type": default, **table} if default and isinstance(table, dict) else table
+
+    union: Any = functools.reduce(operator.or_, sections)
+    return Annotated[union, Field(discriminator="type"), BeforeValidator(read)]
+
+
+def registered(registry: Registry[type[Section]]) -> Any:
+    """Return the annotation of a table that is one of a registry's parts, by its `type`.
+
+    A part that does not load is left out here, so that it stops only the runs that ask for it.
+    """
+    sections: list[type[Section]] = []
+    for name in registry.names():
+        try:
+            sections.append(registry.get(name))
+        except RegistryError:
+            continue
+
+    def known(value: Any) -> Any:
+        table = as_table(value)
+        name = table.get("type") if isinstance(table, dict) else None
+        if isinstance(name, str):
+            try:
+                registry.get(name)
+            except RegistryError as error:
+                raise ValueError(f"{error.message.removesuffix('.')}. {error.remedy}") from None
+        return table
+
+    return Annotated[one_of(*sections), BeforeValidator(known)]
+
+
+def part_of(base: type[Section]) -> Any:
+    """Return the check of a registry whose parts are subclasses of `base`, each with a `type` of one value."""
+
+    def wrong(part: Any) -> str:
+        if not (isinstance(part, type) and issubclass(part, base)):
+            return f"is not a subclass of {base.__module__}.{base.__qualname__}"
+        return "" if type_of(part) else 'has no key `type: Literal["name"]`'
+
+    return wrong
+
+
+def sections_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the tables that an annotation admits: several if its keys depend on `type`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in sections_in(part)]

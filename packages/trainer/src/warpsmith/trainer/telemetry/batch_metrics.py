@@ -1,0 +1,147 @@
+"""Metrics of a batch of turns: rewards, correctness, lengths, times; overall and by turn."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from warpsmith.trainer.advantage.types import Credit
+from warpsmith.trainer.rollouts.batch import TrainingTurns, truncated
+
+_COLUMNS: Mapping[str, str] = MappingProxyType({"kl": "kl_reference", "clipped_fraction": "clip_fraction"})
+
+
+def batch_figures(table: pa.Table) -> dict[str, float]:
+    """Return the figures of a table of TURNS; rates and means are over its valid turns.
+
+    `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn. Lengths
+    and `truncated_rate` are over turns with at least one token, for what was generated counts even where its judge was
+    lost; a turn that was lost before has no length.
+    """
+    valid = table.filter(table["valid"])
+    generated = _generated(table)
+    lengths = _lengths(generated)
+    figures = {
+        "turns": float(table.num_rows),
+        "invalid_rate": 1.0 - valid.num_rows / table.num_rows if table.num_rows else float("nan"),
+        "trajectories": float(pc.count_distinct(table["trajectory"]).as_py()),
+        "invalid_turns": float(table.num_rows - valid.num_rows),
+        "tokens": float(pc.sum(lengths).as_py() or 0),
+        "completion_length_mean": _mean(lengths),
+        "completion_length_max": float(pc.max(lengths).as_py() or 0),
+        "truncated_rate": float(truncated(generated).mean()) if generated.num_rows else float("nan"),
+        "solved_rate": _solved(valid),
+        **_rates(valid),
+    }
+    for turn in sorted(pc.unique(valid["turn"]).to_pylist()):
+        own = valid.filter(pc.equal(valid["turn"], turn))
+        rates = {**_rates(own), "completion_length_mean": _mean(_lengths(own))}
+        figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
+    return {name: value for name, value in figures.items() if np.isfinite(value)}
+
+
+def credit_figures(credit: Credit) -> dict[str, float]:
+    """Return how many baseline groups there were and how many taught nothing."""
+    counted = credit.advantage[credit.counted]
+    return {
+        "groups": float(credit.groups),
+        "flat_groups": float(credit.flat_groups),
+        "flat_group_rate": credit.flat_groups / credit.groups if credit.groups else 1.0,
+        "advantage_abs_mean": float(np.abs(counted).mean()) if len(counted) else 0.0,
+        "advantage_min": float(counted.min(initial=0.0)),
+        "advantage_max": float(counted.max(initial=0.0)),
+    }
+
+
+def phase_figures(table: pa.Table) -> dict[str, float]:
+    """Return how long a turn was generated, compiled, waiting for the evaluator and judged, in seconds.
+
+    Mean and 90th percentile over the turns that went through the phase; phases of many turns overlap, so they do not
+    add up to the time of a step.
+    """
+    found: dict[str, float] = {}
+    for name in ("generate_s", "compile_s", "wait_s", "evaluate_s"):
+        known = table[name].combine_chunks().drop_null()
+        if len(known):
+            found[f"turn_{name}_mean"] = _mean(known)
+            found[f"turn_{name}_p90"] = float(pc.quantile(known, q=0.9)[0].as_py())
+    return found
+
+
+def spread_figures(table: pa.Table, spread_groups: int | None) -> dict[str, float]:
+    """Return how many prompt groups were sampled and what share of them has no spread.
+
+    The share is left out where `spread_groups` is None: a value head judges without comparing samples.
+    """
+    groups = pc.count_distinct(table["group"]).as_py()
+    figures = {"sampled_groups": float(groups)}
+    if spread_groups is None:
+        return figures
+    return figures | {"no_spread_rate": 1.0 - spread_groups / groups if groups else 1.0}
+
+
+def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
+    """Return how many versions older than `version` the sampled tokens are, on average and at most."""
+    versions = pc.list_flatten(table["weight_versions"])
+    if not len(versions):
+        return {}
+    ages = version - versions.to_numpy()
+    return {"staleness_mean": float(ages.mean()), "staleness_max": float(ages.max())}
+
+
+def trained_tokens(turns: TrainingTurns, ratios: Mapping[str, NDArray[np.float64]]) -> int:
+    """Return how many tokens the turns have that were passed through the policy, prompts included, each turn once.
+
+    Args:
+        turns: N turns.
+        ratios: columns of `credits`, each (N,); `ratio_mean` is NaN for a turn that was not passed through.
+    """
+    return sum(len(turns.rows[row]) for row in np.flatnonzero(np.isfinite(ratios["ratio_mean"])))
+
+
+def columns(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures whose column of `steps` has another name; none of what the step did not measure."""
+    return {column: figures[name] for column, name in _COLUMNS.items() if name in figures}
+
+
+def _generated(turns: pa.Table) -> pa.Table:
+    return turns.filter(pc.greater(_lengths(turns), 0))
+
+
+def _lengths(turns: pa.Table) -> pa.ChunkedArray:
+    return pc.list_value_length(turns["completion_ids"])
+
+
+def _rates(turns: pa.Table) -> dict[str, float]:
+    verdict = turns["verdict"].combine_chunks()
+    return {
+        "reward_mean": _mean(turns["reward"]),
+        "return_mean": _mean(turns["return"]),
+        "compiled_rate": _mean(verdict.field("compiled").cast(pa.float64())),
+        "correct_rate": _mean(verdict.field("correct").cast(pa.float64())),
+        "speedup_mean": _mean(verdict.field("speedup")),
+        **_quantiles("speedup", verdict.field("speedup")),
+    }
+
+
+def _quantiles(name: str, values: pa.Array) -> dict[str, float]:
+    """Return the quantiles of values that are known, by linear interpolation."""
+    known = values.drop_null()
+    if not len(known):
+        return {}
+    found = pc.quantile(known, q=[0.1, 0.5, 0.9, 1.0]).to_pylist()
+    return {f"{name}_{key}": float(value) for key, value in zip(("p10", "p50", "p90", "max"), found, strict=True)}
+
+
+def _solved(turns: pa.Table) -> float:
+    correct = pc.fill_null(turns["verdict"].combine_chunks().field("correct"), False)
+    solved = pc.count_distinct(turns["trajectory"].filter(correct)).as_py()
+    return solved / count if (count := pc.count_distinct(turns["trajectory"]).as_py()) else float("nan")
+
+
+def _mean(values: "pa.Array | pa.ChunkedArray") -> float:
+    mean = pc.mean(values).as_py()
+    return float("nan") if mean is None else float(mean)

@@ -1,0 +1,98 @@
+"""Formats a step's metrics for the console; W&B and the `steps` table get the same ones."""
+
+from collections.abc import Mapping
+
+Figures = Mapping[str, float]
+
+_NAN = float("nan")
+
+
+def short(figures: Figures) -> str:
+    """Return the few figures that stand beside a progress bar."""
+    loss = f"loss {figures['loss']:.4f}" if "loss" in figures else "no update"
+    return f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, {loss}"
+
+
+def lines(step: int, figures: Figures) -> str:
+    """Return a step's lines: what was earned, what was trained, how sampler and trainer agree, where the time went."""
+    parts = (
+        _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures), _turns(figures)
+    )  # fmt: skip
+    return f"[Step {step}] " + "\n         ".join(part for part in parts if part)
+
+
+def _earned(figures: Figures) -> str:
+    by_turn = " ".join(f"{value:.3f}" for value in _by_turn(figures, "reward_mean"))
+    parts = [
+        f"reward {figures.get('reward_mean', _NAN):.3f}" + (f" (by turn {by_turn})" if by_turn else ""),
+        f"compiled {figures.get('compiled_rate', 0):.2f}",
+        f"correct {figures.get('correct_rate', 0):.2f}",
+        f"solved {figures.get('solved_rate', 0):.2f}",
+    ]
+    if "speedup_p50" in figures:
+        parts.append("speedup p10 {speedup_p10:.2f} p50 {speedup_p50:.2f} p90 {speedup_p90:.2f}".format_map(figures))
+    return ", ".join(parts)
+
+
+def _by_turn(figures: Figures, name: str) -> list[float]:
+    turns = sorted(int(key.split("/")[0].removeprefix("turn_")) for key in figures if key.endswith(f"/{name}"))
+    return [figures[f"turn_{turn}/{name}"] for turn in turns]
+
+
+def _sampled(figures: Figures) -> str:
+    parts = [
+        f"turns {figures['turns']:.0f}",
+        f"invalid {figures['invalid_turns']:.0f}",
+        f"groups {figures['sampled_groups']:.0f}",
+        *([f"without spread {figures['no_spread_rate']:.2f}"] if "no_spread_rate" in figures else []),
+        f"length {figures.get('completion_length_mean', 0):.0f} (most {figures['completion_length_max']:.0f})",
+        f"truncated {figures.get('truncated_rate', 0):.2f}",
+        f"staleness {figures.get('staleness_mean', 0):.1f} (most {figures.get('staleness_max', 0):.0f})",
+    ]
+    if figures["rounds"] > 1:
+        parts.append(f"rounds {figures['rounds']:.0f}")
+    return ", ".join(parts)
+
+
+def _trained(figures: Figures) -> str:
+    """Return the update's metrics, or that no turn was trained."""
+    # A KL that is taken off the reward is known of a step without an update too.
+    reference = ["kl {kl_reference:.1e}"] if "kl_reference" in figures else []
+    if "entropy" not in figures:
+        return ", ".join(["no update: no turn has a gradient", *reference]).format_map(figures)
+    most = " (most {grad_norm_max:.3g})" if "grad_norm_max" in figures else ""
+    parts = [
+        "loss {loss:.4f}, gradient norm {grad_norm:.3g}" + most + ", entropy {entropy:.3f}",
+        *reference,
+        *(["kl of the update {kl_old:.1e}"] if "kl_old" in figures else []),
+        "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",
+    ]
+    if "value_loss" in figures:
+        parts.append("value loss {value_loss:.3g} explained " + f"{figures.get('value_explained', _NAN):.2f}")
+    return ", ".join(parts).format_map(figures)
+
+
+def _agreement(figures: Figures) -> str:
+    """Return how sampler and trainer agree; nothing of a step that trained no turn, whose tokens nobody compared."""
+    if "sampler_gap" not in figures:
+        return ""
+    return (
+        "sampler gap {sampler_gap:.1e} kl {sampler_kl:.1e} ess {sampler_ess:.3f} rejected {sampler_rejected:.3f}"
+    ).format_map(figures)
+
+
+def _time(figures: Figures) -> str:
+    parts = []
+    for phase in ("collect", "train", "sync"):
+        speed = figures.get(f"{phase}_tokens_per_s")
+        parts.append(f"{phase} {figures[f'{phase}_s']:.1f}s" + ("" if speed is None else f" ({speed:.0f} tokens/s)"))
+    return ", ".join(parts)
+
+
+def _turns(figures: Figures) -> str:
+    """Return how long one turn took in each phase of collecting, mean and 90th percentile."""
+    known = [name for name in ("generate", "compile", "wait", "evaluate") if f"turn_{name}_s_mean" in figures]
+    told = (
+        f"{name} {figures[f'turn_{name}_s_mean']:.2f}s (p90 {figures[f'turn_{name}_s_p90']:.2f}s)" for name in known
+    )
+    return f"a turn: {', '.join(told)}" if known else ""

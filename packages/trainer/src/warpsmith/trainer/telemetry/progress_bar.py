@@ -1,0 +1,74 @@
+"""Progress on the console: a bar on a terminal, periodic lines elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from warpsmith.trainer.launch.rank_log import screen
+
+_LINE_EVERY_S = 10.0
+
+
+class Bar:
+    """A count towards a total.
+
+    Args:
+        title: what is counted.
+        total: where it ends.
+        shown: false on ranks that stay silent.
+        start: where it begins, for a resumed run.
+        lines: where there is no terminal, print a line now and then.
+    """
+
+    def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, lines: bool = True) -> None:
+        self.title, self.total, self.done = title, total, start
+        self._console = Console(file=screen())
+        self._shown = shown
+        self._last_line = time.monotonic()
+        self._lines = lines
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+        )  # fmt: skip
+        live = shown and self._console.is_terminal
+        self._bar = Progress(*columns, console=self._console) if live else None
+        if self._bar is not None:
+            self._task = self._bar.add_task(title, total=total, completed=start, note="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, note: str = "", to: int | None = None) -> None:
+        """Count one more (or up to `to`); say `note` beside it."""
+        self.done = self.done + 1 if to is None else to
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, note=note)
+        elif self._shown and self._lines:
+            self._line(note)
+
+    def _line(self, note: str) -> None:
+        now = time.monotonic()
+        if self.done >= self.total or now - self._last_line >= _LINE_EVERY_S:
+            self._last_line = now
+            sys.stderr.write(f"{self.title} {self.done}/{self.total} {note}\n")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self._shown:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            sys.stderr.write(f"{text}\n")

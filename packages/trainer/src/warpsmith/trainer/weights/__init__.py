@@ -1,0 +1,1 @@
+"""Weights outside of training: checkpoints, sync to samplers and its probe, exported models."""

@@ -1,0 +1,379 @@
+"""Checkpoints: everything that is needed to resume a run exactly. Each is written atomically.
+
+RUN/checkpoints/step-00000050/
+    zero/           model and optimizer, one file a rank (DeepSpeed's format)
+    random-0.pt     the random generators of rank 0, and so on
+    state.json      Progress, the configuration, the number of ranks, the score, the fingerprint of an adapter's base
+
+A run begins with step-00000000, which holds state.json alone: its weights are the policy's.
+"""
+
+import json
+import os
+import pickle
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.distributed.lost_peer import is_lost_peer
+from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.distributed.ranks import Ranks
+    from warpsmith.trainer.distributed.zero_engine import ZeroEngine
+
+STATE = "state.json"
+START = "step-00000000"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        step: steps that are done; the learning rate follows from it.
+        update: optimizer updates that were made.
+        cursor: problems or examples handed out so far; the next ones follow from it and the seed.
+        weight_version: version of the weights; 0 is the initial policy.
+        seconds: wall time spent over all starts.
+    """
+
+    step: int = 0
+    update: int = 0
+    cursor: int = 0
+    weight_version: int = 0
+    seconds: float = 0.0
+
+
+def directory_of(run_dir: Path) -> Path:
+    """Return where the checkpoints of a run stand."""
+    return run_dir / "checkpoints"
+
+
+def complete(run_dir: Path) -> list[Path]:
+    """Return the complete checkpoints of a run, oldest first."""
+    return sorted(path for path in directory_of(run_dir).glob("step-*") if (path / STATE).is_file())
+
+
+def latest(run_dir: Path) -> Path:
+    """Return the newest complete checkpoint.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    found = complete(run_dir)
+    if not found:
+        raise CheckpointError(
+            f"{run_dir} holds no checkpoint.", "Name the directory of a run that has one; a new run needs no --resume."
+        )
+    return found[-1]
+
+
+def best(run_dir: Path) -> Path:
+    """Return the complete checkpoint of the highest score, the newest of equals.
+
+    Raises:
+        CheckpointError: there is none with a score.
+    """
+    scores = {path: read_state(path)["score"] for path in complete(run_dir)}
+    scored = [path for path, score in scores.items() if score is not None]
+    if not scored:
+        raise CheckpointError(
+            f"{run_dir} holds no checkpoint with a score.", "Take the newest one: leave --best out, or name it."
+        )
+    return max(scored, key=lambda path: (scores[path], path.name))
+
+
+def base_of(policy: PolicyConfig) -> str | None:
+    """Return the fingerprint of the weights that adapters are trained on; None where every weight is trained."""
+    from warpsmith.policy.adapters import fingerprint
+
+    return fingerprint(policy.path) if policy.lora is not None else None
+
+
+def check_base(path: Path, state: Mapping[str, Any], policy: PolicyConfig) -> None:
+    """Refuse to go on with adapters on other weights than they were trained on, or on weights that they are merged in.
+
+    Raises:
+        CheckpointError: the policy's directory has changed since the checkpoint was written.
+    """
+    if state["base"] != base_of(policy):
+        raise CheckpointError(
+            f"{path} holds adapters that were trained on other weights than {policy.path} has now.",
+            "Put the weights back that the run began with; an exported model has the adapters in it already.",
+        )
+
+
+def save(
+    run_dir: Path,
+    engine: "ZeroEngine",
+    ranks: "Ranks",
+    progress: Progress,
+    *,
+    config: Mapping[str, Any],
+    keep: int,
+    keep_best: int = 0,
+    score: float | None = None,
+    base: str | None = None,
+) -> Path:
+    """Write a checkpoint; collective. Then remove all but the newest `keep` and the `keep_best` of the highest score.
+
+    The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the
+    old checkpoints or the old and the new one.
+
+    Raises:
+        CheckpointWriteError: the operating system refused; what was written of it is removed.
+    """
+    final = directory_of(run_dir) / f"step-{progress.step:08d}"
+    partial = _partial(final)
+    with _refusals_told(final):
+        if ranks.drives:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        ranks.barrier()
+        engine.save(partial)
+        save_random_state(partial / f"random-{ranks.rank}.pt")
+        ranks.barrier()
+        if ranks.drives:
+            _write_state(partial, progress, ranks, config, score=score, base=base)
+            if final.exists():
+                shutil.rmtree(final)
+            partial.rename(final)
+            for old in superfluous(run_dir, keep, keep_best):
+                # Renamed first: a kill in the middle must not leave a checkpoint that looks whole.
+                shutil.rmtree(old.rename(_partial(old)))
+    ranks.barrier()
+    return final
+
+
+def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any], base: str | None = None) -> None:
+    """Let a run that is killed before its first checkpoint go on from its start; for rank 0 alone."""
+    start = directory_of(run_dir) / START
+    partial = _partial(start)
+    with _refusals_told(start):
+        partial.mkdir(parents=True, exist_ok=True)
+        _write_state(partial, Progress(), ranks, config, score=None, base=base)
+        partial.rename(start)
+
+
+def _write_state(
+    partial: Path,
+    progress: Progress,
+    ranks: "Ranks",
+    config: Mapping[str, Any],
+    *,
+    score: float | None,
+    base: str | None,
+) -> None:
+    state = {
+        "progress": asdict(progress), "world": ranks.world, "config": dict(config), "score": score, "base": base
+    }  # fmt: skip
+    (partial / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
+    _flush(partial)
+
+
+def superfluous(run_dir: Path, keep: int, keep_best: int) -> list[Path]:
+    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` of highest score.
+
+    The run's start is, as soon as there is another.
+    """
+    found = complete(run_dir)
+    if len(found) > 1 and found[0].name == START:
+        return [found[0], *_superfluous(found[1:], keep, keep_best)]
+    return _superfluous(found, keep, keep_best)
+
+
+def _superfluous(found: list[Path], keep: int, keep_best: int) -> list[Path]:
+    scores = {path: read_state(path)["score"] for path in found} if keep_best else {}
+    best = sorted((path for path in scores if scores[path] is not None), key=lambda path: scores[path])[-keep_best:]
+    return [path for path in found[:-keep] if path not in best]
+
+
+def sweep(run_dir: Path) -> None:
+    """Remove what a kill left of checkpoints that were being written or removed; for one process, before any save."""
+    for partial in directory_of(run_dir).glob(".step-*.partial"):
+        shutil.rmtree(partial)
+
+
+def _partial(final: Path) -> Path:
+    return final.with_name(f".{final.name}.partial")
+
+
+@contextmanager
+def _refusals_told(final: Path) -> Iterator[None]:
+    """Turn a refusal of the operating system into a typed error, and give the room back.
+
+    torch raises a RuntimeError where a file cannot take what it writes; one of a lost rank is not meant here.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and is_lost_peer(error):
+            raise
+        free = _free_mib(final)
+        shutil.rmtree(_partial(final), ignore_errors=True)
+        raise CheckpointWriteError(
+            f"The checkpoint {final} could not be written, with {free:.1f} MiB free on its disk: {_first_line(error)}.",
+            "Free disk space or fix the directory, then resume from the previous checkpoint with --resume.",
+        ) from error
+
+
+def _free_mib(path: Path) -> float:
+    """Return the room on the disk of a path that may not be there; torch does not say that a disk is full."""
+    return shutil.disk_usage(next(above for above in path.parents if above.is_dir())).free / (1 << 20)
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def load(path: Path, engine: "ZeroEngine", ranks: "Ranks", config: Mapping[str, Any]) -> Progress:
+    """Read a checkpoint into the engine and the random generators; collective, before the first forward pass.
+
+    Raises:
+        CheckpointError: it is damaged, of another number of ranks, or of a configuration that differs where it matters.
+    """
+    state = read_state(path)
+    if state["world"] != ranks.world:
+        raise CheckpointError(
+            f"{path} was written by {state['world']} processes; this run has {ranks.world}.",
+            f"Resume with --num-processes {state['world']}, or export it and start a new run from the export.",
+        )
+    refuse_changes(path, state["config"], config)
+    progress = Progress(**state["progress"])
+    if progress.step:
+        engine.load(path)
+        load_random_state(path / f"random-{ranks.rank}.pt")
+    return progress
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Return the contents of state.json.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        Progress(**state["progress"])
+        return {
+            "progress": state["progress"],
+            "world": int(state["world"]),
+            "config": dict(state["config"]),
+            "score": state.get("score"),
+            "base": state.get("base"),
+        }
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}.", "Name a directory step-....") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path / STATE} is damaged: {error!r}.", "Remove that checkpoint and resume from an older one."
+        ) from error
+
+
+# Keys that may differ between a run and its resumption: none of them changes what a step computes.
+_FREE = (
+    "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
+    "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
+    "held_out", "health", "sync", "evaluator", "placement",
+    "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
+    "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
+    "zero.micro_batch_tokens", "zero.packing",
+    "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
+)  # fmt: skip
+
+
+_WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
+"""What a checkpoint was trained with that is older than a key of the configuration."""
+
+
+def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse to go on under a configuration that would train something else.
+
+    Raises:
+        CheckpointError: naming each changed key with both values.
+    """
+    before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
+    # Under other schedules the learning rate depends on how many updates there are in all.
+    steady = before.get("optimizer.schedule.type") == "constant" and not before.get("optimizer.warmup_ratio")
+    free = [key for key in _FREE if steady or key not in ("run.steps", "run.epochs")]
+    changed = [
+        f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key) and not any(key == name or key.startswith(f"{name}.") for name in free)
+    ]
+    if changed:
+        raise CheckpointError(
+            f"{path} has another configuration: {'; '.join(changed)}.",
+            "Resume with the values it was written under, or start a new run in another directory.",
+        )
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+DAMAGED = (
+    OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, AttributeError, pickle.UnpicklingError,
+)  # fmt: skip
+"""What torch.load raises of a file that was cut or overwritten, and what its contents raise where they are others."""
+
+
+def save_random_state(path: Path) -> None:
+    import numpy as np
+    import torch
+
+    kind, keys, position, has_gauss, cached = np.random.get_state()
+    state = {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "numpy": (kind, torch.from_numpy(np.asarray(keys)), position, has_gauss, cached),
+        "python": random.getstate(),
+    }
+    torch.save(state, path)
+
+
+def load_random_state(path: Path) -> None:
+    """Set the random generators to what `save_random_state` wrote.
+
+    Raises:
+        CheckpointError: the file is missing, damaged or another one.
+    """
+    import numpy as np
+    import torch
+
+    try:
+        state = torch.load(path, weights_only=True)
+        torch.set_rng_state(state["torch"])
+        if state["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        kind, keys, *rest = state["numpy"]
+        np.random.set_state((kind, keys.numpy(), *rest))
+        random.setstate(state["python"])
+    except DAMAGED as error:
+        raise CheckpointError(
+            f"{path} cannot be read: {type(error).__name__}, {_first_line(error)}.",
+            "Resume from an older checkpoint: remove this one.",
+        ) from error
+
+
+def _flush(directory: Path) -> None:
+    """Put every file on the disk before the rename says that it is there."""
+    for path in directory.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,126 @@
+"""Exports a checkpoint as a Hugging Face directory, without the ranks that wrote it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.records.errors import UsageError
+from warpsmith.trainer.errors import CheckpointError
+from warpsmith.trainer.weights import checkpoint
+
+if TYPE_CHECKING:
+    import torch
+
+    from warpsmith.policy.loading import Policy
+
+Form = Literal["model", "adapter"]
+
+
+def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool = False) -> Path:
+    """Write the weights of a checkpoint, of any ZeRO stage and number of ranks, as a Hugging Face directory.
+
+    Args:
+        source: a checkpoint, or a run's directory (its newest checkpoint is taken).
+        target: the directory to make; it must not exist or be empty.
+        form: `model` writes whole weights, adapters added to them; `adapter` the adapters alone, in peft's format.
+        best: take a run's checkpoint of the highest score in place of the newest.
+
+    Raises:
+        CheckpointError: there is no checkpoint, it is damaged, or its base has other weights than it was trained on.
+        UsageError: the adapters are asked for and there are none, or the best of one checkpoint.
+        QuantizationError: the weights under the adapters were in 4 bits, and cannot be here.
+    """
+    path = _checkpoint(source, best)
+    state = checkpoint.read_state(path)
+    config = PolicyConfig.model_validate(state["config"]["policy"])
+    if config.lora is not None:
+        checkpoint.check_base(path, state, config)
+        return _adapted(path, state, config, target, form)
+    if form == "adapter":
+        raise UsageError(f"{path} trained every weight; it has no adapter.", "Leave --adapter out.")
+    from warpsmith.policy.loading import Policy
+
+    policy = Policy.load(config.path, dtype=config.dtype)
+    if state["progress"]["step"]:
+        _load(path, policy.model, _trained(path, state), {name for name, _ in policy.model.named_parameters()})
+    return policy.save(target)
+
+
+def _checkpoint(source: Path, best: bool) -> Path:
+    one = (source / checkpoint.STATE).is_file()
+    if one and best:
+        raise UsageError(
+            f"{source} is one checkpoint.", "Name the run's directory to have its best, or leave --best out."
+        )
+    return source if one else checkpoint.best(source) if best else checkpoint.latest(source)
+
+
+def _adapted(path: Path, state: Mapping[str, Any], config: PolicyConfig, target: Path, form: Form) -> Path:
+    from warpsmith.policy.adapters import write_adapter, write_merged
+    from warpsmith.trainer.distributed.gathered_weights import factor_parts, merged_parts
+
+    assert config.lora is not None
+    # For its adapters alone a 4-bit base is not needed in 4 bits.
+    lora = config.lora if form == "model" else config.lora.model_copy(update={"bits": None})
+    policy = _with_adapters(path, state, config.model_copy(update={"lora": lora}))
+    factors = {part.name: part.make() for part in factor_parts(policy.model)}
+    if form == "adapter":
+        return write_adapter(factors, config.lora, target, base=config.path)
+    weights = {part.name: part.make().cpu() for part in merged_parts(policy.model)}
+    return write_merged(policy, weights, factors, target)
+
+
+def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -> "Policy":
+    from warpsmith.policy.lowrank import is_factor
+    from warpsmith.trainer.distributed.trained_policy import load_to_train
+
+    policy = load_to_train(config, state["config"]["run"]["seed"])
+    if state["progress"]["step"]:
+        trained = {name: value for name, value in _trained(path, state).items() if is_factor(name)}
+        _load(path, policy.model, trained, {name for name in policy.model.state_dict() if is_factor(name)})
+    return policy
+
+
+def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor]", wanted: set[str]) -> None:
+    """Load what was trained into a model; a value head, which no export has, is left out.
+
+    Raises:
+        CheckpointError: something that is wanted is missing, or has another form, or something has no place.
+    """
+    from warpsmith.trainer.distributed.value_head import belongs
+
+    known = {name: value for name, value in trained.items() if not belongs(name)}
+    there = model.state_dict()
+    wrong = [f"it lacks {name}" for name in sorted(wanted - known.keys())]
+    wrong += [f"{name} has no place in the model" for name in sorted(known.keys() - there.keys())]
+    wrong += [
+        f"{name} is {list(value.shape)} and not {list(there[name].shape)}"
+        for name, value in known.items()
+        if name in there and value.shape != there[name].shape
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"{path} does not fit the model of its configuration: {wrong[0]}.",
+            "Put back the model that policy.path named then; where that is unchanged, export an older checkpoint.",
+        )
+    model.load_state_dict(known, strict=False)
+
+
+def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
+    """Return what was trained, by its name in the model; the frozen weights under adapters are in no checkpoint."""
+    import torch
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    frozen = state["config"]["policy"]["lora"] is not None
+    try:
+        if state["config"]["zero"]["stage"] < 3:
+            # Whole, in the type that computes, which is also that of the export.
+            return dict(
+                torch.load(path / "zero" / "mp_rank_00_model_states.pt", map_location="cpu", weights_only=False)[
+                    "module"
+                ]
+            )
+        return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero", exclude_frozen_parameters=frozen))
+    except checkpoint.DAMAGED as error:
+        raise CheckpointError(f"{path} cannot be read: {error}.", "Export an older checkpoint.") from error

@@ -1,0 +1,99 @@
+"""New weights to the samplers, and the check that they arrived: versions of samplers and of tokens."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.zero_engine import ZeroEngine
+from warpsmith.trainer.errors import SyncError
+from warpsmith.trainer.weights.deadline import within
+
+if TYPE_CHECKING:
+    from warpsmith.rollout.samplers.base import Sampler
+    from warpsmith.rollout.samplers.weights.payload import WeightPayload
+
+
+def payload_of(
+    engine: ZeroEngine, ranks: Ranks, version: int, bucket_elements: int, *, adapter: bool = False
+) -> "WeightPayload | None":
+    """Return all weights as version `version` on rank 0, None elsewhere; collective.
+
+    Args:
+        engine: the model in training.
+        ranks: the processes.
+        version: of the weights.
+        bucket_elements: how much is gathered at a time under ZeRO stage 3.
+        adapter: return the adapter's factors alone, and not the weights with it added.
+    """
+    from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
+
+    lora = engine.lora if adapter else None
+    weights = dict(engine.weights(bucket_elements) if lora is None else engine.adapter_weights(bucket_elements))
+    kind = None if lora is None else Adapter.of(weights, lora.rank, lora.alpha)
+    return WeightPayload.from_state_dict(version, weights, kind) if ranks.drives else None
+
+
+async def publish(payload: "WeightPayload", sampler: "Sampler", deadline_s: float, dtype: str) -> None:
+    """Load the payload into every sampler and check its version.
+
+    Args:
+        payload: the weights.
+        sampler: who samples.
+        deadline_s: seconds that it may take.
+        dtype: type of the weights in training; a payload of another one was made of something else.
+
+    Raises:
+        SyncTimeoutError: the deadline passed.
+        SyncError: the payload has another dtype, or a sampler samples with another version afterwards.
+    """
+    foreign = [f"{entry.name} ({entry.dtype})" for entry in payload.manifest if entry.dtype != dtype]
+    if foreign:
+        raise SyncError(
+            f"Weight version {payload.version} holds {foreign[0]}; the policy trains in {dtype}.",
+            "Nothing was sent. Make the payload of the weights in training.",
+        )
+    await within(sampler.update_weights(payload), deadline_s, f"loading weight version {payload.version}")
+    check_version(sampler, payload.version)
+
+
+def check_version(sampler: "Sampler", version: int) -> None:
+    """Refuse a sampler that samples with another version than `version`.
+
+    Raises:
+        SyncError: it does.
+    """
+    if sampler.weight_version != version:
+        raise SyncError(
+            f"After the sync of weight version {version} a sampler samples with version {sampler.weight_version}.",
+            "Nothing was sampled from it. Resume from the last checkpoint.",
+        )
+
+
+def check_tokens(turns: pa.Table, version: int, staleness: int = 0) -> None:
+    """Refuse a table of TURNS with a token that other weights than `version` sampled.
+
+    Args:
+        turns: the table.
+        version: of the policy.
+        staleness: versions that a token may be older; all tokens of one turn must be of one version even then.
+
+    Raises:
+        SyncError: there is one.
+    """
+    permitted = set(range(version - staleness, version + 1))
+    others = sorted(set(pc.unique(pc.list_flatten(turns["weight_versions"])).to_pylist()) - permitted)
+    if others:
+        older = f", of which tokens may be {staleness} older" if staleness else ""
+        raise SyncError(
+            f"The policy has weight version {version}{older}, and tokens were sampled with version {others[0]}.",
+            "Nothing was trained on them. Resume from the last checkpoint.",
+        )
+    mixed = [versions for versions in turns["weight_versions"].to_pylist() if staleness and len(set(versions)) > 1]
+    if mixed:
+        raise SyncError(
+            f"One turn was sampled with the weight versions {min(mixed[0])} to {max(mixed[0])}: weights changed while "
+            "it ran.",
+            "Nothing was trained on it. Resume from the last checkpoint.",
+        )

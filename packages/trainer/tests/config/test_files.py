@@ -1,0 +1,299 @@
+"""Configuration files: what is read, what is refused and how, and what importing them costs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.trainer.algorithms import ALGORITHMS
+from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
+from warpsmith.trainer.config.describe import describe
+from warpsmith.trainer.errors import ConfigError
+
+SMALL = """
+[run]
+dir = "runs/x"
+[policy]
+path = "models/x"
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_small_file_gets_defaults(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL))
+    assert config.run.title == "x"
+    assert config.algorithm.type == "grpo"
+    assert config.zero.stage == 2
+    assert config.wandb.mode == "offline"
+
+
+def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
+    config = load_grpo(
+        write(tmp_path, SMALL),
+        ["run.steps=7", "policy.dtype=float32", "run.name=two words", "problems.levels=[1]", "run.dir='a.b'"],
+    )
+    assert (config.run.steps, config.policy.dtype, config.run.name) == (7, "float32", "two words")
+    assert config.problems.levels == (1,)
+    assert config.run.dir == Path("a.b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
+        (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
+        (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip"]),
+        (SMALL + "[rollout.evaluation]\nserver = ['http://a']", ["[rollout.evaluation]", "did you mean `servers`"]),
+        (SMALL + "[rollout.evaluation]\nwhere = 'server'", ["`rollout.evaluation`", "needs servers"]),
+        (
+            SMALL + "[rollout.evaluation]\nwhere = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
+            ["evaluator.slots", "only minimum_isolation"],
+        ),
+        (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
+        ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),
+        ("[policy]\npath = 'x'", ["key `run` is missing"]),
+        (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
+        (SMALL + "[optimizer]\nbetas = [1.5, 0.9]", ["`optimizer.betas.0`", "less than 1"]),
+        (SMALL + "[optimizer]\nbetas = [0.9, 1.0]", ["`optimizer.betas.1`", "less than 1"]),
+        (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
+        (SMALL + "[algorithm.kl]\ncoefficient = nan", ["`algorithm.kl.coefficient`", "finite number"]),
+        (SMALL + "[policy.lora]\nalpha = inf", ["`policy.lora.alpha`", "finite number"]),
+        (SMALL + "[rollout]\ngenerate_timeout_s = inf", ["`rollout.generate_timeout_s`", "finite number"]),
+        (
+            SMALL + "[algorithm]\ntype = 'ppoo'",
+            ["no algorithm `ppoo`", "installed are cispo,", "mean `ppo`?"],
+        ),
+        (SMALL + "[algorithm]\nupdates_per_step = 5", ["updates_per_step (5)", "prompts_per_step (4)"]),
+        (SMALL + "[algorithm]\ntype = 'dapo'\nestimator = 'gae'", ["dynamic_sampling = false"]),
+        (SMALL + "[algorithm]\nsamples_per_prompt = 1", ["samples_per_prompt = 1", "2 or more", 'type = "ppo"']),
+        (SMALL + "[algorithm]\ntype = 'ppo'\nestimator = 'turn'", ['estimator = "turn" has none', '"gae"']),
+        (SMALL + "[algorithm]\ncorrection = 'truncated'", ['old_logprobs = "recompute"']),
+        (SMALL + "dtype = 'bfloat16'\n[zero]\nstage = 0", ["use stage 1"]),
+        (SMALL + "dtype = 'float16'", ["loss scaling"]),
+        (SMALL + "[policy.lora]\nrank = 0", ["`policy.lora.rank`"]),
+        (SMALL + "kernels = 'triton'", ["`policy.kernels`", "'torch' or 'liger'"]),
+        (SMALL + "[policy.lora]\nbits = 8", ["`policy.lora.bits`"]),
+        (SMALL + "dtype = 'float32'\n[policy.lora]\nbits = 4", ["policy.lora.bits", 'policy.dtype = "bfloat16"']),
+        (SMALL + "[policy.lora]\nbits = 4\n[zero]\nstage = 3", ["policy.lora.bits", "zero.stage = 2"]),
+        (SMALL + "[optimizer]\nimplementation = 'fused'", ["`optimizer.implementation`", "'torch' or 'cpu'"]),
+        (SMALL + "[optimizer]\nimplementation = 'cpu'", ["zero.offload_optimizer = true", "or neither"]),
+        (SMALL + "[zero]\noffload_optimizer = true", ['optimizer.implementation = "cpu"', "or neither"]),
+        (SMALL + "[zero]\noffload_parameters = true", ["zero.offload_parameters", "zero.stage = 3"]),
+        (
+            SMALL + "dtype = 'float32'\n[zero]\nstage = 0\noffload_optimizer = true",
+            ["zero.offload_optimizer", "zero.stage = 1, 2 or 3"],
+        ),
+        (SMALL + "[policy.lora]\nbits = 4\n[sync]\nlora = 'adapter'", ["sync.lora", 'set "merged"']),
+        (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
+        (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
+        (SMALL + "[policy.lora]\ndropout = 0.1", ["policy.lora.dropout (0.1)", "noise in the ratio", "set it to 0"]),
+        (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
+        (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
+        (SMALL + "[rollout.sampling]\nmin_p = 0.1", ["rollout.sampling.min_p", "over the kept tokens", "remove it"]),
+        ("[run", ["not valid TOML"]),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(write(tmp_path, text))
+    for part in expected:
+        assert part in str(caught.value)
+
+
+def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:
+    bounds = "[algorithm]\nold_logprobs = 'recompute'\n[algorithm.correction]\nhigh = 0.4\ntype ="
+    load_grpo(write(tmp_path, SMALL + f"{bounds} 'truncated'"))
+    with pytest.raises(ConfigError, match=r"`algorithm\.correction`: low \(0\.5\) is above high \(0\.4\)"):
+        load_grpo(write(tmp_path, SMALL + f"{bounds} 'masked'"))
+
+
+def test_a_body_is_transformers_own_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    for load in (load_grpo, load_sft):
+        assert load(write(tmp_path, SMALL)).policy.kernels == "torch"
+        assert load(write(tmp_path, SMALL), ["policy.kernels=liger"]).policy.kernels == "liger"
+
+
+def test_sft_takes_dropout(tmp_path: Path) -> None:
+    lora = load_sft(write(tmp_path, SMALL), ["policy.lora.dropout=0.1"]).policy.lora
+    assert lora is not None
+    assert lora.dropout == 0.1
+
+
+def test_sampling_that_keeps_every_token_is_taken(tmp_path: Path) -> None:
+    config = load_grpo(write(tmp_path, SMALL), ["rollout.sampling.top_p=1.0", "rollout.sampling.min_p=0.0"])
+    assert (config.rollout.sampling.top_p, config.rollout.sampling.min_p) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [
+        ([], False),
+        (["policy.lora.rank=4"], True),
+        (["policy.lora.rank=4", "sync.lora=merged"], False),
+        (["policy.lora.bits=4"], False),
+        (["policy.lora.rank=600", "sync.lora=merged"], False),
+    ],
+)
+def test_samplers_get_the_adapter_alone_where_it_makes_the_same_policy(
+    tmp_path: Path, changes: list[str], alone: bool
+) -> None:
+    assert load_grpo(write(tmp_path, SMALL), changes).sends_adapter is alone
+
+
+@pytest.mark.parametrize("override", ["run.steps", "=3", "run..steps=3", "run.dir.x=3"])
+def test_malformed_overrides_are_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        load_grpo(write(tmp_path, SMALL), [override])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no configuration file"):
+        load_sft(tmp_path / "absent.toml")
+
+
+ONE_OF_EACH = {
+    "grpo": ("turn", "mean", "group", "token", ("ppo", 0.2, 0.2), "sequence_mean"),
+    "dr_grpo": ("turn", "mean", "none", "token", ("ppo", 0.2, 0.2), "constant"),
+    "dapo": ("turn", "mean", "group", "token", ("ppo", 0.2, 0.28), "token_mean"),
+    "gspo": ("turn", "mean", "group", "sequence", ("ppo", 3e-4, 4e-4), "sequence_mean"),
+    "cispo": ("turn", "mean", "group", "token", ("cispo", 1.0, 2.0), "token_mean"),
+    "rloo": ("turn", "leave_one_out", "none", "token", ("none",), "constant"),
+    "ppo": ("gae", "mean", "batch", "token", ("ppo", 0.2, 0.2), "token_mean"),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_an_algorithm_fills_what_the_file_leaves_out(tmp_path: Path, name: str) -> None:
+    chosen = load_grpo(write(tmp_path, SMALL), [f"algorithm.type={name}"]).algorithm
+    bounds = (chosen.clip.type, *(getattr(chosen.clip, key) for key in ("low", "high") if hasattr(chosen.clip, key)))
+    found = (chosen.estimator.type, chosen.baseline, chosen.scale.type, chosen.ratio, bounds, chosen.aggregation.type)
+    assert found == ONE_OF_EACH[name]
+    assert (chosen.dynamic_sampling is not None, chosen.overlong is not None) == (name == "dapo",) * 2
+    assert chosen.model_fields_set == {"type"}
+
+
+def test_a_table_of_another_type_has_its_own_defaults(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL)
+    assert load_grpo(path, ["algorithm.type=gspo", "algorithm.clip.high=0.1"]).algorithm.clip.low == 3e-4
+    assert load_grpo(path, ["algorithm.type=gspo", "algorithm.clip.type=cispo"]).algorithm.clip.low == 1.0
+    assert load_grpo(path, ["algorithm.type=rloo", "algorithm.clip=ppo"]).algorithm.clip.low == 0.2
+    recompute = ["algorithm.type=gspo", "algorithm.old_logprobs=recompute"]
+    assert load_grpo(path, [*recompute, "algorithm.correction=masked"]).algorithm.correction.level == "geometric"
+    assert load_grpo(path, recompute).algorithm.correction.type == "none"
+
+
+def test_false_takes_a_table_of_the_algorithm_away(tmp_path: Path) -> None:
+    off = ["algorithm.type=dapo", "algorithm.dynamic_sampling=false", "algorithm.overlong=false"]
+    algorithm = load_grpo(write(tmp_path, SMALL), off).algorithm
+    assert (algorithm.dynamic_sampling, algorithm.overlong, algorithm.clip.high) == (None, None, 0.28)
+    assert load_grpo(write(tmp_path, SMALL), ["algorithm.dynamic_sampling=true"]).algorithm.dynamic_sampling is not None
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_a_dump_loads_again(tmp_path: Path, name: str) -> None:
+    config = load_grpo(write(tmp_path, SMALL), [f"algorithm.type={name}", "held_out.problems=2"])
+    assert TrainerConfig.model_validate(config.model_dump()) == config
+    assert TrainerConfig.model_validate(config.model_dump(mode="json")) == config
+    assert TrainerConfig.model_validate_json(config.model_dump_json()) == config
+    assert TrainerConfig.model_validate(config.model_dump(exclude_unset=True)) == config
+
+
+def test_unset_removes_a_key_and_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL + "[held_out]\nproblems = 3\nsamples = 2\n[algorithm.kl]\ncoefficient = 0.1\n")
+    assert load_grpo(path, ["held_out.samples=unset"]).held_out.samples == 1  # type: ignore[union-attr]
+    assert load_grpo(path, ["held_out=unset"]).held_out is None
+    assert load_grpo(path, ["algorithm.kl=unset", "sync.tolerance=unset"]).algorithm.kl is None
+    assert load_grpo(path, ["run.name='unset'"]).run.name == "unset"
+    with pytest.raises(ConfigError, match=r"there is no key or table `held_out\.sample`"):
+        load_grpo(path, ["held_out.sample=unset"])
+
+
+@pytest.mark.parametrize("kind", [TrainerConfig, SftConfig])
+def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
+    own = [field for field in kind.model_fields.values() if "trainer" in getattr(field.annotation, "__module__", "")]
+    assert own
+    for section in own:
+        for name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            assert field.description, name
+    assert any(line.startswith("[zero]") for line in describe(kind))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[data]\nsource = 'chats'", 'source = "chats" needs a `path`'),
+        ("[data]\nsource = 'records'", "a run's directory, or a list of them"),
+        ("[data]\nsource = 'chats'\npath = 'x.jsonl'\nbest = 3", '`best` is a key of source = "records"'),
+        ("[data]\nproblems = 3\n[[data.sources]]\nsource = 'generated'", "`problems` stands beside [[data.sources]]"),
+        ("[[data.sources]]\nsorce = 'chats'", "unknown key `sorce` in [data.sources.0]; did you mean `source`?"),
+        ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
+        ("[run]\nepochs = 0", "`run.epochs`"),
+        ("[run]\nepochs = inf", "`run.epochs`: Input should be a finite number"),
+        ("[[data.sources]]\nweight = inf", "`data.sources.0.weight`: Input should be a finite number"),
+    ],
+)
+def test_sources_of_sft_are_checked(tmp_path: Path, text: str, expected: str) -> None:
+    whole = SMALL.replace("[run]", text) if text.startswith("[run]") else SMALL + text
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        load_sft(write(tmp_path, whole))
+
+
+def test_sources_of_sft_have_names_and_one_path_or_several(tmp_path: Path) -> None:
+    text = (
+        SMALL
+        + """
+[[data.sources]]
+source = "records"
+path = "runs/a"
+[[data.sources]]
+source = "records"
+path = ["runs/b", "runs/c"]
+[[data.sources]]
+source = "generated"
+name = "made"
+"""
+    )
+    data = load_sft(write(tmp_path, text)).data
+    assert data.labels == ("records-1", "records-2", "made")
+    assert [len(part.path) for part in data.parts] == [1, 2, 0]
+    alone = load_sft(write(tmp_path, SMALL), ["data.source=kernelbook", "data.path=book.parquet"]).data
+    assert (alone.labels, alone.parts[0].path) == (("kernelbook",), (Path("book.parquet"),))
+
+
+def test_configurations_import_without_torch() -> None:
+    code = (
+        "import sys, warpsmith.trainer.config, warpsmith.trainer.cli;"
+        "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers', 'wandb'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_configurations_import_where_the_extension_is_not_built(tmp_path: Path) -> None:
+    code = """
+import importlib.abc
+import sys
+
+class Unbuilt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "warpsmith.evaluator._native":
+            raise ImportError("not built")
+
+sys.meta_path.insert(0, Unbuilt())
+from warpsmith.trainer.config import load_any
+print(load_any(sys.argv[1]).evaluator.device)
+try:
+    import warpsmith.evaluator._native
+except ImportError:
+    print("blocked")
+"""
+    path = write(tmp_path, SMALL + "[evaluator]\ndevice = 'cuda'\n")
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["cuda", "blocked"]

@@ -1,0 +1,206 @@
+"""Keys that nothing would read under the file's other choices: each is refused, and taken where it is read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsmith.trainer.config import AlgorithmSection, TrainerConfig, load_grpo, load_sft
+from warpsmith.trainer.errors import ConfigError
+
+RECOMPUTE = "algorithm.old_logprobs=recompute algorithm.correction.type="
+SERVER = "rollout.evaluation.where=server rollout.evaluation.servers=http://10.0.0.7:18188"
+FILES = "problems.type=files problems.path=data/x.jsonl"
+
+# A key with a value, choices under which nothing reads it, what the error says, and choices that read it.
+CASES = [
+    ("algorithm.clip.low=0.1", "algorithm.clip.type=none", 'type = "cispo" or "ppo"', ["algorithm.clip.type=cispo"]),
+    ("algorithm.clip.high=0.2", "algorithm.type=rloo", 'type = "cispo" or "ppo"', ["algorithm.type=dapo"]),
+    ("algorithm.clip.dual=3.0", "algorithm.clip.type=none", 'type = "ppo"', ["algorithm.clip.type=ppo"]),
+    ("algorithm.clip.dual=3.0", "algorithm.type=cispo", 'type = "ppo"', ["algorithm.type=grpo"]),
+    ("algorithm.kl.type=k3", "", "key `coefficient` is missing", ["algorithm.kl.coefficient=0.1"]),
+    ("algorithm.kl.add_to=reward", "", "key `coefficient` is missing", ["algorithm.kl.coefficient=0.1"]),
+    ("algorithm.kl.reference=models/x", "", "key `coefficient` is missing", ["algorithm.kl.coefficient=0.1"]),
+    *(
+        (f"algorithm.correction.{key}", "", 'type = "truncated" or "masked"',
+         [RECOMPUTE + "truncated", RECOMPUTE + "masked"])
+        for key in ("level=token", "high=2.0", "veto=0.1")
+    ),
+    ("algorithm.correction.low=0.5", "", 'type = "masked"', [RECOMPUTE + "masked"]),
+    ("algorithm.correction.low=0.5", RECOMPUTE + "truncated", 'type = "masked"', [RECOMPUTE + "masked"]),
+    *(
+        (f"algorithm.estimator.{key}", under, 'type = "gae"', ["algorithm.type=ppo", "algorithm.estimator.type=gae"])
+        for key, under in (
+            ("lam=0.95", ""), ("value_coefficient=0.1", ""), ("value_clip=0.2", "algorithm.estimator.type=final"),
+            ("value_lr=1e-3", "algorithm.type=gspo"), ("value_trains=head", ""),
+        )
+    ),
+    (
+        "algorithm.scale.deviation=sample", "algorithm.type=dr_grpo", 'type = "group" or "batch"',
+        ["algorithm.type=grpo", "algorithm.type=ppo"],
+    ),
+    ("algorithm.aggregation.length=512", "", 'type = "constant"', ["algorithm.type=dr_grpo"]),
+    ("problems.count=8", FILES, 'type = "generated"', [""]),
+    ("problems.seed=0", FILES, 'type = "generated"', [""]),
+    ("problems.path=x", "", 'type = "files"', ["problems.type=files"]),
+    *(
+        (f"held_out.{key}", "", "key `problems` is missing", ["held_out.problems=4"])
+        for key in ("samples=1", "seed=20000", "before=true", "after=true")
+    ),
+    (
+        "optimizer.schedule.min_lr_ratio=0.1", "", 'type = "cosine" or "linear" or "wsd"',
+        ["optimizer.schedule.type=cosine", "optimizer.schedule.type=linear", "optimizer.schedule.type=wsd"],
+    ),
+    ("optimizer.schedule.decay_ratio=0.1", "", 'type = "wsd"', ["optimizer.schedule.type=wsd"]),
+    (
+        "optimizer.schedule.decay_ratio=0.1", "optimizer.schedule.type=cosine", 'type = "wsd"',
+        ["optimizer.schedule.type=wsd"],
+    ),
+]  # fmt: skip
+
+# Keys of tables that other packages own.
+OF_OTHERS = [
+    *(
+        (key, "rollout.task_type=kernelbench", 'rollout.task_type = "kernelbench_multiturn"', [""])
+        for key in (
+            "rollout.max_turns=3", "rollout.gamma=0.4", "rollout.success_score=1.3",
+            "rollout.max_consecutive_failures=2",
+        )
+    ),
+    *(
+        (f"rollout.evaluation.{key}", "", 'rollout.evaluation.where = "ray"', ["rollout.evaluation.where=ray"])
+        for key in ("actors=1", "cores=2", "max_restarts=3", "start_timeout_s=9", "wait_s=9")
+    ),
+    ("rollout.evaluation.token_env=T", "", 'rollout.evaluation.where = "server"', [SERVER]),
+    ("rollout.evaluation.deadline_s=9", "", '= "ray" or "server"', ["rollout.evaluation.where=ray", SERVER]),
+    ("rollout.evaluation.retries=1", "", '= "ray" or "server"', ["rollout.evaluation.where=ray", SERVER]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text('[run]\ndir = "runs/x"\n[policy]\npath = "models/x"\n')
+    return path
+
+
+@pytest.mark.parametrize(("given", "under", "says", "read"), CASES)
+def test_a_key_that_nothing_reads_is_refused_and_taken_where_it_is_read(
+    file: Path, given: str, under: str, says: str, read: list[str]
+) -> None:
+    table, _, key = given.partition("=")[0].rpartition(".")
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, [*under.split(), given])
+    assert says in caught.value.message
+    if "missing" not in says:
+        assert f"unknown key `{key}` in [{table}]; it is a key of type = " in caught.value.message
+    for choices in read:
+        load_grpo(file, [*choices.split(), given])
+
+
+@pytest.mark.parametrize(("given", "under", "says", "read"), OF_OTHERS)
+def test_so_is_a_key_of_rollouts(file: Path, given: str, under: str, says: str, read: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, [*under.split(), given])
+    assert f"{given.partition('=')[0]} is read with {says}" in caught.value.message or (
+        given.partition("=")[0] in caught.value.message and says in caught.value.message
+    )
+    for choices in read:
+        load_grpo(file, [*choices.split(), given])
+
+
+@pytest.mark.parametrize(
+    ("given", "place"), [("evaluator.trials=3", "rollout.trials"), ("evaluator.timeout_s=9", "rollout.candidate_time")]
+)
+def test_what_each_evaluation_says_stands_in_one_place(file: Path, given: str, place: str) -> None:
+    with pytest.raises(ConfigError, match=f"set {place}"):
+        load_grpo(file, [given])
+
+
+def test_one_error_names_all_keys(file: Path) -> None:
+    given = ["algorithm.type=rloo", "algorithm.clip.low=0.1", "algorithm.clip.high=0.1", "algorithm.kl.type=k1"]
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, given)
+    for part in ("`low` in [algorithm.clip]", "`high` in [algorithm.clip]", "`coefficient` is missing"):
+        assert part in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("algorithm.clip_low=0.1", "`low` in [algorithm.clip]"),
+        ("algorithm.kl_coefficient=0.1", "`coefficient` in [algorithm.kl]"),
+        ("algorithm.refill_rounds=2", "`refill_rounds` in [algorithm.dynamic_sampling]"),
+        ("algorithm.refil_rounds=2", "`refill_rounds` in [algorithm.dynamic_sampling]"),
+        ("optimizer.decay_ratio=0.1", "`decay_ratio` in [optimizer.schedule]"),
+        ("rollout.temperature=1.0", "`temperature` in [rollout.sampling]"),
+        ("run.gamma=0.4", "`gamma` in [rollout]"),
+        ("gamma=0.4", "`gamma` in [rollout]"),
+        ("algorithm.clip.hihg=0.4", "`high`"),
+        ("zero.stag=2", "`stage`"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_one_that_was_meant(file: Path, given: str, meant: str) -> None:
+    table = given.partition("=")[0].rpartition(".")[0]
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, [given])
+    assert caught.value.message.endswith(f"did you mean {meant}?"), caught.value.message
+    assert f"in [{table or 'top level'}]" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("algorithm.clip=popo", "`algorithm.clip`: There is no clip `popo`; installed are cispo, none, ppo."),
+        ("algorithm.clip.type=cispoo", "Did you mean `cispo`?"),
+        ("algorithm.estimator=turns", "`algorithm.estimator`: There is no estimator `turns`"),
+        ("algorithm.aggregation=mean", "There is no aggregation `mean`; installed are constant, sequence_mean, token"),
+        ("algorithm.scale=grup", "'group', 'batch', 'none'"),
+        ("problems.type=filez", "'generated', 'files'"),
+        ("algorithm.type=['grpo']", "`algorithm.type`"),
+        ("algorithm.clip.low=0 algorithm.clip.high=0", "`algorithm.clip`: low and high of 0"),
+    ],
+)
+def test_an_unknown_type_is_answered_with_those_there_are(file: Path, given: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, given.split())
+    assert says in caught.value.message
+
+
+@pytest.mark.parametrize("values", [{"clip": {"type": "none", "low": 0.1}}, {"type": "cispo", "clip": {"dual": 2.0}}])
+def test_a_table_that_is_made_in_python_is_looked_at_too(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Extra inputs"):
+        AlgorithmSection(**values)
+    with pytest.raises(ValueError, match="Extra inputs"):
+        TrainerConfig(run={"dir": "r"}, policy={"path": "p"}, algorithm=values)
+
+
+def test_sft_files_are_looked_at_too(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r'`decay_ratio` in \[optimizer.schedule\]; it is a key of type = "wsd"'):
+        load_sft(file, ["optimizer.schedule.decay_ratio=0.2"])
+    assert load_sft(file, ["optimizer.schedule.min_lr_ratio=0.1"]).optimizer.schedule.type == "cosine"
+
+
+@pytest.mark.parametrize(
+    "off",
+    [
+        "algorithm.type=ppo algorithm.estimator.value_coefficient=0.0", "algorithm.dynamic_sampling.refill_rounds=0",
+        "algorithm.overlong.penalty=0.0", "algorithm.correction=none", "algorithm.kl=false",
+        "algorithm.dynamic_sampling=false", "held_out=false",
+        "rollout.evaluation.where=ray rollout.evaluation.max_restarts=0 rollout.evaluation.retries=0",
+    ],
+)  # fmt: skip
+def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
+    load_grpo(file, off.split())
+
+
+def test_the_keys_of_a_task_that_is_not_known_here_are_its_own(file: Path) -> None:
+    assert load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"]).rollout.gamma == 0.4
+
+
+def test_a_file_that_names_every_table_is_no_dump() -> None:
+    tables: dict[str, Any] = {name: {} for name in TrainerConfig.model_fields if name != "held_out"}
+    tables |= {"run": {"dir": "r"}, "policy": {"path": "p"}}
+    assert TrainerConfig.model_validate(tables).optimizer.schedule.type == "constant"
+    with pytest.raises(ValueError, match=r"rollout\.evaluation\.actors is read with"):
+        TrainerConfig.model_validate(tables | {"rollout": {"evaluation": {"actors": 2}}})

@@ -1,0 +1,104 @@
+"""Turns of real records as chats: filters, ranks, repetitions, several runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsmith.records.reader import NoRecordsError
+from warpsmith.records.writer import RunWriter
+from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.data.records import count_turns, read_records
+from warpsmith.trainer.data.sample import Refusal, Sample
+
+
+@pytest.fixture
+def record(tmp_path: Path, turns_table: Any) -> Any:
+    """Writes a run of turns, each a change to a valid row, and returns its directory."""
+
+    def make(*changes: dict[str, Any], name: str = "run") -> Path:
+        with RunWriter(tmp_path / name) as writer:
+            for number, change in enumerate(changes):
+                own = {"trajectory": f"g0/{number}", "kernel": f"k{number}", "completion": f"answer {number}"}
+                writer.append("turns", turns_table([{**own, **change}]))
+        return tmp_path / name
+
+    return make
+
+
+def judged(reward: float = 1.0, speedup: float | None = None, status: str = "correct", **more: Any) -> dict[str, Any]:
+    verdict = {"status": status, "compiled": True, "correct": status == "correct", "speedup": speedup, "flags": None}
+    return {"verdict": {**verdict, **more}, "reward": reward, "return": reward}
+
+
+def taken(*runs: Path, **keys: Any) -> tuple[list[str], list[str]]:
+    """Return the answers that are taken, and why the others are not."""
+    found = list(read_records(SourceSection(source="records", path=runs, **keys)))
+    answers = [one.messages[-1]["content"] for one in found if isinstance(one, Sample)]
+    return answers, [one.reason for one in found if isinstance(one, Refusal)]
+
+
+def test_a_turn_that_passed_is_its_prompt_and_its_completion(record: Any) -> None:
+    run = record(judged() | {"messages": [{"role": "user", "content": "q"}], "problem": "p7"})
+    (sample,) = read_records(SourceSection(source="records", path=(run,)))
+    assert isinstance(sample, Sample)
+    assert sample.messages == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "answer 0"}]
+    assert sample.problem == "p7"
+    assert sample.place == f"turn 0 of g0/0 in {run}"
+
+
+@pytest.mark.parametrize(
+    ("change", "keys", "reason"),
+    [
+        (judged(status="incorrect"), {}, "verdict is not correct"),
+        (judged() | {"role": "held_out"}, {}, "another role than train"),
+        ({"valid": False, "invalid_reason": "lost", "reward": None, "return": None, "verdict": None}, {}, "invalid"),
+        (judged() | {"finish_reason": "length"}, {}, "cut at the length limit"),
+        (judged() | {"num_turns": 2}, {"turns": "final"}, "not the last turn"),
+        (judged(0.3), {"min_score": 0.5}, "reward below 0.5"),
+        (judged(1.0, 1.1), {"min_speedup": 1.2}, "speedup below 1.2"),
+        (judged(), {"min_speedup": 1.2}, "not timed"),
+        (judged(flags=["torch_fallback"]), {"without_flags": ["torch_fallback"]}, "flagged"),
+        (judged() | {"completion": " "}, {}, "empty answer"),
+    ],
+)
+def test_what_is_left_out_says_why_and_what_is_near_passes(
+    record: Any, change: dict[str, Any], keys: dict[str, Any], reason: str
+) -> None:
+    passing = judged(0.6, 1.3) | {"turn": 1, "num_turns": 2}
+    answers, reasons = taken(record(change, passing), **keys)
+    assert answers == ["answer 1"]
+    assert len(reasons) == 1
+    assert reason in reasons[0]
+
+
+def test_the_best_of_each_problem_by_reward_then_speedup(record: Any) -> None:
+    run = record(
+        judged(1.0, 1.0) | {"problem": "a"}, judged(2.0, 1.0) | {"problem": "a"}, judged(1.0, 3.0) | {"problem": "a"},
+        judged(0.5) | {"problem": "b"},
+    )  # fmt: skip
+    answers, reasons = taken(run, best=2)
+    assert answers == ["answer 1", "answer 2", "answer 3"]
+    assert reasons == ["not among the best 2 of its problem"]
+
+
+def test_a_kernel_that_its_problem_had_counts_once_over_all_runs(record: Any) -> None:
+    one = record(judged(1.0) | {"kernel": "same"}, judged(2.0) | {"kernel": "same\n"}, name="one")
+    two = record(judged(1.5) | {"kernel": "same"}, judged(1.0) | {"kernel": "same", "problem": "other"}, name="two")
+    answers, reasons = taken(one, two, best=1)
+    assert answers == ["answer 1", "answer 1"]
+    assert reasons == ["repeated: its problem had this kernel"] * 2
+    assert len(taken(one, two, deduplicate=False)[0]) == 4
+    assert count_turns(SourceSection(source="records", path=(one, two))) == 4
+
+
+def test_a_turn_that_a_resumed_run_recorded_again_counts_once(record: Any, turns_table: Any) -> None:
+    run = record(judged())
+    with RunWriter(run) as writer:
+        writer.append("turns", turns_table([judged() | {"trajectory": "g0/0", "completion": "again"}]))
+    assert taken(run)[0] == ["again"]
+
+
+def test_a_directory_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoRecordsError):
+        taken(tmp_path)

@@ -1,0 +1,388 @@
+"""Real runs of the command: launcher, ZeRO, vLLM, evaluator, records; killed, stopped and resumed."""
+
+import contextlib
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from warpsmith.policy.loading import load_chat
+from warpsmith.records.compaction import compact
+from warpsmith.records.reader import RunReader
+from warpsmith.trainer.advantage import Normalisation, assign
+from warpsmith.trainer.advantage.estimators.turn import TurnReturn
+from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
+from warpsmith.trainer.rollouts.batch_source import as_stream
+from warpsmith.trainer.telemetry import console
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+SFT = """
+[run]
+dir = "{run}"
+steps = 6
+torch_threads = 1
+[policy]
+path = "{policy}"
+dtype = "float32"
+[data]
+max_tokens = 400
+batch_size = 8
+eval_examples = 8
+eval_every = 3
+[[data.sources]]
+source = "generated"
+problems = 60
+levels = [1]
+prompt_style = "compact"
+[[data.sources]]
+source = "chats"
+path = "{chats}"
+weight = 0.5
+[optimizer]
+lr = 3e-3
+warmup_steps = 1
+[zero]
+stage = {stage}
+micro_batch_tokens = 1024
+packing = true
+[checkpoint]
+every = 3
+[wandb]
+mode = "{wandb}"
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_rank() -> Iterator[None]:
+    """A process group that another test made in this process leaves the names of a rank behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+def write(path: Path, text: str, **values: object) -> Path:
+    path.write_text(text.format(**{"wandb": "disabled", "stage": 2, **values}))
+    return path
+
+
+def write_chats(path: Path) -> Path:
+    """Write twenty chats, and a row that is none."""
+    rows = [{"prompt": f"x = {n}", "completion": f"return x + {n}"} for n in range(20)]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"text": "no chat"}])))
+    return path
+
+
+def trainer(*arguments: object, code: int = 0) -> str:
+    """Run the command to its end; return what it said."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "warpsmith.trainer", *map(str, arguments)],
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == code, said[-4000:]
+    return said
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "final_model" / "model.safetensors")
+
+
+def largest_gap(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    assert one.keys() == other.keys()
+    return max((one[name] - other[name]).abs().max().item() for name in one)
+
+
+@pytest.fixture(scope="module")
+def sft_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A whole SFT run, with W&B offline: its directory and its file."""
+    run = tmp_path_factory.mktemp("sft") / "whole"
+    chats = write_chats(run.parent / "chats.jsonl")
+    config = write(run.parent / "sft.toml", SFT, run=run, policy=tiny, wandb="offline", chats=chats)
+    assert "1 no chat" in trainer("sft", config)
+    return run, config
+
+
+def test_sft_learns_and_writes_what_it_did(sft_run: tuple[Path, Path]) -> None:
+    run, _ = sft_run
+    steps = RunReader(run).table("steps").to_pylist()
+    assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
+    assert steps[-1]["loss"] < steps[0]["loss"]
+    told = dict(steps[2]["metrics"])
+    assert told["eval_perplexity"] == pytest.approx(math.exp(told["eval_loss"]))
+    assert 0 < told["eval_accuracy"] < 1
+    assert told["epoch"] == pytest.approx(24 / 62, abs=0.03)
+    apart = [told[f"eval_loss/{name}"] for name in ("generated", "chats")]
+    assert min(apart) <= told["eval_loss"] <= max(apart)
+    assert (run / "final_model" / "tokenizer.json").is_file()
+    assert list((run / "wandb").glob("offline-run-*"))
+    assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-00000003", "step-00000006"]
+
+
+@pytest.mark.long
+def test_a_resumed_sft_run_is_the_run_that_was_not_stopped(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
+    whole, config = sft_run
+    changes = ["--set", f"run.dir={tmp_path / 'cut'}", "--set", "wandb.mode=disabled"]
+    # By the number of steps the cosine would differ, so the run is stopped by time once its first checkpoint stands.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "warpsmith.trainer", "sft", str(config), *changes], stderr=subprocess.PIPE, text=True
+    )
+    _wait_for_file(tmp_path / "cut" / "checkpoints" / "step-00000003" / "state.json", process)
+    for child in psutil.Process(process.pid).children(recursive=True):
+        # The launcher, which is the first, may take the others with it.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    process.communicate(timeout=60)
+    # In the middle of the first epoch, with what was encoded at the start: the files may be gone.
+    chats = config.parent / "chats.jsonl"
+    chats.rename(tmp_path / "elsewhere")
+    trainer("sft", config, *changes, "--resume")
+    (tmp_path / "elsewhere").rename(chats)
+    assert largest_gap(weights(whole), weights(tmp_path / "cut")) == 0.0
+
+
+@pytest.mark.long
+def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, Path], tmp_path: Path) -> None:
+    whole, config = sft_run
+    values = [f"run.dir={tmp_path / 'two'}", "zero.stage=3", "zero.packing=false", "wandb.mode=disabled"]
+    changes = [part for value in values for part in ("--set", value)]
+    trainer("sft", config, *changes, "--num-processes", 2)
+    assert largest_gap(weights(whole), weights(tmp_path / "two")) < 2e-3
+    out = tmp_path / "exported"
+    trainer("export", tmp_path / "two", "--out", out)
+    assert largest_gap(load_file(out / "model.safetensors"), weights(tmp_path / "two")) < 1e-6
+
+
+@pytest.mark.long
+def test_adapters_are_resumed_and_exported_as_they_were_trained(tiny: Path, tmp_path: Path) -> None:
+    run, cut = tmp_path / "whole", tmp_path / "cut"
+    text, chats = SFT + "[policy.lora]\nrank = 4\n", write_chats(tmp_path / "chats.jsonl")
+    config = write(tmp_path / "sft.toml", text, run=run, policy=tiny, stage=1, chats=chats)
+    steady = ("--set", "optimizer.schedule=constant")  # one that ends with the run would differ by where that is
+    trainer("sft", config, *steady)
+    trainer("sft", config, *steady, "--set", f"run.dir={cut}", "--steps", 3)
+    trainer("sft", config, *steady, "--set", f"run.dir={cut}", "--resume")
+    assert largest_gap(weights(run), weights(cut)) == 0.0
+    trainer("export", run, "--out", tmp_path / "adapter", "--adapter")
+    adapters = [load_file(path / "adapter_model.safetensors") for path in (tmp_path / "adapter", run / "final_adapter")]
+    assert largest_gap(*adapters) == 0.0
+    assert any(value.any() for name, value in adapters[0].items() if "lora_B" in name)
+
+
+@pytest.fixture(scope="module")
+def spread_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two ranks under ZeRO-3 that trains adapters, sends them merged, and makes up for groups of no spread."""
+    run = tmp_path_factory.mktemp("spread") / "run"
+    text = grpo_text + '[policy.lora]\nrank = 4\n[sync]\nlora = "merged"\n'
+    config = write(run.parent / "grpo.toml", text, run=run, policy=tiny, stage=3)
+    values = [
+        "algorithm.type=dapo",
+        "algorithm.dynamic_sampling.refill_rounds=1",
+        "held_out=unset",
+        "rollout.sampling.max_tokens=8",
+    ]
+    trainer("grpo", config, "--num-processes", 2, *(part for value in values for part in ("--set", value)))
+    return run
+
+
+def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(spread_run: Path, tmp_path: Path) -> None:
+    steps = RunReader(spread_run).table("steps").to_pylist()
+    assert [row["weight_version"] for row in steps] == [1, 2]
+    assert max(dict(row["metrics"])["probe_gap"] for row in steps) < 1e-3
+    trainer("export", spread_run, "--out", tmp_path / "best", "--best")
+    trainer("export", spread_run, "--out", tmp_path / "newest")
+    assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(spread_run)) < 1e-6
+    assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(spread_run).keys()
+
+
+def test_dapo_refills_under_two_ranks(spread_run: Path) -> None:
+    """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
+    reader = RunReader(spread_run)
+    steps = [dict(row["metrics"]) for row in reader.table("steps").to_pylist()]
+    assert [(row["rounds"], row["sampled_groups"], row["no_spread_rate"]) for row in steps] == [(2, 4, 1), (2, 4, 1)]
+    assert all(0 < row["overlong_penalty_mean"] <= 1 for row in steps)
+    turns = reader.table("turns")
+    groups = sorted(set(turns["group"].to_pylist()))
+    assert groups == [
+        f"step-{step}{part}/{i}" for step in (1, 2) for part in ("", "/refill-1") for i in (0, 1)
+    ]  # fmt: skip
+    first = {row["problem"] for row in turns.to_pylist() if row["group"].startswith("step-1/")}
+    assert len(first) == 4
+    trained = {row["trajectory"].rsplit("/", 1)[0] for row in reader.table("credits").to_pylist()}
+    assert trained == {"step-1/0", "step-1/1", "step-2/0", "step-2/1"}
+
+
+def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) -> None:
+    run, _, said = whole_run
+    reader = RunReader(run)
+    turns, credits, steps = (reader.table(name).to_pylist() for name in ("turns", "credits", "steps"))
+    assert not reader.torn
+    train = [row for row in turns if row["role"] == "train"]
+    assert len({row["trajectory"] for row in train}) == 16
+    assert {(row["trajectory"], row["turn"]) for row in credits} == {
+        (row["trajectory"], row["turn"]) for row in train if row["valid"]
+    }
+    assert [(row["step"], row["weight_version"]) for row in steps] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert {(row["role"], row["group"].split("/")[-2], row["after_step"]) for row in turns} == {
+        ("held_out", "before", 0), *(("train", f"step-{step}", step - 1) for step in (1, 2, 3, 4)),
+        ("held_out", "after", 4),
+    }  # fmt: skip
+    latest = reader.table("credits", latest=True).to_pylist()
+    assert [row["ratio_mean"] for row in latest] == pytest.approx([1.0] * len(latest), abs=1e-2)
+    assert all(row["ratio_max"] >= row["ratio_mean"] and row["clipped_fraction"] == 0 for row in latest)
+    assert all(row["kl_mean"] >= 0 for row in latest)
+    assert {(row["staleness"], row["group_size"] > 0) for row in latest} == {(0, True)}
+    metrics = dict(steps[-1]["metrics"])
+    assert max(abs(dict(row["metrics"])["sampler_gap"]) for row in steps) < 1e-3
+    held_out = [row for row in turns if row["role"] == "held_out"]
+    assert {(row["after_step"], version) for row in held_out for version in row["weight_versions"]} == {(0, 0), (4, 4)}
+    assert metrics["probe_gap"] < 1e-3
+    assert metrics["staleness_max"] == 0
+    assert {version for row in train for version in row["weight_versions"]} == {0, 1, 2, 3}
+    for row in steps:
+        assert console.lines(row["step"], dict(row["metrics"])) in said, "the console tells what the table holds"
+    assert "[Turn 1]" in said
+    assert "=== Final Trajectory Summary" in said
+    summary = json.loads((run / "summary.json").read_text())["held_out"]
+    assert summary["before"]["trajectories"] == summary["after"]["trajectories"] == 2
+    assert summary["before"]["seconds"] > 0
+    low, high = summary["interval"]["solved_rate"]
+    assert -1 <= low <= summary["after"]["solved_rate"] - summary["before"]["solved_rate"] <= high <= 1
+    assert "Held out, gain: solved" in said
+
+
+# vLLM's own face, with none of our code between it and the ids: the same prompts and seeds, on the same weights.
+PLAIN_VLLM = """
+import json, os, sys
+os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1",
+                  VLLM_NO_USAGE_STATS="1", VLLM_LOGGING_LEVEL="ERROR")
+from vllm import LLM, SamplingParams
+model, file = sys.argv[1:]
+asked = json.load(open(file))
+engine = LLM(model, dtype="float32", enforce_eager=True, distributed_executor_backend="uni", max_model_len=512,
+             logprobs_mode="processed_logprobs", enable_chunked_prefill=False, async_scheduling=False)
+found = engine.generate([{"prompt_token_ids": turn["prompt_ids"]} for turn in asked["turns"]],
+                        [SamplingParams(temperature=turn["sampling"]["temperature"], seed=turn["sampling"]["seed"],
+                                        max_tokens=turn["sampling"]["max_tokens"], stop_token_ids=asked["stops"],
+                                        logprobs=0, detokenize=False) for turn in asked["turns"]], use_tqdm=False)
+answers = [list(output.outputs[0].token_ids) for output in found]
+logprobs = [[entry[i].logprob for entry, i in zip(output.outputs[0].logprobs, ids)]
+            for output, ids in zip(found, answers)]
+json.dump({"ids": answers, "logprobs": logprobs}, open(file, "w"))
+"""
+
+
+def test_the_ids_of_a_run_are_those_that_vllm_samples(
+    whole_run: tuple[Path, Path, str], tiny: Path, tmp_path: Path
+) -> None:
+    """From plain vLLM to the rows of an update: engine, Ray actor, records, Parquet and the ranks' stream between."""
+    run, _, _ = whole_run
+    chat = load_chat(tiny)
+    table = RunReader(run).table("turns", latest=True)
+    first = table.filter(pc.and_(pc.equal(table["after_step"], 0), pc.equal(table["role"], "train")))
+    turns = first.to_pylist()
+    assert len(turns) >= 4
+    assert {version for turn in turns for version in turn["weight_versions"]} == {0}
+    asked = tmp_path / "asked.json"
+    asked.write_text(json.dumps({"turns": turns, "stops": list(chat.stop_token_ids)}, default=str))
+    ended = subprocess.run(
+        [sys.executable, "-c", PLAIN_VLLM, str(tiny), str(asked)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    sampled = json.loads(asked.read_text())
+    assert [turn["completion_ids"] for turn in turns] == sampled["ids"]
+    for turn, logprobs in zip(turns, sampled["logprobs"], strict=True):
+        assert turn["logprobs"] == pytest.approx(logprobs, abs=1e-4)
+        assert turn["prompt_ids"] == chat.prompt_ids(turn["messages"])
+        assert turn["completion"] == chat.decode(turn["completion_ids"])
+    parquet = ds.dataset(compact(run, tmp_path / "parquet", partition_by=()).out / "turns").to_table()
+    as_kept = parquet.filter(pc.and_(pc.equal(parquet["after_step"], 0), pc.equal(parquet["role"], "train")))
+    as_sent = pa.ipc.open_stream(as_stream(first)).read_all()
+    for kept in (first, as_kept, as_sent):
+        rows = training_turns(kept, assign(credit_columns(kept), TurnReturn(), Normalisation())).rows
+        assert [row.ids.tolist() for row in rows] == [
+            turn["prompt_ids"] + ids for turn, ids in zip(turns, sampled["ids"], strict=True)
+        ]
+        assert [int(row.mask.sum()) for row in rows] == list(map(len, sampled["ids"]))
+
+
+def test_a_changed_configuration_is_refused(whole_run: tuple[Path, Path, str]) -> None:
+    _, config, _ = whole_run
+    said = trainer("grpo", config, "--resume", "--set", "algorithm.clip.low=0.3", "--steps", 5, code=2)
+    assert "algorithm.clip.low was 0.2 and is 0.3" in " ".join(said.split())
+    assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
+
+
+def with_dropout(model: Path, folder: Path) -> Path:
+    """Copy a model to where its configuration asks for dropout, which no sampler has."""
+    shutil.copytree(model, folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "attention_dropout": 0.5}))
+    return folder
+
+
+def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
+    policy = with_dropout(tiny, tmp_path / "policy")
+    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=policy, stage=3)
+    values = ["held_out=unset", "zero.packing=true", "algorithm.type=ppo", "algorithm.estimator.value_lr=0.01"]
+    changes = [part for value in values for part in ("--set", value)]
+    said = trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
+    assert "value loss" in said
+    assert re.search(r"dropout in \d+ places of the model is switched off", said)
+    reader = RunReader(tmp_path / "run")
+    assert reader.table("steps").to_pylist()[-1]["weight_version"] == 1
+    # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.
+    ratios = [row["ratio_mean"] for row in reader.table("credits", latest=True).to_pylist()]
+    assert ratios == pytest.approx([1.0] * len(ratios), abs=1e-2)
+    assert weights(tmp_path / "run").keys() == load_file(tiny / "model.safetensors").keys()
+
+
+@pytest.mark.long
+def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
+    tiny: Path, grpo_text: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "ppo"
+    config = write(tmp_path / "grpo.toml", grpo_text, run=run, policy=tiny, wandb="offline")
+    # An untrained policy earns nothing; the penalty of long answers gives the head something to say.
+    values = [
+        "algorithm.type=ppo", "algorithm.estimator.value_lr=0.01", "algorithm.overlong.share=1.0", "held_out=unset",
+        "health.sampler_kl_max=1e-30",
+    ]  # fmt: skip
+    changes = [part for value in values for part in ("--set", value)]
+    said = trainer("grpo", config, *changes)
+    assert "value loss" in said
+    assert "Warning at step 1, sampler_mismatch: Sampler and trainer are" in said
+    trainer("grpo", config, *changes, "--resume", "--steps", 3)
+    steps = [dict(row["metrics"]) for row in RunReader(run).table("steps").to_pylist()]
+    assert [row["updates"] for row in steps] == [1, 1, 1]
+    assert all(row["value_loss"] >= 0 and row["health/sampler_mismatch"] == 1 for row in steps)
+    # The head says 0 before the first update, and something else in every later one.
+    assert steps[0]["value_mean"] == 0
+    assert all(row["value_mean"] != 0 for row in steps[1:])
+    trainer("export", run, "--out", tmp_path / "out")
+    assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
+    assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
+
+
+def _wait_for_file(path: Path, process: "subprocess.Popen[str]") -> None:
+    """Wait until the file is there; the process writes it or ends."""
+    while not path.exists():
+        try:
+            process.wait(0.02)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(process.communicate()[1])

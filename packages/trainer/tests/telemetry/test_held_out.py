@@ -1,0 +1,24 @@
+"""What is kept of held-out evaluations where one of them, or the comparison, cannot be had."""
+
+from warpsmith.trainer.telemetry import held_out
+
+
+def test_an_evaluation_without_a_valid_turn_leaves_its_reason(tmp_path) -> None:
+    assert held_out.absence(tmp_path) is None
+    assert not held_out.is_concluded(tmp_path)
+    held_out.keep_figures(tmp_path, "before", 0, {"solved_rate": 0.5})
+    held_out.keep_absence(tmp_path, "after", "None of the 8 turns could be judged.")
+    assert held_out.absence(tmp_path) == "None of the 8 turns could be judged."
+    assert held_out.is_concluded(tmp_path)
+    assert held_out.is_kept(tmp_path, "before") and not held_out.is_kept(tmp_path, "after")
+
+
+def test_an_evaluation_made_later_takes_the_reason_away(tmp_path) -> None:
+    held_out.keep_absence(tmp_path, "after", "no judge")
+    held_out.keep_figures(tmp_path, "after", 4, {"solved_rate": 0.5})
+    assert held_out.absence(tmp_path) is None
+    assert held_out.is_concluded(tmp_path)
+
+
+def test_without_both_evaluations_there_is_no_gain() -> None:
+    assert held_out.gain_of([], []) == "there is no evaluation before training"
