@@ -114,7 +114,7 @@ def test_without_a_gpu_it_is_refused_before_weights_are_read(elsewhere, tiny_dir
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"model_type": "opt"}, "of the type opt"),
+        ({"model_type": "opt"}, "has the type opt"),
         ({"model_type": "gemma2", "hidden_act": "silu"}, "llama, mistral, qwen2, qwen3"),
         ({}, "has the type None"),
         ({"model_type": "llama", "hidden_act": "gelu"}, "this model uses gelu"),
