@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALLER = (
-    "--set-sft", "run.steps=40", "--set-sft", "data.problems=200", "--set-sft", "data.eval_examples=8",
-    "--set-sft", "checkpoint.every=0", "--set-sft", "data.levels=[1]",
+    "--set-sft", "run.steps=40", "--set-sft", "data.source.problems=200", "--set-sft", "data.eval_examples=8",
+    "--set-sft", "checkpoint.every=0", "--set-sft", "data.source.levels=[1]",
     "--set-grpo", "run.steps=2", "--set-grpo", "algorithm.prompts_per_step=3", "--set-grpo", "problems.levels=[1]",
     "--set-grpo", "algorithm.samples_per_prompt=4", "--set-grpo", "problems.count=16",
     "--set-grpo", "held_out.problems=4", "--set-grpo", "held_out.samples=2",

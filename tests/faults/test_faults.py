@@ -101,7 +101,7 @@ def spread(tmp_path_factory, policy: Path, problems: Path, seed: int) -> Iterato
     folder = tmp_path_factory.mktemp("spread")
     config = folder / "grpo.toml"
     text = CONFIG.format(run=folder / "run", policy=policy, problems=problems, wandb="offline")
-    config.write_text(text + '[rollout.evaluation]\nwhere = "ray"\n')
+    config.write_text(text + '[rollout.evaluation]\ntype = "ray"\n')
     run = StruckRun(config, folder / "run", seed=seed, processes=2)
     yield run
     run.close()
@@ -124,7 +124,7 @@ class Server:
 
     def options(self) -> list[str]:
         """Options that have candidates judged here, with a short deadline."""
-        keys = {"where": "server", "servers": self.url, "deadline_s": "15"}
+        keys = {"type": "server", "servers": self.url, "deadline_s": "15"}
         return [part for key, value in keys.items() for part in ("--set", f"rollout.evaluation.{key}={value}")]
 
     def revive(self) -> None:

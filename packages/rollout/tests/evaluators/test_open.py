@@ -6,47 +6,47 @@ import pytest
 from pydantic import ValidationError
 
 from warpsmith.evaluator import EvaluatorConfig
-from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
+from warpsmith.rollout.config import RolloutConfig, ServerEvaluation
 from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
 
 
 def test_candidates_are_judged_in_this_process_unless_told_otherwise():
-    assert RolloutConfig().evaluation.where == "process"
+    assert RolloutConfig().evaluation.type == "process"
 
 
 def test_servers_are_a_list_or_the_words_of_a_command_line():
     expected = ("http://a:18188", "https://b.example")
     for given in (["http://a:18188/", "https://b.example"], "http://a:18188, https://b.example/"):
-        assert EvaluationConfig(where="server", servers=given).servers == expected
+        assert ServerEvaluation(servers=given).servers == expected
 
 
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"where": "server"}, "needs servers"),
-        ({"servers": ["http://a"]}, 'set where = "server"'),
-        ({"where": "server", "servers": ["a:18188"]}, "no address of a server"),
-        ({"where": "server", "servers": ["http://user:secret@a"]}, "no address of a server"),
-        ({"where": "server", "servers": ["http://a:99999"]}, "no address of a server"),
-        ({"where": "server", "servers": "http://a", "token_env": "a token"}, "token_env"),
-        ({"where": "cloud"}, "where"),
-        ({"actors": 0}, "actors"),
+        ({"type": "server"}, r"server\.servers\s+Field required"),
+        ({"servers": ["http://a"]}, r"process\.servers\s+Extra inputs"),
+        ({"type": "server", "servers": ["a:18188"]}, "no address of a server"),
+        ({"type": "server", "servers": ["http://user:secret@a"]}, "no address of a server"),
+        ({"type": "server", "servers": ["http://a:99999"]}, "no address of a server"),
+        ({"type": "server", "servers": "http://a", "token_env": "a token"}, "token_env"),
+        ({"type": "cloud"}, "'process', 'ray', 'server'"),
+        ({"type": "ray", "actors": 0}, "actors"),
     ],
 )
 def test_what_does_not_fit_is_refused(settings, part):
     with pytest.raises(ValidationError, match=part):
-        EvaluationConfig(**settings)
+        RolloutConfig(evaluation=settings)
 
 
 def test_a_verdict_may_not_come_later_than_anybody_waits():
     with pytest.raises(ValidationError, match=r"deadline_s \(120\) is more than evaluate_timeout_s \(60\)"):
-        RolloutConfig(evaluate_timeout_s=60, evaluation={"where": "ray"})
-    assert RolloutConfig(evaluate_timeout_s=60).evaluation.where == "process"
+        RolloutConfig(evaluate_timeout_s=60, evaluation={"type": "ray"})
+    assert RolloutConfig(evaluate_timeout_s=60).evaluation.type == "process"
 
 
 @pytest.mark.slow
 def test_the_judge_of_this_process_judges(problem):
-    with open_evaluator(EvaluationConfig(), EvaluatorConfig(slots=1, ready_workers=1)) as judge:
+    with open_evaluator(RolloutConfig().evaluation, EvaluatorConfig(slots=1, ready_workers=1)) as judge:
         verdict = asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1))
     assert verdict.status == "correct"

@@ -8,7 +8,7 @@ from warpsmith.evaluator import BadProblemError, EvaluatorConfig, JudgeUnavailab
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.cluster.session import ray_session
-from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.errors import DeadlinePassedError
 from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
@@ -35,7 +35,7 @@ def ray():
 
 
 def config(**settings):
-    return EvaluationConfig(where="ray", **{"actors": 2, "start_timeout_s": 120, **settings})
+    return RayEvaluation(**{"actors": 2, "start_timeout_s": 120, **settings})
 
 
 async def until_running(judge, count):

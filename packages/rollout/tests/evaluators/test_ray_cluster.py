@@ -11,7 +11,7 @@ import pytest
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.rollout.cluster.session import ray_session
-from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.errors import SamplerError
 from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
@@ -19,7 +19,7 @@ from warpsmith.rollout.evaluators.open import open_evaluator
 pytestmark = pytest.mark.slow
 
 EVALUATOR = EvaluatorConfig(ready_workers=1, memory_bytes=1 << 30)
-CONFIG = EvaluationConfig(where="ray", actors=2, start_timeout_s=120)
+CONFIG = RayEvaluation(actors=2, start_timeout_s=120)
 
 
 async def until_running(judge, count):

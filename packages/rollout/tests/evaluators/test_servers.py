@@ -22,7 +22,7 @@ from warpsmith.evaluator.fingerprint import HEADER, name_of
 from warpsmith.evaluator.server.child import ServerProcess
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector
-from warpsmith.rollout.config import EvaluationConfig, RolloutConfig
+from warpsmith.rollout.config import RolloutConfig, ServerEvaluation
 from warpsmith.rollout.datasets import from_generated
 from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
@@ -36,7 +36,7 @@ def closed_port():
 
 def test_a_run_does_not_start_without_any_server():
     url = f"http://127.0.0.1:{closed_port()}"
-    config = EvaluationConfig(where="server", servers=(url,))
+    config = ServerEvaluation(servers=(url,))
     with pytest.raises(ServerUnreachableError, match=url), open_evaluator(config, EvaluatorConfig()):
         pass
 
@@ -89,7 +89,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
         return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(40)]
 
     with stand_in(closed_port(), ["namespaces"], verdict) as good:
-        config = EvaluationConfig(where="server", servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
+        config = ServerEvaluation(servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
         with (
             open_evaluator(config, EvaluatorConfig(minimum_isolation="namespaces")) as judge,
             stand_in(later, ["none"], verdict) as weak,
@@ -107,7 +107,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
 def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
     tier = ["namespaces"]
     with stand_in(closed_port(), tier, correct) as url:
-        config = EvaluationConfig(where="server", servers=(url,), deadline_s=20)
+        config = ServerEvaluation(servers=(url,), deadline_s=20)
         with open_evaluator(config, EvaluatorConfig(minimum_isolation="landlock")) as judge:
             assert asyncio.run(judge.evaluate_async(as_problem(problem), "k")).correct
             tier[0] = "none"
@@ -125,13 +125,13 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
     later = closed_port()
     with stand_in(closed_port(), ["namespaces"], correct) as good:
         with stand_in(closed_port(), ["namespaces"], correct, other) as bad:
-            config = EvaluationConfig(where="server", servers=(good, bad))
+            config = ServerEvaluation(servers=(good, bad))
             with (
                 pytest.raises(OtherConditionsError, match="hidden_shapes is False"),
                 open_evaluator(config, EvaluatorConfig()),
             ):
                 pass
-        config = EvaluationConfig(where="server", servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
+        config = ServerEvaluation(servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
         with (
             open_evaluator(config, EvaluatorConfig()) as judge,
             stand_in(later, ["namespaces"], correct, other) as changed,
@@ -145,7 +145,7 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
 @pytest.mark.slow
 def test_the_command_says_so_in_one_paragraph(tiny_checkpoint):
     url = f"http://127.0.0.1:{closed_port()}"
-    arguments = f"evaluate {tiny_checkpoint} --set evaluation.where=server --set evaluation.servers={url}".split()
+    arguments = f"evaluate {tiny_checkpoint} --set evaluation.type=server --set evaluation.servers={url}".split()
     done = subprocess.run(
         [sys.executable, "-m", "warpsmith.rollout", *arguments], capture_output=True, text=True, check=False
     )
@@ -163,7 +163,7 @@ def test_a_server_that_contains_less_than_the_run_asks_for_is_refused_and_its_to
     token = "0123456789abcdef"
     monkeypatch.setenv("THE_TOKEN", token)
     with ServerProcess("--slots", "1", "--isolation", "none", "--token-env", "THE_TOKEN") as server:
-        config = EvaluationConfig(where="server", servers=(server.url,), token_env="THE_TOKEN")
+        config = ServerEvaluation(servers=(server.url,), token_env="THE_TOKEN")
         with pytest.raises(IsolationUnavailableError, match="tier 'none'"), open_evaluator(config, EvaluatorConfig()):
             pass
 
@@ -175,7 +175,7 @@ def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, 
     port = servers[0].port
     config = RolloutConfig(
         prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096},
-        max_turns=1, evaluation={"where": "server", "servers": (servers[0].url,)},
+        max_turns=1, evaluation={"type": "server", "servers": (servers[0].url,)},
     )  # fmt: skip
 
     def killed_and_started_again():

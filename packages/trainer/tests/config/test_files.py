@@ -50,10 +50,13 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
         (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
         (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip"]),
-        (SMALL + "[rollout.evaluation]\nserver = ['http://a']", ["[rollout.evaluation]", "did you mean `servers`"]),
-        (SMALL + "[rollout.evaluation]\nwhere = 'server'", ["`rollout.evaluation`", "needs servers"]),
         (
-            SMALL + "[rollout.evaluation]\nwhere = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
+            SMALL + "[rollout.evaluation]\ntype = 'server'\nserver = ['http://a']",
+            ["[rollout.evaluation]", "did you mean `servers`"],
+        ),
+        (SMALL + "[rollout.evaluation]\ntype = 'server'", ["key `servers` is missing in [rollout.evaluation]"]),
+        (
+            SMALL + "[rollout.evaluation]\ntype = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
             ["evaluator.slots", "only minimum_isolation"],
         ),
         (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
@@ -229,11 +232,12 @@ def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[data]\nsource = 'chats'", 'source = "chats" needs a `path`'),
-        ("[data]\nsource = 'records'", "a run's directory, or a list of them"),
-        ("[data]\nsource = 'chats'\npath = 'x.jsonl'\nbest = 3", '`best` is a key of source = "records"'),
-        ("[data]\nproblems = 3\n[[data.sources]]\nsource = 'generated'", "`problems` stands beside [[data.sources]]"),
-        ("[[data.sources]]\nsorce = 'chats'", "unknown key `sorce` in [data.sources.0]; did you mean `source`?"),
+        ("[data]\nsource = 'chats'", "key `path` is missing in [data.source]"),
+        ("[[data.sources]]\ntype = 'records'", "key `path` is missing in [data.sources.0]"),
+        ("[data.source]\ntype = 'chats'\npath = 'x'\nbest = 3", '[data.source]; it is a key of type = "records"'),
+        ("[data.source]\nproblems = 3\n[[data.sources]]\ntype = 'generated'", "or several [[data.sources]]; not both"),
+        ("[data]\nproblems = 3", "unknown key `problems` in [data]; did you mean `problems` in [data.source]?"),
+        ("[[data.sources]]\nweigth = 2.0", "unknown key `weigth` in [data.sources.0]; did you mean `weight`?"),
         ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
         ("[run]\nepochs = 0", "`run.epochs`"),
         ("[run]\nepochs = inf", "`run.epochs`: Input should be a finite number"),
@@ -251,20 +255,20 @@ def test_sources_of_sft_have_names_and_one_path_or_several(tmp_path: Path) -> No
         SMALL
         + """
 [[data.sources]]
-source = "records"
+type = "records"
 path = "runs/a"
 [[data.sources]]
-source = "records"
+type = "records"
 path = ["runs/b", "runs/c"]
 [[data.sources]]
-source = "generated"
+type = "generated"
 name = "made"
 """
     )
     data = load_sft(write(tmp_path, text)).data
     assert data.labels == ("records-1", "records-2", "made")
-    assert [len(part.path) for part in data.parts] == [1, 2, 0]
-    alone = load_sft(write(tmp_path, SMALL), ["data.source=kernelbook", "data.path=book.parquet"]).data
+    assert [len(getattr(part, "path", ())) for part in data.parts] == [1, 2, 0]
+    alone = load_sft(write(tmp_path, SMALL), ["data.source.type=kernelbook", "data.source.path=book.parquet"]).data
     assert (alone.labels, alone.parts[0].path) == (("kernelbook",), (Path("book.parquet"),))
 
 

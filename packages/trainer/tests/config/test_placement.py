@@ -29,7 +29,7 @@ def test_each_part_has_gpus_of_its_own(tmp_path: Path) -> None:
 
 def test_evaluators_in_ray_are_among_its_gpus(tmp_path: Path) -> None:
     config = load(
-        tmp_path, "placement.rollout=[2]", "placement.evaluation=[5,4]", 'rollout.evaluation.where="ray"',
+        tmp_path, "placement.rollout=[2]", "placement.evaluation=[5,4]", 'rollout.evaluation.type="ray"',
         "rollout.evaluation.actors=2",
     )  # fmt: skip
     assert config.placement.of_ray(config.rollout) == (2, 4, 5)
@@ -42,16 +42,16 @@ def test_nothing_named_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_evaluators_in_ray_have_theirs_where_engines_have_none(tmp_path: Path) -> None:
-    config = load(tmp_path, 'rollout.engine.device="cpu"', "placement.evaluation=[5]", 'rollout.evaluation.where="ray"')
+    config = load(tmp_path, 'rollout.engine.device="cpu"', "placement.evaluation=[5]", 'rollout.evaluation.type="ray"')
     assert config.placement.of_ray(config.rollout) == (5,)
 
 
 def test_a_cluster_knows_its_own_gpus(tmp_path: Path) -> None:
-    config = load(tmp_path, 'run.ray_address="auto"', 'rollout.evaluation.where="ray"')
+    config = load(tmp_path, 'run.ray_address="auto"', 'rollout.evaluation.type="ray"')
     assert config.placement.of_ray(config.rollout) == ()
 
 
-IN_RAY = 'rollout.evaluation.where="ray"'
+IN_RAY = 'rollout.evaluation.type="ray"'
 REFUSED = {
     "judges_unnamed": ([IN_RAY, "placement.rollout=[1]"], "give placement.evaluation (1 of evaluators)"),
     "engines_unnamed": ([IN_RAY, "placement.evaluation=[1]"], "give placement.rollout (1 of engines)"),

@@ -9,7 +9,7 @@ from warpsmith.trainer.config import AlgorithmSection, TrainerConfig, load_grpo,
 from warpsmith.trainer.errors import ConfigError
 
 RECOMPUTE = "algorithm.old_logprobs=recompute algorithm.correction.type="
-SERVER = "rollout.evaluation.where=server rollout.evaluation.servers=http://10.0.0.7:18188"
+SERVER = "rollout.evaluation.type=server rollout.evaluation.servers=http://10.0.0.7:18188"
 FILES = "problems.type=files problems.path=data/x.jsonl"
 
 # A key with a value, choices under which nothing reads it, what the error says, and choices that read it.
@@ -51,6 +51,13 @@ CASES = [
         "optimizer.schedule.min_lr_ratio=0.1", "", 'type = "cosine" or "linear" or "wsd"',
         ["optimizer.schedule.type=cosine", "optimizer.schedule.type=linear", "optimizer.schedule.type=wsd"],
     ),
+    *(
+        (f"rollout.evaluation.{key}", "", 'type = "ray"', ["rollout.evaluation.type=ray"])
+        for key in ("actors=1", "cores=2", "max_restarts=3", "start_timeout_s=9", "wait_s=9")
+    ),
+    ("rollout.evaluation.token_env=T", "", 'type = "server"', [SERVER]),
+    ("rollout.evaluation.deadline_s=9", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
+    ("rollout.evaluation.retries=1", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
     ("optimizer.schedule.decay_ratio=0.1", "", 'type = "wsd"', ["optimizer.schedule.type=wsd"]),
     (
         "optimizer.schedule.decay_ratio=0.1", "optimizer.schedule.type=cosine", 'type = "wsd"',
@@ -67,13 +74,6 @@ OF_OTHERS = [
             "rollout.max_consecutive_failures=2",
         )
     ),
-    *(
-        (f"rollout.evaluation.{key}", "", 'rollout.evaluation.where = "ray"', ["rollout.evaluation.where=ray"])
-        for key in ("actors=1", "cores=2", "max_restarts=3", "start_timeout_s=9", "wait_s=9")
-    ),
-    ("rollout.evaluation.token_env=T", "", 'rollout.evaluation.where = "server"', [SERVER]),
-    ("rollout.evaluation.deadline_s=9", "", '= "ray" or "server"', ["rollout.evaluation.where=ray", SERVER]),
-    ("rollout.evaluation.retries=1", "", '= "ray" or "server"', ["rollout.evaluation.where=ray", SERVER]),
 ]  # fmt: skip
 
 
@@ -187,20 +187,21 @@ def test_sft_files_are_looked_at_too(file: Path) -> None:
         "algorithm.type=ppo algorithm.estimator.value_coefficient=0.0", "algorithm.dynamic_sampling.refill_rounds=0",
         "algorithm.overlong.penalty=0.0", "algorithm.correction=none", "algorithm.kl=false",
         "algorithm.dynamic_sampling=false", "held_out=false",
-        "rollout.evaluation.where=ray rollout.evaluation.max_restarts=0 rollout.evaluation.retries=0",
+        "rollout.evaluation.type=ray rollout.evaluation.max_restarts=0 rollout.evaluation.retries=0",
     ],
 )  # fmt: skip
 def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
     load_grpo(file, off.split())
 
 
-def test_the_keys_of_a_task_that_is_not_known_here_are_its_own(file: Path) -> None:
-    assert load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"]).rollout.gamma == 0.4
+def test_a_task_that_no_package_provides_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no environment `another`; installed are kernelbench, kernelbench_multi"):
+        load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"])
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:
     tables: dict[str, Any] = {name: {} for name in TrainerConfig.model_fields if name != "held_out"}
     tables |= {"run": {"dir": "r"}, "policy": {"path": "p"}}
     assert TrainerConfig.model_validate(tables).optimizer.schedule.type == "constant"
-    with pytest.raises(ValueError, match=r"rollout\.evaluation\.actors is read with"):
-        TrainerConfig.model_validate(tables | {"rollout": {"evaluation": {"actors": 2}}})
+    with pytest.raises(ValueError, match=r"rollout\.gamma is read with"):
+        TrainerConfig.model_validate(tables | {"rollout": {"task_type": "kernelbench", "gamma": 0.4}})

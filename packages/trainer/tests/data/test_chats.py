@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.config.sources import ChatsSource
 from warpsmith.trainer.data.chats import chat_of, read_chats
 from warpsmith.trainer.data.files import count_rows, find_files, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample
@@ -20,7 +20,7 @@ CHAT = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 
 def read(path: Path, **keys: Any) -> list[Sample | Refusal]:
-    section = SourceSection(source="chats", path=(path,), **keys)
+    section = ChatsSource(path=(path,), **keys)
     return list(read_chats(section, find_files(section.path)))
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.policy.loading import load_chat
-from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftRunSection, SourceSection
+from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftRunSection
+from warpsmith.trainer.config.sources import ChatsSource
 from warpsmith.trainer.data.build import build
 from warpsmith.trainer.data.dataset import SftData, arrange
 from warpsmith.trainer.data.mixture import Mixture
@@ -53,7 +54,7 @@ def config_of(data: SftDataSection, **run: Any) -> SftConfig:
 
 
 def test_rows_train_the_answer_and_its_end(tmp_path: Path, chat: ChatFormat) -> None:
-    data = SftDataSection(source="chats", path=as_file(tmp_path / "c.jsonl", ROWS), eval_examples=2, max_tokens=64)
+    data = SftDataSection(source=ChatsSource(path=as_file(tmp_path / "c.jsonl", ROWS)), eval_examples=2, max_tokens=64)
     store = encoded(data, chat, tmp_path / "data")
     assert len(store) == 6
     for number in range(6):
@@ -68,7 +69,7 @@ def test_every_turn_or_the_last_one_is_trained(
     tmp_path: Path, chat: ChatFormat, train_on: str, trained: list[str]
 ) -> None:
     path = as_file(tmp_path / "c.jsonl", [chat_row("q", "one", "two")])
-    data = SftDataSection(source="chats", path=path, train_on=train_on)  # type: ignore[arg-type]
+    data = SftDataSection(source=ChatsSource(path=path), train_on=train_on)  # type: ignore[arg-type]
     row = encoded(data, chat, tmp_path / "data").row(0)
     shown = marked(row, chat)
     assert [part.partition("<|im_end|>")[0] for part in shown.split(OPEN)[1:]] == trained
@@ -79,7 +80,7 @@ def test_every_turn_or_the_last_one_is_trained(
 def test_what_is_left_out_is_counted_with_its_first_row(tmp_path: Path, chat: ChatFormat) -> None:
     rows = [*ROWS, ROWS[0], chat_row("q" * 200, "long"), {"x": 1}, {"y": 1}]
     path = as_file(tmp_path / "c.jsonl", rows)
-    data = SftDataSection(source="chats", path=path, max_tokens=64)
+    data = SftDataSection(source=ChatsSource(path=path), max_tokens=64)
     (tally,) = encoded(data, chat, tmp_path / "data").tallies
     assert (tally.rows, tally.examples, sum(tally.left_out.values())) == (10, 6, 4)
     lines = "\n".join(tally.lines())
@@ -93,12 +94,12 @@ def test_nothing_left_is_refused_with_the_commonest_reason_and_leaves_no_files(
 ) -> None:
     path = as_file(tmp_path / "c.jsonl", [{"x": 1}, {"x": 2}, ROWS[0]])
     with pytest.raises(DataError, match=r"2 of 3 rows of chats\): no chat: neither"):
-        encoded(SftDataSection(source="chats", path=path, max_tokens=16), chat, tmp_path / "data")
+        encoded(SftDataSection(source=ChatsSource(path=path), max_tokens=16), chat, tmp_path / "data")
     assert [one.name for one in tmp_path.iterdir()] == ["c.jsonl"]
 
 
 def test_examples_that_were_changed_on_disk_are_refused(tmp_path: Path, chat: ChatFormat) -> None:
-    data = SftDataSection(source="chats", path=as_file(tmp_path / "c.jsonl", ROWS))
+    data = SftDataSection(source=ChatsSource(path=as_file(tmp_path / "c.jsonl", ROWS)))
     before = encoded(data, chat, tmp_path / "data")
     after = TokenStore.open(tmp_path / "data")
     assert after.digest == before.digest
@@ -159,7 +160,7 @@ def test_another_seed_holds_out_other_problems() -> None:
 
 
 def test_all_held_out_is_refused(tmp_path: Path, chat: ChatFormat) -> None:
-    data = SftDataSection(source="chats", path=as_file(tmp_path / "c.jsonl", ROWS), eval_examples=6)
+    data = SftDataSection(source=ChatsSource(path=as_file(tmp_path / "c.jsonl", ROWS)), eval_examples=6)
     with pytest.raises(DataError, match=r"6 examples of 6 problems leave none"):
         arrange(encoded(data, chat, tmp_path / "data"), config_of(data))
 
@@ -203,7 +204,7 @@ def test_each_epoch_has_an_order_of_its_own() -> None:
 
 def test_sources_are_mixed_by_weight_and_named(tmp_path: Path, chat: ChatFormat) -> None:
     one, two = (as_file(tmp_path / f"{n}.jsonl", [chat_row(f"{n}{i}", "a") for i in range(8)]) for n in "ab")
-    parts = (SourceSection(source="chats", path=one, weight=2.0), SourceSection(source="chats", path=two, weight=0.5))
+    parts = (ChatsSource(path=one, weight=2.0), ChatsSource(path=two, weight=0.5))
     data = SftDataSection(sources=parts, eval_examples=4)
     arranged = arrange(encoded(data, chat, tmp_path / "data"), config_of(data))
     held = arranged.evaluation
@@ -219,7 +220,7 @@ def test_sources_are_mixed_by_weight_and_named(tmp_path: Path, chat: ChatFormat)
 
 def shown(tmp_path: Path, chat: ChatFormat, **run: Any) -> tuple[SftData, str]:
     path = as_file(tmp_path / "c.jsonl", [*ROWS, {"x": 1}])
-    data = SftDataSection(source="chats", path=path, eval_examples=2, batch_size=3)
+    data = SftDataSection(source=ChatsSource(path=path), eval_examples=2, batch_size=3)
     config = config_of(data, **run)
     arranged = arrange(encoded(data, chat, tmp_path / "data"), config)
     return arranged, "\n".join(report(arranged, config, chat, 2, colour=False))

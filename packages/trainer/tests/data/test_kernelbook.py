@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.rollout.extract import extract_kernel
-from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.config.sources import KernelbookSource
 from warpsmith.trainer.data.kernelbook import as_task, read_kernelbook, with_class
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample
 
@@ -94,7 +94,7 @@ def test_a_row_that_cannot_be_used_says_why(change: dict[str, Any], reason: str)
 def test_a_file_gives_the_tasks_prompt_and_an_answer_that_holds_the_kernels(tmp_path: Path, style: str) -> None:
     path = tmp_path / "dataset_permissive.parquet"
     pq.write_table(pa.Table.from_pylist([ROW, {**ROW, "triton_code": "x = 1"}]), path)
-    section = SourceSection(source="kernelbook", path=(path,), prompt_style=style)  # type: ignore[arg-type]
+    section = KernelbookSource(path=(path,), prompt_style=style)  # type: ignore[arg-type]
     good, bad = read_kernelbook(section, [path])
     assert isinstance(good, Sample)
     assert isinstance(bad, Refusal)

@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.records.reader import NoRecordsError
 from warpsmith.records.writer import RunWriter
-from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.config.sources import RecordsSource
 from warpsmith.trainer.data.records import count_turns, read_records
 from warpsmith.trainer.data.sample import Refusal, Sample
 
@@ -33,14 +33,14 @@ def judged(reward: float = 1.0, speedup: float | None = None, status: str = "cor
 
 def taken(*runs: Path, **keys: Any) -> tuple[list[str], list[str]]:
     """Return the answers that are taken, and why the others are not."""
-    found = list(read_records(SourceSection(source="records", path=runs, **keys)))
+    found = list(read_records(RecordsSource(path=runs, **keys)))
     answers = [one.messages[-1]["content"] for one in found if isinstance(one, Sample)]
     return answers, [one.reason for one in found if isinstance(one, Refusal)]
 
 
 def test_a_turn_that_passed_is_its_prompt_and_its_completion(record: Any) -> None:
     run = record(judged() | {"messages": [{"role": "user", "content": "q"}], "problem": "p7"})
-    (sample,) = read_records(SourceSection(source="records", path=(run,)))
+    (sample,) = read_records(RecordsSource(path=(run,)))
     assert isinstance(sample, Sample)
     assert sample.messages == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "answer 0"}]
     assert sample.problem == "p7"
@@ -89,7 +89,7 @@ def test_a_kernel_that_its_problem_had_counts_once_over_all_runs(record: Any) ->
     assert answers == ["answer 1", "answer 1"]
     assert reasons == ["repeated: its problem had this kernel"] * 2
     assert len(taken(one, two, deduplicate=False)[0]) == 4
-    assert count_turns(SourceSection(source="records", path=(one, two))) == 4
+    assert count_turns(RecordsSource(path=(one, two))) == 4
 
 
 def test_a_turn_that_a_resumed_run_recorded_again_counts_once(record: Any, turns_table: Any) -> None:

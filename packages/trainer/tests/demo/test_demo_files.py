@@ -7,7 +7,7 @@ from warpsmith.trainer.demo.run import _checked
 
 def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert load_sft(OWN_SFT).data.source == "generated"
+    assert load_sft(OWN_SFT).data.source.type == "generated"
     assert load_grpo(OWN_GRPO).held_out.problems
     sft, grpo = _checked(DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), resume=False)
     assert f"run.dir={tmp_path / 'out' / 'sft'}" in sft

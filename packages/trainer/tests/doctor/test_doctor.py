@@ -155,7 +155,7 @@ def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
     chats = tmp_path / "chats.jsonl"
     path.write_text(
         f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\n[[data.sources]]\nproblems = 7\n'
-        f'[[data.sources]]\nsource = "chats"\npath = "{chats}"\n'
+        f'[[data.sources]]\ntype = "chats"\npath = "{chats}"\n'
     )
     *_, absent = found("data", lambda: inputs.data(load_sft(path)))
     assert (absent.state, absent.seen) == ("error", f"There is no file {chats}.")

@@ -147,7 +147,7 @@ def test_a_disk_without_room_is_refused_with_both_figures(grpo: Grpo) -> None:
 def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
     servers = 'rollout.evaluation.servers=["http://127.0.0.1:9"]'
     with pytest.raises(ServerError, match="cannot be reached") as caught:
-        preflight(grpo("rollout.evaluation.where=server", servers), False)
+        preflight(grpo("rollout.evaluation.type=server", servers), False)
     assert caught.value.exit_code == 2
 
 
@@ -166,9 +166,9 @@ def test_files_and_runs_that_are_not_there_are_refused_before_anything_starts(tm
     path = tmp_path / "sft.toml"
     path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
     with pytest.raises(DataError, match=r"no file absent\.jsonl"):
-        preflight(load_sft(path, ["data.source=chats", "data.path=absent.jsonl"]), False)
+        preflight(load_sft(path, ["data.source.type=chats", "data.source.path=absent.jsonl"]), False)
     with pytest.raises(NoRecordsError):
-        preflight(load_sft(path, ["data.source=records", "data.path=absent"]), False)
+        preflight(load_sft(path, ["data.source.type=records", "data.source.path=absent"]), False)
     assert not (tmp_path / "run").exists()
 
 

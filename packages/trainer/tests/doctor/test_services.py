@@ -152,7 +152,7 @@ def test_a_machine_that_gives_less_than_the_least_is_refused(load: Load, monkeyp
     with pytest.raises(ContainmentError, match=r"contained by none here, and .* is landlock") as caught:
         check_files(load(), resume=False)
     assert caught.value.remedy
-    spread = ["rollout.evaluation.where=ray", 'run.ray_address="10.0.0.1:6379"']
+    spread = ["rollout.evaluation.type=ray", 'run.ray_address="10.0.0.1:6379"']
     (elsewhere,) = services.containment(load(*spread))
     assert elsewhere.state == "warning"
     with pytest.raises(ContainmentError):

@@ -136,7 +136,7 @@ def test_what_would_be_trained_is_shown_and_nothing_is_written(
     config = tmp_path / "sft.toml"
     config.write_text(
         f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n'
-        '[data]\nproblems = 20\nlevels = [1]\nprompt_style = "compact"\neval_examples = 4\n'
+        '[data]\neval_examples = 4\n[data.source]\nproblems = 20\nlevels = [1]\nprompt_style = "compact"\n'
     )
     assert command("sft", str(config), "--show", "1") == 0
     said = capsys.readouterr().out

@@ -43,7 +43,7 @@ stage = 3
 micro_batch_tokens = 16384
 """
 UNNAMED = ("placement.train=[]", "placement.rollout=[]", "placement.evaluation=[]")
-IN_RAY = ('rollout.evaluation.where="ray"', "rollout.evaluation.actors=3", "placement.evaluation=[7,8,9]")
+IN_RAY = ('rollout.evaluation.type="ray"', "rollout.evaluation.actors=3", "placement.evaluation=[7,8,9]")
 SMALL = ("policy.path=models/smollm2-135m", "rollout.engine.max_model_len=2048", "rollout.sampling.max_tokens=1024")
 
 Command = Callable[..., int]
@@ -193,7 +193,7 @@ def test_engines_that_would_wait_for_gpus_are_refused(file: Path) -> None:
 
 def test_ranks_of_an_sft_run_that_have_no_gpu(tmp_path: Path) -> None:
     path = tmp_path / "sft.toml"
-    path.write_text('[run]\ndir = "run"\n[policy]\npath = "models/smollm2-135m"\n[data]\nproblems = 10\n')
+    path.write_text('[run]\ndir = "run"\n[policy]\npath = "models/smollm2-135m"\n[data.source]\nproblems = 10\n')
     config = load_sft(path)
     made = plan(config, shape_of(config.policy.path), machines.named("2xh200"), 3)
     assert made.misfits == ["GPU 2 is to train and is not there: 2xh200 has 2, 0 to 1."]
@@ -217,7 +217,7 @@ FILES = {
     "three_gpus_an_engine": ("rollout.engines=1", "rollout.engine.tensor_parallel_size=3"),
     "in_ray": IN_RAY,
     "in_ray_untimed": (*IN_RAY, "evaluator.timing=false"),
-    "in_ray_on_a_cpu": ("rollout.evaluation.where=ray", "evaluator.device=cpu", "placement.evaluation=[]"),
+    "in_ray_on_a_cpu": ("rollout.evaluation.type=ray", "evaluator.device=cpu", "placement.evaluation=[]"),
     "untimed": ("evaluator.timing=false",),
     "untimed_on_one": ("evaluator.timing=false", "placement.evaluation=[0]", "placement.rollout=[0,1,2]"),
     "unnamed": UNNAMED,
@@ -226,7 +226,7 @@ FILES = {
     "together": ("placement.rollout=[0,1,2]",),
     "cluster": ("placement.rollout=[]", "run.ray_address=auto"),
     "served": (
-        "placement.evaluation=[]", "rollout.evaluation.where=server",
+        "placement.evaluation=[]", "rollout.evaluation.type=server",
         'rollout.evaluation.servers=["http://127.0.0.1:1"]',
     ),
 }  # fmt: skip
@@ -249,7 +249,7 @@ def test_every_layout_is_a_file_that_is_accepted_and_stands_on_the_machine(name:
             if gpus:
                 same = cost < TRAINS_SOMETHING_ELSE
                 assert same == (changed.evaluator.timing == config.evaluator.timing), (gpus, keys)
-            if gpus and changed.rollout.evaluation.where == "ray":
+            if gpus and changed.rollout.evaluation.type == "ray":
                 # Ray gives a GPU to one actor.
                 assert not set(places.evaluation) & set(places.rollout), (gpus, keys)
 

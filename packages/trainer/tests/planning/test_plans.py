@@ -281,5 +281,5 @@ def test_ranks_that_the_run_would_refuse_are_refused(
 
 def test_this_machine_is_planned_for(tiny: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "sft.toml"
-    path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\ndtype = "float32"\n[data]\nproblems = 10\n')
+    path.write_text(f'[run]\ndir = "run"\n[policy]\npath = "{tiny}"\ndtype = "float32"\n[data.source]\nproblems = 10\n')
     assert command("plan", str(path)) == 0

@@ -43,12 +43,12 @@ batch_size = 8
 eval_examples = 8
 eval_every = 3
 [[data.sources]]
-source = "generated"
+type = "generated"
 problems = 60
 levels = [1]
 prompt_style = "compact"
 [[data.sources]]
-source = "chats"
+type = "chats"
 path = "{chats}"
 weight = 0.5
 [optimizer]

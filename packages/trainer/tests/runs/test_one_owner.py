@@ -23,12 +23,12 @@ torch_threads = 1
 path = "{policy}"
 dtype = "float32"
 [data]
-source = "generated"
+eval_examples = 4
+batch_size = 4
+[data.source]
 problems = 20
 levels = [1]
 prompt_style = "compact"
-eval_examples = 4
-batch_size = 4
 [optimizer]
 schedule = "constant"
 [checkpoint]

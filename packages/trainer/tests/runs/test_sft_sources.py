@@ -17,7 +17,7 @@ from warpsmith.policy.loading import load_chat
 from warpsmith.records.reader import RunReader
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import CheckpointSection, WandbSection, ZeroSection
-from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection, SourceSection
+from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection
 from warpsmith.trainer.data.dataset import open_data
 from warpsmith.trainer.runs.sft import _Sft
 
@@ -32,7 +32,7 @@ def chats(folder: Path, turns_table: Any) -> dict[str, Any]:
         for n in range(12)
     ]
     (folder / "c.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return {"source": "chats", "path": folder / "*.jsonl"}
+    return {"type": "chats", "path": folder / "*.jsonl"}
 
 
 def kernelbook(folder: Path, turns_table: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def kernelbook(folder: Path, turns_table: Any) -> dict[str, Any]:
         for n in range(12)
     ]
     pq.write_table(pa.Table.from_pylist(rows), folder / "dataset_permissive.parquet")
-    return {"source": "kernelbook", "path": folder / "dataset_permissive.parquet", "prompt_style": "compact"}
+    return {"type": "kernelbook", "path": folder / "dataset_permissive.parquet", "prompt_style": "compact"}
 
 
 def records(folder: Path, turns_table: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def records(folder: Path, turns_table: Any) -> dict[str, Any]:
     ]
     with RunWriter(folder / "earlier") as writer:
         writer.append("turns", turns_table(turns))
-    return {"source": "records", "path": folder / "earlier"}
+    return {"type": "records", "path": folder / "earlier"}
 
 
 def config_of(tiny: Path, folder: Path, data: SftDataSection, **run: Any) -> SftConfig:
@@ -90,7 +90,7 @@ def run(config: SftConfig, tiny: Path, ranks: Any, *, resume: bool = False) -> l
 def test_a_run_learns_from_each_source(
     tmp_path: Path, tiny: Path, alone: Any, turns_table: Any, make: Callable[[Path, Any], dict[str, Any]]
 ) -> None:
-    data = SftDataSection(**make(tmp_path, turns_table), batch_size=4, eval_examples=2, max_tokens=512)
+    data = SftDataSection(source=make(tmp_path, turns_table), batch_size=4, eval_examples=2, max_tokens=512)
     steps = run(config_of(tiny, tmp_path / "run", data, epochs=4), tiny, alone)
     assert len(steps) == 10
     assert steps[-1]["loss"] < 0.8 * steps[0]["loss"]
@@ -103,7 +103,7 @@ def test_a_run_learns_from_each_source(
 def test_a_run_cut_within_an_epoch_goes_on_bit_for_bit_without_its_sources(
     tmp_path: Path, tiny: Path, alone: Any, turns_table: Any
 ) -> None:
-    parts = (SourceSection(**chats(tmp_path, None)), SourceSection(**records(tmp_path, turns_table), weight=0.5))
+    parts = (chats(tmp_path, None), records(tmp_path, turns_table) | {"weight": 0.5})
     data = SftDataSection(sources=parts, batch_size=4, eval_examples=2)
     whole = run(config_of(tiny, tmp_path / "whole", data, epochs=2), tiny, alone)
     run(config_of(tiny, tmp_path / "cut", data, epochs=2, steps=3), tiny, alone)

@@ -1,8 +1,8 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.rollout.prompts import PromptStyle
@@ -70,36 +70,45 @@ class SamplerConfig(_Section):
         return self
 
 
-class EvaluationConfig(_Section):
-    """Where candidates are judged: beside the sampler, in actors of a Ray cluster, or on evaluation servers."""
+class ProcessEvaluation(_Section):
+    """Candidates are judged by an evaluator of this process."""
 
-    where: Literal["process", "ray", "server"] = Field(
-        default="process", description="An evaluator of this process, `actors` in Ray, or `servers`."
+    type: Literal["process"] = Field(default="process", description="An evaluator of this process.")
+
+
+class _RemoteEvaluation(_Section):
+    retries: int = Field(
+        default=2, ge=0, le=10, description="Retries of a lost or `invalid` evaluation, elsewhere first."
     )
-    actors: int = Field(default=1, ge=1, le=1024, description="Ray: evaluators, spread over the nodes.")
+
+
+class RayEvaluation(_RemoteEvaluation):
+    """Candidates are judged in actors of a Ray cluster."""
+
+    type: Literal["ray"] = Field(default="ray", description="Evaluators in actors of a Ray cluster.")
+    actors: int = Field(default=1, ge=1, le=1024, description="Evaluators, spread over the nodes.")
     cores: int = Field(
-        default=1, ge=1, le=1024, description="Ray: cores that each actor reserves, and evaluations at once in it."
+        default=1, ge=1, le=1024, description="Cores that each actor reserves, and evaluations at once in it."
     )
-    max_restarts: int = Field(default=3, ge=0, description="Ray: restarts of one actor before it is given up.")
-    start_timeout_s: float = Field(default=180.0, gt=0, description="Ray: deadline of placing and starting the actors.")
-    servers: tuple[str, ...] = Field(default=(), description="Server: addresses, for example `http://10.0.0.7:18188`.")
+    max_restarts: int = Field(default=3, ge=0, description="Restarts of one actor before it is given up.")
+    start_timeout_s: float = Field(default=180.0, gt=0, description="Deadline of placing and starting the actors.")
+    deadline_s: float = Field(
+        default=120.0, gt=0, description="Deadline of one evaluation, from when an actor has a free slot for it."
+    )
+    wait_s: float = Field(default=3600.0, gt=0, description="How long one evaluation may wait for a slot of an actor.")
+
+
+class ServerEvaluation(_RemoteEvaluation):
+    """Candidates are judged on evaluation servers."""
+
+    type: Literal["server"] = Field(default="server", description="Evaluation servers.")
+    servers: tuple[str, ...] = Field(min_length=1, description="Addresses, for example `http://10.0.0.7:18188`.")
     token_env: str = Field(
         default="WARPSMITH_EVALUATOR_TOKEN",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Server: environment variable that holds the token; the token itself is in no file.",
+        description="Environment variable that holds the token; the token itself is in no file.",
     )
-    deadline_s: float = Field(
-        default=120.0,
-        gt=0,
-        description="Ray: deadline of one evaluation, from when an actor has a free slot for it. "
-        "Server: deadline of one verdict, waiting and retries included.",
-    )
-    wait_s: float = Field(
-        default=3600.0, gt=0, description="Ray: how long one evaluation may wait for a slot of an actor."
-    )
-    retries: int = Field(
-        default=2, ge=0, le=10, description="Ray, server: retries of a lost or `invalid` evaluation, elsewhere first."
-    )
+    deadline_s: float = Field(default=120.0, gt=0, description="Deadline of one verdict, waiting and retries included.")
 
     @field_validator("servers", mode="before")
     @classmethod
@@ -115,13 +124,17 @@ class EvaluationConfig(_Section):
                 raise ValueError(f"{server!r} is no address of a server; write it as http://10.0.0.7:18188")
         return tuple(server.rstrip("/") for server in value)
 
-    @model_validator(mode="after")
-    def _servers_where_needed(self) -> Self:
-        if self.where == "server" and not self.servers:
-            raise ValueError('where = "server" needs servers = ["http://HOST:18188"]')
-        if self.where != "server" and self.servers:
-            raise ValueError(f'servers are given, but where is "{self.where}"; set where = "server"')
-        return self
+
+def _typed(value: Any) -> Any:
+    """Read `"name"` as the table `{type = "name"}`, and a table without `type` as one of this process."""
+    if isinstance(value, str):
+        return {"type": value}
+    return {"type": "process", **value} if isinstance(value, dict) else value
+
+
+Evaluation = ProcessEvaluation | RayEvaluation | ServerEvaluation
+AnyEvaluation = Annotated[Evaluation, Field(discriminator="type"), BeforeValidator(_typed)]
+"""The table `[rollout.evaluation]`, by its `type`."""
 
 
 class RolloutConfig(_Section):
@@ -163,8 +176,8 @@ class RolloutConfig(_Section):
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
     engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
-    evaluation: EvaluationConfig = Field(
-        default_factory=EvaluationConfig, description="Where candidates are judged; `[evaluator]` says how."
+    evaluation: AnyEvaluation = Field(
+        default_factory=ProcessEvaluation, description="Where candidates are judged; `[evaluator]` says how."
     )
 
     @property
@@ -192,7 +205,9 @@ class RolloutConfig(_Section):
 
     @model_validator(mode="after")
     def _verdicts_come_in_time(self) -> Self:
-        if self.evaluation.where != "process" and self.evaluation.deadline_s > self.evaluate_timeout_s:
+        if isinstance(self.evaluation, ProcessEvaluation):
+            return self
+        if self.evaluation.deadline_s > self.evaluate_timeout_s:
             raise ValueError(
                 f"evaluation.deadline_s ({self.evaluation.deadline_s:g}) is more than evaluate_timeout_s "
                 f"({self.evaluate_timeout_s:g}), after which nobody waits for a verdict: lower it, or raise the other"

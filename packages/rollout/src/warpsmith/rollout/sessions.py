@@ -65,7 +65,7 @@ def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
 @contextmanager
 def _cluster(config: RolloutConfig) -> Iterator[None]:
     """Connect to Ray if the evaluators are actors."""
-    if config.evaluation.where != "ray":
+    if config.evaluation.type != "ray":
         yield
         return
     from warpsmith.rollout.cluster.session import ray_session

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.config import Evaluation, ProcessEvaluation, RayEvaluation, ServerEvaluation
 from warpsmith.rollout.evaluators.base import CandidateEvaluator
 
 
 @contextmanager
-def open_evaluator(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iterator[CandidateEvaluator]:
+def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[CandidateEvaluator]:
     """Yield an evaluator that is ready, and end what it started afterwards.
 
     Args:
@@ -20,18 +20,18 @@ def open_evaluator(config: EvaluationConfig, evaluator: EvaluatorConfig) -> Iter
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
         UsageError: the cluster has fewer cores than the actors ask for.
     """
-    match config.where:
-        case "process":
+    match config:
+        case ProcessEvaluation():
             from warpsmith.evaluator import Evaluator
 
             with Evaluator(evaluator) as local:
                 yield local
-        case "ray":
+        case RayEvaluation():
             from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
 
             with RayEvaluator(config, evaluator) as spread:
                 yield spread
-        case "server":
+        case ServerEvaluation():
             from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
             with ServerEvaluator(config, evaluator) as remote:

@@ -15,7 +15,7 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
 from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import answered, lost
-from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
 from warpsmith.rollout.evaluators.base import OnRunning
@@ -118,7 +118,7 @@ class RayEvaluator:
         evaluator: settings of each actor's evaluator; it has `cores` slots unless these say otherwise.
     """
 
-    def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
+    def __init__(self, config: RayEvaluation, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self.lost = 0
         self._gpus = int(evaluator.device == "cuda")
@@ -310,7 +310,7 @@ class RayEvaluator:
         self.members.clear()
 
 
-def _check_room(config: EvaluationConfig, gpus: int) -> None:
+def _check_room(config: RayEvaluation, gpus: int) -> None:
     import ray
 
     wanted, there = config.actors * config.cores, ray.cluster_resources().get("CPU", 0)

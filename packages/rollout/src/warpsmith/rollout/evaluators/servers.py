@@ -9,7 +9,7 @@ from warpsmith.evaluator.client.remote import common_conditions, is_contained, t
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.fingerprint import Conditions
 from warpsmith.evaluator.problem import Problem
-from warpsmith.rollout.config import EvaluationConfig
+from warpsmith.rollout.config import ServerEvaluation
 from warpsmith.rollout.evaluators.base import OnRunning
 
 _LOG = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class ServerEvaluator:
         evaluator: only its `minimum_isolation` is used; the servers have their own settings.
     """
 
-    def __init__(self, config: EvaluationConfig, evaluator: EvaluatorConfig) -> None:
+    def __init__(self, config: ServerEvaluation, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self._weakest = evaluator.minimum_isolation
         self._client = self._made(None)

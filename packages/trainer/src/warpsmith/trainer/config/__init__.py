@@ -14,18 +14,23 @@ from warpsmith.trainer.config.sections import (
     ZeroSection,
 )
 from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftRunSection
+from warpsmith.trainer.config.sources import ChatsSource, GeneratedSource, KernelbookSource, RecordsSource
 from warpsmith.trainer.section import Section
 
 __all__ = [
     "AlgorithmSection",
+    "ChatsSource",
     "CheckpointSection",
     "GeneratedProblems",
+    "GeneratedSource",
     "GrpoRunSection",
     "HealthSection",
     "HeldOutSection",
+    "KernelbookSource",
     "OptimizerSection",
     "PlacementSection",
     "ProblemFiles",
+    "RecordsSource",
     "RunSection",
     "Section",
     "SftConfig",

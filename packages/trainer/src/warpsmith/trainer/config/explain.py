@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from warpsmith.rollout.settings import explained as explained_by_settings
 from warpsmith.trainer.section import sections_in, type_of
 
 _CUTOFF = 0.75
@@ -49,48 +48,56 @@ def is_known(kind: type[BaseModel], name: str) -> bool:
 
 def explained(kind: type[BaseModel], error: ValidationError) -> str:
     """Return what is wrong with each key, and for an unknown one which was meant; one sentence."""
-    causes = []
-    for detail in error.errors():
-        one = ValidationError.from_exception_data(error.title, [_line(detail)])
-        cause = explained_by_settings(kind, one).removesuffix(".")
-        if detail["type"] == "extra_forbidden":
-            cause = _with_its_place(kind, cause, [str(part) for part in detail["loc"]])
-        causes.append(cause)
-    text = "; ".join(causes)
-    return text if text.endswith("?") else f"{text}."
+    text = "; ".join(_cause(kind, detail) for detail in error.errors())
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
-def _line(detail: Mapping[str, Any]) -> Any:
-    """Return an error's detail in the form that an error is made of; its message is kept as it is."""
-    from pydantic_core import PydanticCustomError
-
-    if detail["type"] in ("extra_forbidden", "missing"):
-        return {"type": detail["type"], "loc": detail["loc"], "input": detail["input"]}
-    message = detail["msg"].replace("{", "{{").replace("}", "}}")
-    return {"type": PydanticCustomError(detail["type"], message), "loc": detail["loc"], "input": detail["input"]}
-
-
-def _with_its_place(kind: type[BaseModel], cause: str, location: list[str]) -> str:
-    """Add where a key that its table does not have can stand: the same table of another type, or another table."""
-    *tables, key = location
+def _cause(kind: type[BaseModel], detail: Mapping[str, Any]) -> str:
     known = list(places(kind))
-    own = {place.table for place in known}
-    parts: list[str] = []
-    for part in tables:
-        if ".".join([*parts, part]) in own:
-            parts.append(part)
-    table = ".".join(parts)
+    *tables, key = [str(part) for part in detail["loc"]] or ["the settings"]
+    shown, place = _place_of(known, tables)
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key `{key}` in [{shown or 'top level'}]{_hint(known, place, key)}"
+    if detail["type"] == "missing":
+        return f"key `{key}` is missing in [{shown or 'top level'}]"
+    own, _ = _place_of(known, [*tables, key])
+    return f"`{own}`: {detail['msg'].removeprefix('Value error, ')}"
+
+
+def _place_of(known: list[Place], location: list[str]) -> tuple[str, Place]:
+    """Return where an error is as a file has it, and that table.
+
+    pydantic puts the number of an array's item and the `type` of a table behind its name.
+    """
+    shown: list[str] = []
+    table, type_ = "", None
+    for part in location:
+        types = {place.type for place in known if place.table == table}
+        below = f"{table}.{part}".lstrip(".")
+        if part.isdigit():
+            shown.append(part)
+        elif part in types and type_ is None:
+            type_ = part
+        else:
+            shown.append(part)
+            if any(place.table == below for place in known):
+                table, type_ = below, None
     here = [place for place in known if place.table == table]
-    others = [place for place in here if key in place.keys]
+    chosen = next((place for place in here if place.type == type_), here[0])
+    return ".".join(shown), chosen
+
+
+def _hint(known: list[Place], here: Place, key: str) -> str:
+    """Return the end of a sentence about an unknown key: which was meant, where it belongs, or which there are."""
+    others = [place for place in known if place.table == here.table and key in place.keys]
     if others:
         types = " or ".join(f'"{place.type}"' for place in others)
-        return f"{cause.partition(';')[0]}; it is a key of type = {types}: remove it, or choose that type"
-    within, fuzzy = _within(known, table, key)
-    if within is None and "did you mean" in cause:
-        return cause
+        return f"; it is a key of type = {types}: remove it, or choose that type"
+    within, fuzzy = _within(known, here.table, key)
+    near = difflib.get_close_matches(key, here.keys, n=1)
     elsewhere = " or ".join(dict.fromkeys(f"`{key}` in {place}" for place in known if key in place.keys))
-    meant = within or elsewhere or fuzzy
-    return f"{cause.partition(';')[0]}; did you mean {meant}?" if meant else cause
+    meant = within or (f"`{near[0]}`" if near else "") or elsewhere or fuzzy
+    return f"; did you mean {meant}?" if meant else f"; its keys are {', '.join(sorted(here.keys))}"
 
 
 def _within(known: list[Place], table: str, key: str) -> tuple[str | None, str | None]:

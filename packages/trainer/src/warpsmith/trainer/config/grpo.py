@@ -159,7 +159,7 @@ class TrainerConfig(Section):
     @model_validator(mode="after")
     def _servers_have_their_own_settings(self) -> Self:
         unheard = sorted(self.evaluator.model_fields_set - {"minimum_isolation"})
-        if self.rollout.evaluation.where == "server" and unheard:
+        if self.rollout.evaluation.type == "server" and unheard:
             raise ValueError(
                 f"evaluator.{unheard[0]}: candidates are judged on servers, which have settings of their own; of "
                 "[evaluator] only minimum_isolation counts then, so remove the others"

@@ -38,7 +38,7 @@ class PlacementSection(Section):
         """
         if not self.rollout and rollout.engine.device == "cuda":
             return ()
-        ours = self.rollout + (self.evaluation if rollout.evaluation.where == "ray" else ())
+        ours = self.rollout + (self.evaluation if rollout.evaluation.type == "ray" else ())
         return tuple(sorted(set(ours)))
 
     def evaluator(self, given: "EvaluatorConfig") -> "EvaluatorConfig":
@@ -58,8 +58,8 @@ def check_placement(
         _check_rollout(placement, rollout, ray_address)
     if placement.evaluation:
         _check_evaluation(placement, rollout, evaluator)
-    if rollout.evaluation.where == "ray" and evaluator.device == "cuda" and ray_address is None:
-        _check_ray_judges(placement, rollout)
+    if rollout.evaluation.type == "ray" and evaluator.device == "cuda" and ray_address is None:
+        _check_ray_judges(placement, rollout, rollout.evaluation.actors)
     _check_timing(placement, rollout, evaluator)
 
 
@@ -77,44 +77,44 @@ def _check_rollout(placement: PlacementSection, rollout: "RolloutConfig", ray_ad
 
 
 def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> None:
-    where, named = rollout.evaluation.where, len(placement.evaluation)
-    if where == "server":
+    evaluation, named = rollout.evaluation, len(placement.evaluation)
+    if evaluation.type == "server":
         raise ValueError("placement.evaluation: candidates are judged on servers, which have GPUs of their own")
     if evaluator.device == "cpu":
         raise ValueError('placement.evaluation names GPUs, but evaluator.device is "cpu"; set it to "cuda"')
     if "gpu" in evaluator.model_fields_set:
         raise ValueError("placement.evaluation and evaluator.gpu both say where candidates run; remove evaluator.gpu")
-    wanted = rollout.evaluation.actors if where == "ray" else 1
+    wanted = evaluation.actors if evaluation.type == "ray" else 1
     if named != wanted:
         raise ValueError(
             f"placement.evaluation names {named} GPUs; evaluators take {wanted}"
-            + ("" if where == "ray" else ', or several with rollout.evaluation.where = "ray" and `actors`')
+            + ("" if evaluation.type == "ray" else ', or several with rollout.evaluation.type = "ray" and `actors`')
         )
 
 
-def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig") -> None:
+def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig", actors: int) -> None:
     """Refuse what has a local Ray give evaluators GPUs that train, or wait for one that never gets free."""
-    unnamed = [] if placement.evaluation else [f"placement.evaluation ({rollout.evaluation.actors} of evaluators)"]
+    unnamed = [] if placement.evaluation else [f"placement.evaluation ({actors} of evaluators)"]
     if rollout.engine.device == "cuda" and not placement.rollout:
         wanted = rollout.engines * rollout.engine.tensor_parallel_size
         unnamed.append(f"placement.rollout ({wanted} of engines)")
     if unnamed:
         raise ValueError(
-            'rollout.evaluation.where = "ray" gives each evaluator a GPU of its own, and a local Ray knows which are '
+            'rollout.evaluation.type = "ray" gives each evaluator a GPU of its own, and a local Ray knows which are '
             f"free by their names alone: give {' and '.join(unnamed)}"
         )
     shared = sorted(set(placement.rollout) & set(placement.evaluation))
     if shared:
         raise ValueError(
             f"GPU {shared[0]} stands in placement.rollout and in placement.evaluation, and Ray gives a GPU to one "
-            'alone: name another, or set rollout.evaluation.where = "process"'
+            'alone: name another, or set rollout.evaluation.type = "process"'
         )
 
 
 def _check_timing(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> None:
-    if evaluator.device == "cpu" or not evaluator.timing or rollout.evaluation.where == "server":
+    if evaluator.device == "cpu" or not evaluator.timing or rollout.evaluation.type == "server":
         return
-    judging = placement.evaluation or ((evaluator.gpu,) if rollout.evaluation.where == "process" else ())
+    judging = placement.evaluation or ((evaluator.gpu,) if rollout.evaluation.type == "process" else ())
     for name, others in (("train", placement.train), ("rollout", placement.rollout)):
         shared = sorted(set(judging) & set(others))
         if shared:

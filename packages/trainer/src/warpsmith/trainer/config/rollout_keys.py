@@ -1,4 +1,4 @@
-"""Keys that stand in two tables of a GRPO file, or that the chosen task or place of evaluation does not read.
+"""Keys that stand in two tables of a GRPO file, or that the chosen task does not read.
 
 The tables `[rollout]` and `[evaluator]` belong to other packages, which also serve commands that read all of their
 keys. A training run refuses what it would not read.
@@ -12,9 +12,6 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.config import RolloutConfig
 
 _OF_MANY_TURNS = ("max_turns", "gamma", "success_score", "max_consecutive_failures")
-_OF_RAY = ("actors", "cores", "max_restarts", "start_timeout_s", "wait_s")
-_ELSEWHERE = ("deadline_s", "retries")
-_OF_SERVERS = ("token_env",)
 _STANDS_IN_ROLLOUT = {"trials": "rollout.trials", "timeout_s": "rollout.candidate_timeout_s"}
 
 
@@ -24,23 +21,13 @@ def check_rollout_keys(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> No
     Raises:
         ValueError: naming them all, and for each what to do.
     """
-    if told := [*_unread_of_rollout(rollout), *_unread_of_evaluation(rollout), *_twice(evaluator)]:
+    if told := [*_unread_of_rollout(rollout), *_twice(evaluator)]:
         raise ValueError("; ".join(told))
 
 
 def _unread_of_rollout(rollout: RolloutConfig) -> Iterator[str]:
     if rollout.task_type == "kernelbench":
         yield from _refusals(rollout, "rollout", _OF_MANY_TURNS, 'task_type = "kernelbench_multiturn"')
-
-
-def _unread_of_evaluation(rollout: RolloutConfig) -> Iterator[str]:
-    evaluation, name = rollout.evaluation, "rollout.evaluation"
-    if evaluation.where != "ray":
-        yield from _refusals(evaluation, name, _OF_RAY, 'where = "ray"')
-    if evaluation.where != "server":
-        yield from _refusals(evaluation, name, _OF_SERVERS, 'where = "server"')
-    if evaluation.where == "process":
-        yield from _refusals(evaluation, name, _ELSEWHERE, 'where = "ray" or "server"')
 
 
 def _refusals(section: BaseModel, name: str, keys: tuple[str, ...], choice: str) -> Iterator[str]:

@@ -1,14 +1,10 @@
 """The file of a supervised fine-tuning run."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from warpsmith.policy.config import PolicyConfig
-from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.trainer.config.schedule import CosineSchedule, SftSchedule
 from warpsmith.trainer.config.sections import (
     CheckpointSection,
@@ -17,16 +13,9 @@ from warpsmith.trainer.config.sections import (
     WandbSection,
     ZeroSection,
 )
+from warpsmith.trainer.config.sources import AnySource, GeneratedSource, Source
 from warpsmith.trainer.config.tables import trainable
 from warpsmith.trainer.section import Section
-
-SourceName = Literal["chats", "kernelbook", "records", "generated"]
-ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
-
-_FILES = 'a .jsonl, .json or .parquet file, a directory of such files, a pattern such as "data/*.parquet", or a list'
-_NEEDED: Final[Mapping[SourceName, str]] = MappingProxyType(
-    {"chats": _FILES, "kernelbook": _FILES, "records": "a run's directory, or a list of them"}
-)
 
 
 class SftRunSection(RunSection):
@@ -58,105 +47,11 @@ class SftRunSection(RunSection):
         return min(ends)
 
 
-class SourceSection(Section):
-    """One source of examples: `[data]` itself, or one `[[data.sources]]` of several."""
+class SftDataSection(Section):
+    """`[data]`: chats to learn from; the loss is on the assistant's tokens alone."""
 
-    source: SourceName = Field(
-        default="generated",
-        description="`chats` and `kernelbook` read files, `records` reads runs; `generated` makes problems with known "
-        "solutions.",
-    )
-    name: str = Field(default="", description="Name in reports and figures; made from `source` when empty.")
-    weight: float = Field(
-        default=1.0,
-        gt=0,
-        description="How often each example comes in an epoch; 0.5 takes half of them, the next epoch the others.",
-    )
-    path: tuple[Path, ...] = Field(
-        default=(), description="Of `chats` and `kernelbook`: file, directory, pattern or a list; of `records`: runs."
-    )
-    form: ChatForm = Field(
-        default="auto",
-        description="Of `chats`: which columns hold a chat; `auto` takes what a row has, if it has one form alone.",
-    )
-    problem_column: str = Field(
-        default="",
-        description="Of `chats`: column that names a row's problem; the first user's message does where it is empty.",
-    )
-    deduplicate: bool = Field(
-        default=True,
-        description="Leave out chats that came before, word for word, and of `records` kernels that their problem had.",
-    )
-    roles: tuple[str, ...] = Field(default=("train",), description="Of `records`: turns sampled for these.")
-    statuses: tuple[str, ...] = Field(default=("correct",), description="Of `records`: verdicts that are taken.")
-    turns: Literal["all", "final"] = Field(
-        default="all", description="Of `records`: every turn that passes, or trajectories' last turns alone."
-    )
-    min_score: float | None = Field(default=None, description="Of `records`: least reward of a turn.")
-    min_speedup: float | None = Field(
-        default=None, gt=0, description="Of `records`: least speedup; turns that were not timed are left out."
-    )
-    without_flags: tuple[str, ...] = Field(
-        default=(), description="Of `records`: leave out verdicts with one of these flags, for example torch_fallback."
-    )
-    best: int = Field(
-        default=0, ge=0, description="Of `records`: turns of a problem, best reward first, then speedup; 0 takes all."
-    )
-    problems: int = Field(default=2000, ge=1, description="Of `generated`: problems.")
-    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Of `generated`: levels of the problems.")
-    flawed_share: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Of `generated`: share of answers that carry a common mistake on purpose.",
-    )
-    prompt_style: PromptStyle = Field(
-        default="full", description="Of `generated` and `kernelbook`: prompt template of the task."
-    )
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str | Path) else value
-
-    @model_validator(mode="after")
-    def _fits_its_source(self) -> Self:
-        if self.source in _NEEDED and not self.path and not self.is_mixed:
-            raise ValueError(f'source = "{self.source}" needs a `path`: {_NEEDED[self.source]}')
-        for key in sorted(self.model_fields_set & _OWN.keys()):
-            if self.source not in _OWN[key]:
-                kinds = " and ".join(f'"{kind}"' for kind in _OWN[key])
-                raise ValueError(f'`{key}` is a key of source = {kinds}; this one is "{self.source}"')
-        return self
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether this only holds other sources."""
-        return False
-
-
-_OWN: Final[Mapping[str, tuple[SourceName, ...]]] = MappingProxyType(
-    {
-        "path": ("chats", "kernelbook", "records"),
-        "form": ("chats",),
-        "problem_column": ("chats",),
-        "deduplicate": ("chats", "kernelbook", "records"),
-        **dict.fromkeys(
-            ("roles", "statuses", "turns", "min_score", "min_speedup", "without_flags", "best"), ("records",)
-        ),
-        **dict.fromkeys(("problems", "levels", "flawed_share"), ("generated",)),
-        "prompt_style": ("generated", "kernelbook"),
-    }
-)
-"""Which sources know a key; a key that would do nothing is refused."""
-
-
-class SftDataSection(SourceSection):
-    """`[data]`: chats to learn from; the loss stands on the assistant's tokens alone."""
-
-    sources: tuple[SourceSection, ...] = Field(
-        default=(), description="Several sources, each a [[data.sources]] with the keys above, in place of them."
-    )
+    source: AnySource = Field(default=GeneratedSource(), description="Where examples come from.")
+    sources: tuple[AnySource, ...] = Field(default=(), description="Several of them, in place of [data.source].")
     train_on: Literal["all", "last"] = Field(
         default="all", description="Loss on every turn of the assistant, or on the last one of a chat alone."
     )
@@ -171,25 +66,19 @@ class SftDataSection(SourceSection):
 
     @model_validator(mode="after")
     def _one_way_of_naming_sources(self) -> Self:
-        doubled = sorted(self.model_fields_set & SourceSection.model_fields.keys()) if self.sources else []
-        if doubled:
-            raise ValueError(f"`{doubled[0]}` stands beside [[data.sources]]; move it into the source that it is of")
+        if self.sources and "source" in self.model_fields_set and self.source != GeneratedSource():
+            raise ValueError("give [data.source], or several [[data.sources]]; not both")
         return self
 
     @property
-    def is_mixed(self) -> bool:
-        """Whether [[data.sources]] are given."""
-        return bool(self.sources)
-
-    @property
-    def parts(self) -> tuple[SourceSection, ...]:
+    def parts(self) -> tuple[Source, ...]:
         """The sources, however they were given."""
-        return self.sources or (self,)
+        return self.sources or (self.source,)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """A name of each source, no two the same."""
-        named = [part.name or part.source for part in self.parts]
+        named = [part.name or part.type for part in self.parts]
         return tuple(
             name if named.count(name) == 1 else f"{name}-{named[: number + 1].count(name)}"
             for number, name in enumerate(named)

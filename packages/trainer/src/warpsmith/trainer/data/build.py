@@ -9,7 +9,8 @@ from pathlib import Path
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.errors import MessagesError, TemplateError
 from warpsmith.policy.sft_data import Example, encode
-from warpsmith.trainer.config.sft import SftDataSection, SourceSection
+from warpsmith.trainer.config.sft import SftDataSection
+from warpsmith.trainer.config.sources import GeneratedSource, Source
 from warpsmith.trainer.data.sample import Chat, Refusal, Sample
 from warpsmith.trainer.data.sources import count_source, read_source
 from warpsmith.trainer.data.store import StoreWriter, TokenStore, writing
@@ -66,7 +67,7 @@ class _Encoder:
     seen: set[bytes]
 
     @property
-    def part(self) -> SourceSection:
+    def part(self) -> Source:
         return self.data.parts[self.number]
 
     def run(self, seed: int, watch: Watch) -> None:
@@ -81,7 +82,8 @@ class _Encoder:
 
     def _take(self, sample: Sample) -> None:
         # The generator draws its problems anew, and how often one comes is part of its distribution.
-        if self.part.deduplicate and self.part.source != "generated" and self._repeated(sample.messages):
+        part = self.part
+        if not isinstance(part, GeneratedSource) and part.deduplicate and self._repeated(sample.messages):
             self.tally.refuse(Refusal("repeated: the same messages came before", sample.place))
             return
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from warpsmith.trainer.config.sft import ChatForm, SourceSection
+from warpsmith.trainer.config.sources import ChatForm, ChatsSource
 from warpsmith.trainer.data.files import Row, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Message, Refusal, Sample, checked_text
 
@@ -18,7 +18,7 @@ _SHAREGPT_ROLES: Final[Mapping[str, str]] = MappingProxyType(
 _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
-def read_chats(section: SourceSection, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
+def read_chats(section: ChatsSource, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
     """Yield a sample, or why there is none, for each row of the files.
 
     Raises:
@@ -30,7 +30,7 @@ def read_chats(section: SourceSection, files: Sequence[Path]) -> Iterator[Sample
             yield row if isinstance(row, Refusal) else _sample(row, section, place)
 
 
-def _sample(row: Row, section: SourceSection, place: str) -> Sample | Refusal:
+def _sample(row: Row, section: ChatsSource, place: str) -> Sample | Refusal:
     try:
         messages = chat_of(row, section.form)
         return Sample(messages, _problem(row, messages, section.problem_column), place)

@@ -11,14 +11,14 @@ from typing import Any
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.prompts import PromptStyle, build_prompt
 from warpsmith.rollout.sft import answer_text
-from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.config.sources import KernelbookSource
 from warpsmith.trainer.data.files import Row, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Message, Refusal, Sample, checked_text
 
 _COLUMNS = ("entry_point", "python_code", "triton_code")
 
 
-def read_kernelbook(section: SourceSection, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
+def read_kernelbook(section: KernelbookSource, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
     """Yield a sample, or why there is none, for each row of files with KernelBook's columns.
 
     Raises:

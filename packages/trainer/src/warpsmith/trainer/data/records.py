@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.records.reader import RunReader
-from warpsmith.trainer.config.sft import SourceSection
+from warpsmith.trainer.config.sources import RecordsSource
 from warpsmith.trainer.data.sample import Refusal, Sample
 
 _JUDGED = (
@@ -40,7 +40,7 @@ class _Passed:
     kernel: bytes | None
 
 
-def read_records(section: SourceSection) -> Iterator[Sample | Refusal]:
+def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
     """Yield the turns of the runs in `path` that the section takes, and why the others are left out.
 
     Reads each run twice: what the evaluator said first, then the text of the turns that are taken. A turn is one chat:
@@ -67,7 +67,7 @@ def read_records(section: SourceSection) -> Iterator[Sample | Refusal]:
                 yield _sample(turn, run)
 
 
-def count_turns(section: SourceSection) -> int:
+def count_turns(section: RecordsSource) -> int:
     """Return how many turns the runs have recorded."""
     return sum(report.rows for run in section.path for report in RunReader(run).segments("turns"))
 
@@ -77,7 +77,7 @@ def _rows(run: Path, columns: Sequence[str]) -> Iterator[Turn]:
         yield from batch.to_pylist()
 
 
-def _refused(turn: Turn, section: SourceSection) -> tuple[str, str] | None:
+def _refused(turn: Turn, section: RecordsSource) -> tuple[str, str] | None:
     """Return why a turn is not taken, reason and detail; None for one that passes."""
     verdict = turn["verdict"]
     if turn["role"] not in section.roles:
@@ -93,7 +93,7 @@ def _refused(turn: Turn, section: SourceSection) -> tuple[str, str] | None:
     return _too_poor(turn, section)
 
 
-def _too_poor(turn: Turn, section: SourceSection) -> tuple[str, str] | None:
+def _too_poor(turn: Turn, section: RecordsSource) -> tuple[str, str] | None:
     verdict, speedup = turn["verdict"], turn["verdict"]["speedup"]
     if section.min_score is not None and turn["reward"] < section.min_score:
         return f"reward below {section.min_score}", f"{turn['reward']:.3f}"
@@ -111,7 +111,7 @@ def _passed(turn: Turn) -> _Passed:
     return _Passed(turn["problem"], turn["reward"], turn["verdict"]["speedup"] or 0.0, digest)
 
 
-def _outranked(passed: dict[Position, _Passed], section: SourceSection) -> dict[Position, str]:
+def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[Position, str]:
     """Return the turns that better ones of their problem push out, each with the reason."""
     ranked = sorted(passed.items(), key=lambda item: (-item[1].reward, -item[1].speedup, item[0]))
     taken: Counter[str] = Counter()

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.sft import sft_examples
-from warpsmith.trainer.config.sft import SftDataSection, SourceSection
+from warpsmith.trainer.config.sft import SftDataSection
+from warpsmith.trainer.config.sources import ChatsSource, GeneratedSource, KernelbookSource, RecordsSource, Source
 from warpsmith.trainer.data.chats import read_chats
 from warpsmith.trainer.data.files import count_rows, find_files
 from warpsmith.trainer.data.kernelbook import read_kernelbook
@@ -13,7 +14,7 @@ from warpsmith.trainer.data.records import count_turns, read_records
 from warpsmith.trainer.data.sample import Refusal, Sample
 
 
-def read_source(section: SourceSection, seed: int) -> Iterator[Sample | Refusal]:
+def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
     """Yield a sample, or why there is none, for each row of a source, always in the same order.
 
     Args:
@@ -24,39 +25,39 @@ def read_source(section: SourceSection, seed: int) -> Iterator[Sample | Refusal]
         DataError: a file is not there or cannot be read.
         NoRecordsError, SegmentError: the same for a run.
     """
-    match section.source:
-        case "chats":
+    match section:
+        case ChatsSource():
             return read_chats(section, find_files(section.path))
-        case "kernelbook":
+        case KernelbookSource():
             return read_kernelbook(section, find_files(section.path))
-        case "records":
+        case RecordsSource():
             return read_records(section)
-        case "generated":
+        case GeneratedSource():
             return _generated(section, seed)
 
 
-def count_source(section: SourceSection) -> int:
+def count_source(section: Source) -> int:
     """Return about how many rows a source has; errors as for `read_source`."""
-    match section.source:
-        case "records":
+    match section:
+        case RecordsSource():
             return count_turns(section)
-        case "generated":
+        case GeneratedSource():
             return section.problems
-        case _:
+        case ChatsSource() | KernelbookSource():
             return sum(map(count_rows, find_files(section.path)))
 
 
 def check_sources(data: SftDataSection) -> None:
     """Refuse files and runs that are not there, before anything starts; errors as for `read_source`."""
     for part in data.parts:
-        if part.source == "records":
+        if isinstance(part, RecordsSource):
             for run in part.path:
                 RunReader(run)
-        elif part.source != "generated":
+        elif not isinstance(part, GeneratedSource):
             find_files(part.path)
 
 
-def _generated(section: SourceSection, seed: int) -> Iterator[Sample | Refusal]:
+def _generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
     problems = generated(seed=seed, count=section.problems, levels=section.levels)
     chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
     for problem, chat in zip(problems, chats, strict=True):

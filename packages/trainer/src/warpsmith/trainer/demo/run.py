@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from warpsmith.policy.config import TinySettings
 from warpsmith.records.ownership import owned
-from warpsmith.trainer.config import GeneratedProblems, SftConfig, load_grpo, load_sft
+from warpsmith.trainer.config import GeneratedProblems, GeneratedSource, SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
 from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.launch.launcher import launch
@@ -101,8 +101,7 @@ def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]
         *(f"run.dir={settings.out / 'grpo'}", f"run.seed={settings.seed}"),
         f"policy.path={settings.out / 'sft' / 'final_model'}",
     ]
-    if load_sft(settings.sft, sft).data.source != "generated":
-        raise ConfigError(f"{settings.sft}: the demo warms on generated problems.", 'Set data.source = "generated".')
+    _warm_up_source(load_sft(settings.sft, sft), settings)
     checked = load_grpo(settings.grpo, grpo)
     if checked.held_out is None:
         raise ConfigError(f"{settings.grpo}: the demo compares held-out problems.", "Set held_out.problems.")
@@ -119,16 +118,30 @@ def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
         return
     settings.out.mkdir(parents=True, exist_ok=True)
     sizes = settings.tiny.model_dump(exclude={"max_position_embeddings", "seed"})
-    build_tiny(path, _corpus(load_sft(settings.sft), settings.seed), seed=settings.seed, **sizes)
+    source = _warm_up_source(load_sft(settings.sft), settings)
+    build_tiny(path, _corpus(source, settings.seed), seed=settings.seed, **sizes)
 
 
-def _corpus(sft: SftConfig, seed: int) -> list[str]:
+def _warm_up_source(sft: SftConfig, settings: DemoSettings) -> GeneratedSource:
+    """Return what the policy is warmed up on.
+
+    Raises:
+        ConfigError: it is not generated problems.
+    """
+    if isinstance(sft.data.source, GeneratedSource) and not sft.data.sources:
+        return sft.data.source
+    raise ConfigError(
+        f"{settings.sft}: the demo warms up on generated problems.", 'Set data.source.type = "generated".'
+    )
+
+
+def _corpus(source: GeneratedSource, seed: int) -> list[str]:
     """Return prompts and answers of the kind that SFT trains on."""
     from warpsmith.rollout.generator import generate
     from warpsmith.rollout.sft import sft_examples
 
-    problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=sft.data.levels)
-    chats = sft_examples(problems, seed, sft.data.prompt_style, flawed_share=sft.data.flawed_share)
+    problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=source.levels)
+    chats = sft_examples(problems, seed, source.prompt_style, flawed_share=source.flawed_share)
     return [message["content"] for chat in chats for message in chat]
 
 

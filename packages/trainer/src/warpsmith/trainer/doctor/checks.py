@@ -48,8 +48,9 @@ def _of_services(config: Config) -> Iterator[Check]:
     if isinstance(config, SftConfig):
         return
     yield Check("Ray's token", lambda: services.ray_token(config))
-    if config.rollout.evaluation.where == "server":
-        yield Check("evaluation servers", lambda: files.servers(config))
+    evaluation = config.rollout.evaluation
+    if evaluation.type == "server":
+        yield Check("evaluation servers", lambda: files.servers(evaluation, config.evaluator))
     else:
         yield Check("containment of candidates", lambda: services.containment(config))
 

@@ -4,9 +4,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy import adapters
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, read_config, token_ids
+from warpsmith.rollout.config import ServerEvaluation
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.rewards.config import PresetRewardConfig
 from warpsmith.rollout.rewards.registry import scorer_for
@@ -171,9 +173,9 @@ def sources(config: SftConfig) -> Iterator[Finding]:
     yield Finding("sources", "ok", ", ".join(config.data.labels))
 
 
-def servers(config: TrainerConfig) -> Iterator[Finding]:
+def servers(evaluation: ServerEvaluation, evaluator: EvaluatorConfig) -> Iterator[Finding]:
     """Ask the evaluation servers; ServerError, IsolationUnavailableError where none will do."""
     from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
-    with ServerEvaluator(config.rollout.evaluation, config.evaluator):
-        yield Finding("evaluation servers", "ok", ", ".join(config.rollout.evaluation.servers))
+    with ServerEvaluator(evaluation, evaluator):
+        yield Finding("evaluation servers", "ok", ", ".join(evaluation.servers))

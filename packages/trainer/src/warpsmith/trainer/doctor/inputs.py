@@ -185,7 +185,7 @@ def _refuse_long(rollout: RolloutConfig, lengths: Sequence[PromptLength]) -> Non
 
 def judgement(config: Config) -> Iterator[Finding]:
     """Judge the known solution of a generated problem where the run will judge."""
-    if not isinstance(config, TrainerConfig) or config.rollout.evaluation.where != "process":
+    if not isinstance(config, TrainerConfig) or config.rollout.evaluation.type != "process":
         yield Finding("judgement", "warning", "not tried", "--judge is for evaluators of the run's own process.")
         return
     from warpsmith.evaluator import Evaluator

@@ -52,7 +52,7 @@ def gpus(config: Config) -> Iterator[Finding]:
         asked = f"names GPU {', '.join(map(str, absent))}" if absent else "asks for one"
         remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
         yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
-    elif judging and obstacle and config.rollout.evaluation.where != "server":
+    elif judging and obstacle and config.rollout.evaluation.type != "server":
         yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on it.", obstacle)
     else:
         yield Finding("GPUs", "ok", seen)

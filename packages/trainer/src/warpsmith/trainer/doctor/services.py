@@ -83,7 +83,7 @@ def containment(config: TrainerConfig) -> Iterator[Finding]:
     evaluator = config.placement.evaluator(config.evaluator)
     tier, least = reachable_tier(evaluator), evaluator.minimum_isolation
     seen = f"{tier}; {least} is the least that is accepted"
-    elsewhere = config.rollout.evaluation.where == "ray" and config.run.ray_address is not None
+    elsewhere = config.rollout.evaluation.type == "ray" and config.run.ray_address is not None
     missing = _missing(evaluator, tier)
     if missing and not elsewhere:
         raise ContainmentError(missing, _remedy(evaluator))

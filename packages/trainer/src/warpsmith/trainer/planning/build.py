@@ -165,10 +165,10 @@ def _of_engine(made: MemoryPlan, config: TrainerConfig, cache: sampler.Cache) ->
 
 
 def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -> None:
-    evaluator, where = config.evaluator, config.rollout.evaluation.where
-    if where == "server":
+    evaluator, evaluation = config.evaluator, config.rollout.evaluation
+    if evaluation.type == "server":
         return
-    count = config.rollout.evaluation.actors if where == "ray" else 1
+    count = evaluation.actors if evaluation.type == "ray" else 1
     made.host.parts += [
         Part("evaluators: judge and zygotes", count * _EVALUATOR_HOST, assumed=True),
         Part("evaluators: workers", count * (evaluator.slots + 1) * _WORKER_HOST, assumed=True),

@@ -57,7 +57,7 @@ def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tup
     kinds: dict[tuple[bool, int, bool], dict[Change, float]] = {}
     for cost, sizes in sorted(((_cost(now, sizes), sizes) for sizes in _sizes(now, gpus, processes)), key=_first):
         found = kinds.setdefault((sizes.together, sizes.each, sizes.timed), {})
-        new = _numbers(sizes, given, gpus, in_ray=config.rollout.evaluation.where == "ray")
+        new = _numbers(sizes, given, gpus, in_ray=config.rollout.evaluation.type == "ray")
         keys = () if new is None else _keys(config, sizes, given, new)
         if keys and len(found) < _MOST_OF_A_KIND:
             found.setdefault(keys, cost)
@@ -203,7 +203,7 @@ def _on_the_host(config: TrainerConfig) -> Iterator[tuple[float, Change]]:
         keys.append('rollout.engine.device = "cpu"')
         keys += ["placement.rollout = []"] if placement.rollout else []
         keys += ["rollout.engine.tensor_parallel_size = 1"] if rollout.engine.tensor_parallel_size > 1 else []
-    judged = config.evaluator.device == "cuda" and rollout.evaluation.where != "server"
+    judged = config.evaluator.device == "cuda" and rollout.evaluation.type != "server"
     if judged:
         keys.append('evaluator.device = "cpu"')
         keys += ["placement.evaluation = []"] if placement.evaluation else []

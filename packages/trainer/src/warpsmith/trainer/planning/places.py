@@ -30,7 +30,7 @@ def places_of(config: TrainerConfig | SftConfig, gpus: int, processes: int | Non
     train = given.train or every
     wanted = rollout.engines * rollout.engine.tensor_parallel_size
     sampling = given.rollout or (train or tuple(range(wanted)))[:wanted]
-    judging = given.evaluation or ((config.evaluator.gpu,) if rollout.evaluation.where == "process" else ())
+    judging = given.evaluation or ((config.evaluator.gpu,) if rollout.evaluation.type == "process" else ())
     return Places(
         train,
         sampling if rollout.engine.device == "cuda" else (),

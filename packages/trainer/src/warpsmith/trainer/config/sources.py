@@ -1,0 +1,97 @@
+"""`[data.source]`, and each of `[[data.sources]]`: where examples of supervised fine-tuning come from."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.trainer.section import Section, one_of
+
+ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
+
+
+def _one_or_several(value: Any) -> Any:
+    return (value,) if isinstance(value, str | Path) else value
+
+
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_one_or_several), Field(min_length=1)]
+
+_FILES = 'A .jsonl, .json or .parquet file, a directory of such files, a pattern such as "data/*.parquet", or a list.'
+
+
+class _Source(Section):
+    type: str
+    name: str = Field(default="", description="Name in reports and metrics; made from `type` when empty.")
+    weight: float = Field(
+        default=1.0,
+        gt=0,
+        description="How often each example comes in an epoch; 0.5 takes half of them, the next epoch the others.",
+    )
+
+
+class ChatsSource(_Source):
+    """Chats in files."""
+
+    type: Literal["chats"] = "chats"
+    path: Paths = Field(description=_FILES)
+    form: ChatForm = Field(
+        default="auto", description="Which columns hold a chat; `auto` takes what a row has, if it has one form alone."
+    )
+    problem_column: str = Field(
+        default="", description="Column that names a row's problem; the first user's message when empty."
+    )
+    deduplicate: bool = Field(default=True, description="Skip chats that came before, word for word.")
+
+
+class KernelbookSource(_Source):
+    """The rows of KernelBook."""
+
+    type: Literal["kernelbook"] = "kernelbook"
+    path: Paths = Field(description=_FILES)
+    prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
+    deduplicate: bool = Field(default=True, description="Skip chats that came before, word for word.")
+
+
+class RecordsSource(_Source):
+    """Turns that a policy sampled, from the records of runs."""
+
+    type: Literal["records"] = "records"
+    path: Paths = Field(description="A run's directory, or a list of them.")
+    roles: tuple[str, ...] = Field(default=("train",), description="Take turns that were sampled for these.")
+    statuses: tuple[str, ...] = Field(default=("correct",), description="Take turns with these verdicts.")
+    turns: Literal["all", "final"] = Field(
+        default="all", description="Every turn that passes, or trajectories' last turns alone."
+    )
+    min_score: float | None = Field(default=None, description="Least reward of a turn.")
+    min_speedup: float | None = Field(
+        default=None, gt=0, description="Least speedup; turns that were not timed are skipped."
+    )
+    without_flags: tuple[str, ...] = Field(
+        default=(), description="Skip verdicts with one of these flags, for example torch_fallback."
+    )
+    best: int = Field(
+        default=0, ge=0, description="Turns to take of a problem, best reward first, then speedup; 0 takes all."
+    )
+    deduplicate: bool = Field(
+        default=True, description="Skip chats that came before, word for word, and kernels that their problem had."
+    )
+
+
+class GeneratedSource(_Source):
+    """Generated problems with their known solutions."""
+
+    type: Literal["generated"] = "generated"
+    problems: int = Field(default=2000, ge=1, description="Number of problems.")
+    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
+    flawed_share: float = Field(
+        default=0.0, ge=0, le=1, description="Share of answers that carry a common mistake on purpose."
+    )
+    prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
+
+
+Source = ChatsSource | KernelbookSource | RecordsSource | GeneratedSource
+if TYPE_CHECKING:
+    AnySource = Source
+else:
+    AnySource = one_of(ChatsSource, KernelbookSource, RecordsSource, GeneratedSource, default="generated")
