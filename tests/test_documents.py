@@ -225,7 +225,9 @@ def test_every_command_and_option_that_a_document_names_exists():
             name: {option for given in command.params for option in (*given.opts, *given.secondary_opts)}
             for name, command in group.commands.items()
         }
-    named = {(path, one) for path in tracked("*.md") for one in commands_named(path.read_text(encoding="utf-8"))}
+    # A changelog also names what was removed.
+    paths = [path for path in tracked("*.md") if path.name != "CHANGELOG.md"]
+    named = {(path, one) for path in paths for one in commands_named(path.read_text(encoding="utf-8"))}
     assert len(named) > 100
     wrong = [
         f"{path.relative_to(ROOT)}: warpsmith-{package} {name} {option}"

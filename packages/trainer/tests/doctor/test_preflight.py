@@ -259,7 +259,7 @@ def test_so_is_a_reference_policy_that_they_are_not_for(
     preflight(grpo(*changes), False)
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
-    with pytest.raises(KernelsError, match="this model has gelu"):
+    with pytest.raises(KernelsError, match="this model uses gelu"):
         preflight(grpo(*changes), False)
 
 
