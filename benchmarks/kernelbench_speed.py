@@ -1,8 +1,8 @@
 """How long it takes to judge KernelBench's level 1 activations at their real sizes, here and with its own evaluator.
 
 The problems and the peer come from a checkout of KernelBench; nothing of it is kept here. Each candidate is one plain
-elementwise Triton kernel. Both evaluators take 5 correctness and 100 timed trials
-of the candidate against the eager reference; here a reference slower than 1.5 ms is called less often (docs/timing.md).
+elementwise Triton kernel. Both evaluators take 5 correctness and 100 timed trials of the candidate against the eager
+reference; here a reference slower than 1.5 ms is called less often (docs/timing-reference.md).
 
     python benchmarks/kernelbench_speed.py /path/to/KernelBench
 """

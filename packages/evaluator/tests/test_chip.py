@@ -1,5 +1,7 @@
 """Floating-point numbers of which the interpreter must not tell that it is no chip."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +62,120 @@ def test_denormals_become_zeros_of_their_sign_where_a_chip_flushes_them():
     assert chip_numerics.flushed(wide) is wide
     floor = chip_numerics._flushing(lambda self, value: handle(np.floor(value.data)))
     assert floor(None, handle([-TINY])).data[0] == 0.0
-    assert libdevice.compute("__nv_expf", [np.array([-90.0], dtype=np.float32)], np.dtype(np.float32))[0] == 0.0
+    assert libdevice.compute("__nv_exp2f", [np.array([-130.0], dtype=np.float32)], np.dtype(np.float32))[0] == 0.0
+
+
+@pytest.mark.parametrize(("symbol", "number"), [("expf", -90.0), ("exp10f", -39.0), ("logf", 1e-40), ("log2f", 1e-45)])
+def test_the_exponential_and_the_logarithm_of_the_device_library_keep_denormals(symbol, number):
+    """As an H100 has it."""
+    x = np.array([number], dtype=np.float32)
+    exact = {"expf": np.exp, "exp10f": lambda v: 10.0**v, "logf": np.log, "log2f": np.log2}[symbol](
+        x.astype(np.float64)
+    )
+    np.testing.assert_allclose(libdevice.compute(f"__nv_{symbol}", [x], np.dtype(np.float32)), exact, rtol=1e-5)
+
+
+def test_where_other_code_of_the_library_meets_denormals_they_are_kept_or_not_or_it_is_undecided():
+    tail = np.array([10.0], dtype=np.float32)
+    found = {float(libdevice.compute("__nv_erfcf", [tail], np.dtype(np.float32))[0]) for _ in range(64)}
+    assert len(found) == 2
+    assert 0.0 in found
+    with pytest.raises(ChipDiffersError, match="2\\^-126"):
+        libdevice.compute("__nv_powf", [np.array([v], dtype=np.float32) for v in (1e-40, 0.5)], np.dtype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (1.2345e20, 3.0, -4.398047e12),
+        (1.2345e20, -1.0, 0.0),
+        (5.5, 2.0, 1.5),
+        (-5.5, 2.0, -1.5),
+        (-0.0, 1.0, 0.0),
+        (3.0, np.inf, 3.0),
+        (np.inf, 3.0, np.nan),
+        (1.0, 0.0, np.nan),
+        (1e-45, 3.0, 1e-45),
+    ],
+)
+def test_a_remainder_is_made_of_a_quotient_as_an_h100_has_it(x, y, expected):
+    found = chip_numerics._remainder(None, handle([x]), handle([y])).data
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.float32(expected), rtol=1e-6)
+    assert np.signbit(found)[0] == np.signbit(np.float32(expected)) or np.isnan(expected)
+
+
+def test_remainders_of_other_floats_are_made_alike():
+    half = chip_numerics._remainder(
+        None, handle([2049.0], np.float16, tl.float16), handle([0.1], np.float16, tl.float16)
+    )
+    x, y = np.float32(np.float16(2049.0)), np.float32(np.float16(0.1))
+    assert half.data.dtype == np.float16
+    assert half.data[0] == np.float16(float(x) - float(y) * float(np.trunc(x / y)))
+    double = handle([3e40], np.float64, tl.float64), handle([7.0], np.float64, tl.float64)
+    assert chip_numerics._remainder(None, *double).data[0] == Fraction(3e40) - 7 * int(3e40 / 7.0) != 0
+    double = handle([7.3], np.float64, tl.float64), handle([1.1], np.float64, tl.float64)
+    assert chip_numerics._remainder(None, *double).data[0] == pytest.approx(0.7)
+
+
+def test_a_remainder_of_doubles_that_came_from_floats_is_undecided_where_a_compiler_may_narrow_it():
+    numbers = handle([1.2345e20], np.float64, tl.float64)
+    numbers.data[:] = np.float32(1.2345e20)
+    with pytest.raises(ChipDiffersError, match="float64"):
+        chip_numerics._remainder(None, numbers, handle([3.0], np.float64, tl.float64))
+
+
+def test_an_exponential_has_the_error_of_the_product_that_a_chip_rounds():
+    compute = chip_numerics._exponential(interpreter.InterpreterBuilder.create_exp)
+    x = np.linspace(60, 88, 1001, dtype=np.float32)
+    found = compute(interpreter.InterpreterBuilder(), handle(x)).data
+    error = np.abs(found / np.exp(x.astype(np.float64)) - 1)
+    assert 1e-6 < error.max() < 1e-5
+    assert compute(None, handle([0.0, -np.inf, np.inf, 89.0])).data.tolist() == [1.0, 0.0, np.inf, np.inf]
+    assert 0.0 < compute(None, handle([-90.0])).data[0] < 1e-38
+    wide = handle([70.0], np.float64, tl.float64)
+    assert compute(interpreter.InterpreterBuilder(), wide).data[0] == np.exp(70.0)
+
+
+ATOMICS = [
+    (1e-40, 1e-40, 0.0),
+    (-1e-40, -1e-40, -0.0),
+    (1e-40, 1.0, 1.0),
+    (0.0, 1e-40, 0.0),
+    (2e-38, -1.5e-38, 0.0),
+    (-2e-38, 1.5e-38, -0.0),
+    (2e-38, 1.5e-38, np.float32(2e-38) + np.float32(1.5e-38)),
+    (1e-30, -1e-30, 0.0),
+]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_an_atomic_addition_of_floats_flushes_denormals_as_an_h100_does(lanes):
+    builder = interpreter.InterpreterBuilder()
+    add = chip_numerics._flushing_addition(type(builder).create_atomic_rmw, type(builder).create_masked_load)
+    there = np.array([old for old, _, _ in ATOMICS], dtype=np.float32)
+    before = there.copy()
+    places = np.arange(len(ATOMICS)).repeat(lanes)
+    pointers = handle(there.ctypes.data + 4 * places, np.uint64, tl.pointer_type(tl.float32))
+    # A second lane adds nothing, to what the first one left.
+    added = np.where(np.arange(len(places)) % lanes == 0, np.array([new for _, new, _ in ATOMICS])[places], -0.0)
+    rest = (interpreter._ir.MEM_SEMANTIC.ACQUIRE_RELEASE, interpreter._ir.MEM_SYNC_SCOPE.GPU)
+    mask = handle(np.ones(len(places)), bool, tl.int1)
+    found = add(builder, interpreter._ir.ATOMIC_OP.FADD, pointers, handle(added), mask, *rest)
+    assert there.tobytes() == np.array([new for _, _, new in ATOMICS], dtype=np.float32).tobytes()
+    assert found.data[::lanes].tobytes() == before.tobytes()
+
+
+def test_a_masked_lane_of_such_an_addition_is_left_alone_and_halves_keep_denormals():
+    builder = interpreter.InterpreterBuilder()
+    add = chip_numerics._flushing_addition(type(builder).create_atomic_rmw, type(builder).create_masked_load)
+    rest = (interpreter._ir.MEM_SEMANTIC.ACQUIRE_RELEASE, interpreter._ir.MEM_SYNC_SCOPE.GPU)
+    for dtype, kind, tiny, sums in ((np.float32, tl.float32, 1e-40, 0.0), (np.float16, tl.float16, 6e-8, 1.2e-7)):
+        there = np.full(2, tiny, dtype=dtype)
+        pointers = handle(there.ctypes.data + there.itemsize * np.arange(2), np.uint64, tl.pointer_type(kind))
+        mask = handle([True, False], bool, tl.int1)
+        add(builder, interpreter._ir.ATOMIC_OP.FADD, pointers, handle([tiny] * 2, dtype, kind), mask, *rest)
+        assert there.tobytes() == np.array([sums, tiny], dtype=dtype).tobytes()
 
 
 def test_a_maximum_of_zeros_is_the_positive_one_and_a_minimum_the_negative_one():

@@ -78,6 +78,12 @@ def test_a_function_of_one_number_is_torchs(name, dtype):
         ("tgammaf", (-1.0,), math.nan),
         ("logbf", (10.0,), 3.0),
         ("cospif", (1.0,), -1.0),
+        ("cospif", (0.5,), 0.0),
+        ("sinpif", (3.0,), 0.0),
+        ("sinpif", (0.5,), 1.0),
+        ("j0f", (math.inf,), 0.0),
+        ("y0f", (math.inf,), 0.0),
+        ("y0f", (-math.inf,), math.nan),
     ],
 )
 def test_other_functions_give_what_cudas_documentation_says(symbol, arguments, expected):
@@ -104,6 +110,13 @@ def test_other_functions_give_what_cudas_documentation_says(symbol, arguments, e
 def test_integer_results_round_and_stay_in_range_as_on_the_chip(symbol, x, expected):
     found = compute(f"__nv_{symbol}", [np.array(x, dtype=np.float32)], np.dtype(np.int32))
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(("symbol", "dtype"), [("fmaf", np.float32), ("fma", np.float64), ("fmaf_rn", np.float32)])
+def test_a_fused_product_is_rounded_once(symbol, dtype):
+    x = np.array([1 + np.finfo(dtype).eps], dtype=dtype)
+    rest = float(compute(f"__nv_{symbol}", [x, x, -(x * x)], np.dtype(dtype))[0])
+    assert rest == float(np.finfo(dtype).eps) ** 2
 
 
 @pytest.mark.parametrize("name", ["brev", "jnf", "fadd_rz", "nothing"])

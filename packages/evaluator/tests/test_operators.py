@@ -63,6 +63,48 @@ def test_what_computes_is_noted_by_name(use, name):
     assert name in operators.refused
 
 
+def averaged(x):
+    return x.mean(0)
+
+
+def smoothed(x):
+    return torch.nn.Softplus()(x)
+
+
+def exported(x):
+    return x.tolist()
+
+
+def line_of(function):
+    """Return the line of a function's only statement."""
+    return function.__code__.co_firstlineno + 1
+
+
+def test_the_first_line_that_uses_an_operator_is_noted():
+    x = torch.randn(3, 4)
+    operators = watch()
+    operators.path = __file__
+    with Watched(operators):
+        averaged(x)
+        x.mean(1)
+        smoothed(x)
+        exported(x)
+    assert operators.lines == {
+        "aten::mean": line_of(averaged),
+        "aten::softplus": line_of(smoothed),
+        "Tensor.tolist": line_of(exported),
+    }
+    assert operators.refused == {"aten::mean": 2, "aten::softplus": 1, "Tensor.tolist": 1}
+
+
+def test_a_use_from_elsewhere_has_no_line():
+    operators = watch()
+    operators.path = "/nowhere.py"
+    with Watched(operators):
+        torch.ones(3).mean()
+    assert (operators.refused, operators.lines) == ({"aten::mean": 1}, {})
+
+
 def into(dtype):
     return lambda x: torch.empty(x.shape, dtype=dtype).copy_(x)
 

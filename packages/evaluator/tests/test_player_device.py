@@ -156,7 +156,9 @@ def test_tensors_without_elements_lie_nowhere():
     assert Game(events, OUT).play().tolist() == [2.0] * 6
 
 
-@pytest.mark.parametrize(("at", "said"), [(-1, "before the beginning of a tensor, 1 bytes"), (100, "behind the end")])
+@pytest.mark.parametrize(
+    ("at", "said"), [(-1, "before the beginning of a tensor, 1 bytes"), (100, "right behind the end")]
+)
 def test_stores_around_a_tensor_are_told(at, said):
     region = next(made for made in iter(lambda: MEMORY.region(100), None) if bool(made.start) == (at < 0))
     region.whole.fill_(GUARDED)
@@ -204,7 +206,8 @@ def test_a_plan_reaches_the_whole_memory_of_each_tensor_and_no_more():
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        (400, "0 bytes behind the end of x of kernel"),
+        (400, "first right behind the end of x of kernel"),
+        (404, "first 4 bytes behind the end of x of kernel"),
         (-8, "8 bytes before the beginning of x of"),
         (1 << 40, "far from"),
     ],

@@ -431,7 +431,21 @@ def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
     assert judged(judge, source, of=counted).status == "correct"
     wrong = judged(judge, source.replace("tl.load(steps_ptr) + 1)\n\n", "tl.load(steps_ptr) + 2)\n\n"), of=counted)
     assert "Buffer steps after forward" in wrong.error_message
+    assert "Model's forward updates" not in wrong.error_message
     assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("buffer", "usually"), [("steps", ""), ("running_mean", ", as normalisations do in training mode")]
+)
+def test_a_buffer_that_only_the_reference_updates_is_told_as_such(judge, buffer, usually):
+    init = f'self.register_buffer("{buffer}", torch.zeros(1))'
+    counted = problem(f"(self.{buffer}.add_(1), x * 2)[1]", init=init)
+    verdict = judged(judge, candidate(init=init), of=counted)
+    assert verdict.status == "incorrect"
+    said = f"Model's forward updates this buffer{usually}: update it in a kernel as well"
+    assert f"Buffer {buffer} after forward: " in verdict.error_message
+    assert f"expected 1, got 0. {said}" in verdict.error_message
 
 
 def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
@@ -453,6 +467,83 @@ def test_all_trials_are_replays_in_one_worker(judge, trials):
     verdict = judged(judge, candidate(f"# {trials}"), trials=trials, timeout_s=120.0)
     assert (verdict.status, verdict.trials) == ("correct", trials), verdict
     assert judge.why == []
+
+
+def test_the_line_of_forward_that_computes_with_torch_is_told(judge):
+    source = candidate("x = x.exp()\nx = (\n    x.log()\n)\nx = x.log()", init="self.by = torch.ones(3)\nself.by *= 2")
+    line = source.splitlines().index("        x = x.exp()") + 1
+    verdict = judged(judge, source)
+    assert verdict.status == "rejected"
+    told = f"aten::exp (line {line}: x = x.exp()), aten::log (line {line + 2}: x.log())."
+    assert f"forward computes with torch instead of Triton: {told}" in verdict.error_message
+    assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ("tl.load(x_ptr + at)", "loads 1 elements outside every tensor that it was given; the first lies right behind"),
+        ("tl.load(x_ptr + at + 705, mask=at < 1)", "the first lies 8 bytes behind"),
+    ],
+)
+def test_a_load_outside_of_a_tensor_is_told_by_where_it_lies(judge, wrong, where):
+    source = candidate(kernel=KERNEL.replace("tl.load(x_ptr + at, mask=at < n)", wrong))
+    verdict = judged(judge, source)
+    assert f"{where} the end of x_ptr. A mask" in verdict.error_message
+
+
+COLUMN = problem("x * self.scale[:, 1]", init="self.scale = nn.Parameter(torch.randn(19, 3))")
+
+
+def keeps_a_turned_scale(until, *, init="", more=""):
+    """Return a candidate that turns its parameter, and keeps that until the condition says that it has changed."""
+    turn = "self.turned = self.scale.detach().t().contiguous()"
+    return candidate(
+        f"if {until}:\n    {turn}\n    self.version = self.scale._version\nturned = self.turned\n{more}",
+        kernel=KERNEL.replace("x_ptr, out", "x_ptr, turned_ptr, out").replace(
+            "* 2.0", "* tl.load(turned_ptr + 19 + at % 19)"
+        ),
+        init=f"self.scale = nn.Parameter(torch.ones(19, 3))\nself.version = self.turned = None\n{init}",
+        launch=LAUNCH.replace("x, out", "x, turned, out"),
+    )
+
+
+BY_VERSION = "self.version != self.scale._version"
+
+
+@pytest.mark.parametrize(
+    ("way", "more"), [(DetachedRecorder, ""), (OnDeviceRecorder, "self.scale.flatten()[0].item()")]
+)
+def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
+    """As after a copy into it, so that what is kept until torch shows a change is made anew."""
+    made = []
+    recorded = way._recorded
+
+    def kept(self, answer, room):
+        found = recorded(self, answer, room)
+        made.append(found[1])
+        return found
+
+    monkeypatch.setattr(way, "_recorded", kept)
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
+    assert bool(judge.why) is (way is OnDeviceRecorder)
+    assert made
+    for recording in made:
+        assert any(event[0] == "copy" for event in recording.events), recording
+        assert not recording.past
+
+
+def test_a_buffer_that_has_no_version_is_left_alone(judge):
+    """A tensor that was made in inference mode says of no change."""
+    init = "with torch.inference_mode():\n    made = torch.ones(3)\nself.register_buffer('made', made)"
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, init=init), of=COLUMN).status == "correct"
+    assert judge.why == []
+
+
+def test_what_is_kept_without_a_sign_of_a_change_is_wrong(judge):
+    verdict = judged(judge, keeps_a_turned_scale("self.turned is None"), of=COLUMN)
+    assert verdict.status == "incorrect"
+    assert "in the constructor or in an earlier call" in verdict.error_message
 
 
 def test_what_any_trial_launches_is_compiled(judge):

@@ -103,10 +103,9 @@ def test_a_smaller_size_is_an_odd_multiple_of_its_step_and_half_the_size_at_leas
         assert found % step == 0 and found // step % 2 == 1
 
 
-@pytest.mark.parametrize(("size", "least"), [(4, 2), (16, 8), (32, 16), (64, 16), (1 << 30, 1 << 28)])
-def test_a_power_of_two_becomes_another_which_stays_aligned_where_it_can(size, least):
-    found = {smaller(size, 1, random.Random(seed)) for seed in range(50)}
-    assert found == {size // 2, least}
+@pytest.mark.parametrize("size", [4, 16, 32, 64, 1 << 30])
+def test_a_power_of_two_becomes_its_half_every_time(size):
+    assert {smaller(size, 1, random.Random(seed)) for seed in range(20)} == {size // 2}
 
 
 def test_a_size_that_has_no_odd_multiple_below_it_gets_an_even_one():

@@ -65,7 +65,7 @@ def test_merging_gives_the_adapted_model(adapter, tiny_dir, tmp_path, shared_pol
 
 def test_merging_twice_is_refused(adapter, tiny_dir, tmp_path):
     merged = adapters.merge_adapter(tiny_dir, adapter[0], tmp_path / "merged")
-    with pytest.raises(AlreadyMergedError, match=r"holds .* already"):
+    with pytest.raises(AlreadyMergedError, match=r"is already merged into"):
         adapters.merge_adapter(merged, adapter[0], tmp_path / "twice")
     (merged / adapters.MERGED).unlink()
     with pytest.raises(BaseMismatchError, match="other weights"):
@@ -104,7 +104,7 @@ def test_layers_that_are_not_there(policy):
 
 
 def test_what_is_no_adapter(tiny_dir, tmp_path):
-    with pytest.raises(AdapterError, match="no adapter"):
+    with pytest.raises(AdapterError, match="not an adapter"):
         adapters.merge_adapter(tiny_dir, tiny_dir, tmp_path / "out")
     with pytest.raises(CheckpointError, match="does not exist"):
         adapters.merge_adapter(tmp_path / "none", tiny_dir, tmp_path / "out")
@@ -112,7 +112,7 @@ def test_what_is_no_adapter(tiny_dir, tmp_path):
 
 @pytest.mark.parametrize("name", ["lm_head", "embed_tokens"])
 def test_layers_that_can_have_no_adapter(policy, name):
-    with pytest.raises(AdapterError, match=f"{name} is an embedding, the output layer, or no linear layer"):
+    with pytest.raises(AdapterError, match=f"{name} is an embedding, the output layer, or not a linear layer"):
         adapters.attach(policy, LoraSettings(target_modules=("q_proj", name)))
 
 

@@ -161,9 +161,9 @@ def refusal(chat: ChatFormat, name: str, messages) -> str | None:
     if messages[-1]["role"] != "assistant":
         return None
     if name == "qwen3-silent" and "</think>" in last:
-        return "behind another one"
+        return "puts another one before it"
     if any(chat.token(i) in last for i in chat.stop_token_ids):
-        return "goes on after the stop token"
+        return "continues after the stop token"
     if not name.startswith("qwen3") or "</think>" not in last:
         return None
     head, *between, _ = last.split("</think>")
@@ -351,7 +351,7 @@ def with_template(chat: ChatFormat, template: str | None) -> PreTrainedTokenizer
         (None, "no chat template"),
         ("{% for m in messages %}{{ m['content'] }}<|im_end|>{% endfor %}", "no generation prompt"),
         ("{% if add_generation_prompt %}go{% endif %}nothing", "drops the content"),
-        ("{{ raise_exception('never') }}", "refuses"),
+        ("{{ raise_exception('never') }}", "rejects"),
         (
             "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}>{% endif %}",
             "no header",

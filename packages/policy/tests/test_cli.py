@@ -62,7 +62,7 @@ def test_inspect_warns_of_a_stop_that_is_plain_text(tmp_path, tiny_dir):
     assert (
         "warning: The chat template writes no stop token after an answer: plain text ('### End') follows it." in output
     )
-    assert "stand in brackets" not in output
+    assert "are in brackets" not in output
     facts = json.loads(invoke("inspect", copy, "--json").output)
     assert any("no stop token" in told for told in facts["warnings"])
     assert json.loads(invoke("inspect", tiny_dir, "--json").output)["warnings"] == []
@@ -79,7 +79,7 @@ def test_mask_agrees_with_the_chat_format(tiny_dir, chat_file, chat_of):
 def test_mask_as_a_table(tiny_dir, chat_file, chat_of):
     lines = invoke("mask", tiny_dir, chat_file).output.splitlines()
     _, mask = chat_of("tiny").loss_mask(CHAT)
-    assert lines[-1] == f"{sum(mask)} of {len(mask)} tokens carry loss."
+    assert lines[-1] == f"{sum(mask)} of {len(mask)} tokens are trained."
 
 
 @pytest.mark.parametrize("name", ["new-tiny", "inspect", "mask", "fetch-smollm2"])
@@ -92,11 +92,11 @@ def test_help_shows_an_example(name):
     [
         (["inspect", "{tmp}/none"], "does not exist"),
         (["mask", "{tiny}", "{tmp}/none.json"], "cannot be read as JSON"),
-        (["mask", "{tiny}", "{tmp}/object.json"], "holds no list"),
+        (["mask", "{tiny}", "{tmp}/object.json"], "is not a JSON list"),
         (["mask", "{tiny}", "{tmp}/turns.json"], "no text under 'content'"),
         (["new-tiny", "{tmp}/m", "--corpus", "{tmp}/none.txt"], "corpus"),
         (["new-tiny", "{tmp}/m", "--corpus", "{tmp}/turns.json", "--heads", "5"], "hidden / heads"),
-        (["fetch-smollm2", "{tmp}/m", "--dtype", "int3"], "There is no dtype int3"),
+        (["fetch-smollm2", "{tmp}/m", "--dtype", "int3"], "Unknown dtype int3"),
     ],
 )
 def test_bad_input_is_one_paragraph(tmp_path, tiny_dir, capsys, monkeypatch, arguments, cause):
@@ -116,7 +116,7 @@ def test_the_process_ends_as_the_command_does(tmp_path, tiny_dir):
     done = command("mask", tiny_dir, tmp_path / "object.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error:")
-    assert "holds no list" in " ".join(done.stderr.split())
+    assert "is not a JSON list" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

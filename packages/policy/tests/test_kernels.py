@@ -114,10 +114,10 @@ def test_without_a_gpu_it_is_refused_before_weights_are_read(elsewhere, tiny_dir
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"model_type": "opt"}, "of the type opt"),
+        ({"model_type": "opt"}, "has the type opt"),
         ({"model_type": "gemma2", "hidden_act": "silu"}, "llama, mistral, qwen2, qwen3"),
-        ({}, "of the type None"),
-        ({"model_type": "llama", "hidden_act": "gelu"}, "this model has gelu"),
+        ({}, "has the type None"),
+        ({"model_type": "llama", "hidden_act": "gelu"}, "this model uses gelu"),
     ],
 )
 def test_a_model_that_it_would_compute_wrongly_is_refused(elsewhere, config, says):

@@ -40,7 +40,7 @@ def test_save_takes_gathered_weights(policy, tmp_path):
 
 def test_save_replaces_only_when_asked(policy, tmp_path):
     target = policy.save(tmp_path / "saved")
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         policy.save(target)
     policy.save(target, overwrite=True)
     assert load_policy(target).model.config.vocab_size == policy.model.config.vocab_size
@@ -103,7 +103,7 @@ def cut(path: Path, keep: int) -> None:
 DAMAGES = {
     "no config": (lambda d: (d / "config.json").unlink(), CheckpointError, "no config.json"),
     "config no json": (lambda d: (d / "config.json").write_text("{"), CheckpointError, "not JSON"),
-    "config a list": (lambda d: (d / "config.json").write_text("[]"), CheckpointError, "no JSON object"),
+    "config a list": (lambda d: (d / "config.json").write_text("[]"), CheckpointError, "not a JSON object"),
     "no model type": (lambda d: (d / "config.json").write_text("{}"), CheckpointError, "names no model_type"),
     "unknown model": (lambda d: rewrite(d / "config.json", model_type="zz"), CheckpointError, "cannot load"),
     "other sizes": (
@@ -148,8 +148,8 @@ def test_damage_is_named(copy, damage):
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"vocab_size": 77}, "embed_tokens.weight has shape"),
-        ({"intermediate_size": 20}, "mlp.* has shape"),
+        ({"vocab_size": 77}, "gives .*embed_tokens.weight the shape"),
+        ({"intermediate_size": 20}, "gives .*mlp.* the shape"),
         ({"num_hidden_layers": 9, "layer_types": ["full_attention"] * 9}, r"layers\.\d.* lack it"),
         ({"model_type": "never_heard_of"}, "describes"),
         ({"hidden_size": "wide"}, "describes"),

@@ -310,7 +310,7 @@ def test_adapted_projection_goes_by_its_own_forward(policy):
 
 def test_unwrap_finds_the_model_inside(policy):
     assert unwrap(torch.nn.Sequential(policy.model)) is policy.model
-    with pytest.raises(UnsupportedModelError, match="holds no transformers model"):
+    with pytest.raises(UnsupportedModelError, match="contains no transformers model"):
         unwrap(torch.nn.Linear(2, 2))
 
 

@@ -77,7 +77,7 @@ def test_a_command_that_fails_by_such_a_package_says_so(install: Callable[..., N
     command = [sys.executable, "-c", FAILING.format(error=error)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=os.environ)
     assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.startswith("error: Beside torch 2.13.0+cpu these cannot be imported")
+    assert ended.stderr.startswith("error: With torch 2.13.0+cpu these packages cannot be imported")
 
 
 def test_other_failures_keep_their_own_words() -> None:

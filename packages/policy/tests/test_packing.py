@@ -41,7 +41,7 @@ def test_architectures_that_keep_sequences_apart(family):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("family", MIXING)
 def test_architectures_that_mix_silently_are_refused(family, dtype):
-    with pytest.raises(UnsupportedModelError, match=r"does not keep .* apart: .* move by [0-9.]+ on average") as caught:
+    with pytest.raises(UnsupportedModelError, match=r"does not separate .* change by [0-9.]+ on average") as caught:
         check_packing(model_of(family, **MIXING[family]).to(dtype), CPU)
     assert caught.value.remedy
 
@@ -55,7 +55,7 @@ def test_architectures_without_positions_are_refused_by_that(family, settings):
 def test_a_model_that_answers_nonsense_is_refused():
     model = model_of("llama")
     torch.nn.init.constant_(model.lm_head.weight, float("nan"))
-    with pytest.raises(UnsupportedModelError, match="move by nan"):
+    with pytest.raises(UnsupportedModelError, match="change by nan"):
         check_packing(model, CPU)
 
 

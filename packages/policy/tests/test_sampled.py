@@ -119,7 +119,7 @@ def test_a_turn_is_trained_as_sampled_or_refused(chats, name, pairs, system):
         turns = sampled(chat, messages)
     except TemplateError as error:
         assert name in ("opened", "opened, kept", "marked prefill", "silent"), error
-        assert re.search("does not end|behind another one", error.message)
+        assert re.search("does not end|puts another one before it", error.message)
         return
     for number, ((question, answer), (prompt, completion)) in enumerate(zip(pairs, turns, strict=True)):
         asked = messages[: 2 * number + (1 if system is None else 2)]
@@ -245,9 +245,9 @@ def test_a_dropped_thought_is_kept(chats, name, answer, prompt_end, completion):
         ("opened", "a", "opens a thought"),
         ("opened, kept", "a", "opens a thought"),
         ("opened, kept", "a <think> b", "opens a thought"),
-        ("silent", THOUGHT, "behind another one"),
-        ("marked prefill", THOUGHT, "behind another one"),
-        ("marked prefill", "hm</think>a", "behind another one"),
+        ("silent", THOUGHT, "puts another one before it"),
+        ("marked prefill", THOUGHT, "puts another one before it"),
+        ("marked prefill", "hm</think>a", "puts another one before it"),
     ],
 )
 def test_a_thought_that_cannot_be_kept_is_refused(chats, name, answer, cause):
@@ -347,7 +347,7 @@ def test_what_leads_to_the_stop_token_is_trained(chats, name, ending, stop):
 
 
 def test_an_answer_that_goes_on_after_a_stop_token_is_refused(chats):
-    with pytest.raises(MessagesError, match=re.escape("goes on after the stop token <|over|>")):
+    with pytest.raises(MessagesError, match=re.escape("continues after the stop token <|over|>")):
         chats["plain"].completion_ids(talk("q", "a<|over|>b"))
     assert chats["plain"].turns(talk("q<|over|>", "a"))
 

@@ -108,6 +108,6 @@ def test_a_corpus_without_texts(tmp_path, corpus):
 
 def test_a_directory_in_use_is_left_alone(tmp_path):
     (tmp_path / "note").write_text("mine")
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         build_tiny(tmp_path, TEXTS, **SMALL)
     assert [p.name for p in tmp_path.iterdir()] == ["note"]

@@ -95,7 +95,7 @@ def test_damage_stops_a_command_with_one_paragraph_and_can_be_skipped(run_dir, r
     assert "on_damage='skip'" in " ".join(stopped.stderr.split())
     skipped = records("summary", run_dir, "--skip-damaged")
     assert skipped.returncode == 0
-    assert "warning: left out: " in skipped.stderr
+    assert "warning: skipped: " in skipped.stderr
 
 
 def test_compact_export_and_report_write_what_they_say(run_dir, tmp_path, records):
@@ -187,7 +187,7 @@ def test_what_is_no_run_is_refused(command, tmp_path, refused):
     (tmp_path / "empty").mkdir()
     for name in ("missing", "file", "empty"):
         said = refused(*(text.format(run=tmp_path / name, out=tmp_path / "out") for text in command))
-        assert "holds no records" in said
+        assert "has no records" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
 
 
@@ -303,4 +303,4 @@ def test_timeline_draws_and_tells(run_dir, tmp_path, records):
     assert json.loads((tmp_path / "times.json").read_text())["traceEvents"]
     refused = records("timeline", run_dir, "--steps", "x")
     assert refused.returncode == 2
-    assert "Write them as 3-6" in " ".join(refused.stderr.split())
+    assert "Use 3-6" in " ".join(refused.stderr.split())

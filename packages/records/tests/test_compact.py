@@ -154,7 +154,7 @@ def test_what_a_resumed_run_recorded_again_is_there_once(run_dir, tmp_path):
 
 def test_an_existing_directory_is_refused_and_untouched(run_dir, tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         compact(run_dir, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 

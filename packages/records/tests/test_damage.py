@@ -172,7 +172,8 @@ def test_verify_lists_every_damage_and_raises_nothing(tmp_path, original):
     copy = Copy(original, tmp_path)
     flip(copy.stream, 8 * (copy.stream.stat().st_size - 100))
     (report,) = RunReader(copy.run_dir).verify()
-    assert [error.message for error in report.damage] == [f"{copy.stream}: the bytes of batch 4 are not those written."]
+    said = f"{copy.stream}: the bytes of batch 4 differ from those written."
+    assert [error.message for error in report.damage] == [said]
     assert (report.batches, report.torn) == (BATCHES, None)
 
 

@@ -86,7 +86,7 @@ def test_an_invalid_turn_needs_no_verdict_and_no_reward():
         ("verdict", verdict() | {"compiled": None}, "null"),
         ("verdict", verdict() | {"corect": True}, "verdict.corect"),
         ("verdict", verdict() | {"seconds": {"compiling": 1.0}}, "verdict.seconds.compiling"),
-        ("kernal", "", "does not have"),
+        ("kernal", "", "is not in the schema"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_row_and_column(column, value, says):

@@ -65,7 +65,7 @@ def test_lines_are_streamed_as_utf_8(tmp_path_factory, text, codec):
 def test_a_broken_end_of_utf_16_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(codecs.BOM_UTF16_LE + "{}\n".encode("utf-16-le") + b"{")
-    with pytest.raises(TextError, match=r"rows.jsonl is no valid UTF-16-LE"):
+    with pytest.raises(TextError, match=r"rows.jsonl is not valid UTF-16-LE"):
         list(stream_lines(path))
 
 

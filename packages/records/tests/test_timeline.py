@@ -94,7 +94,7 @@ def test_a_run_that_counts_from_0_has_a_timeline_too(tmp_path, steps, found):
 
 @pytest.mark.parametrize("text", ["", "6-3", "a", "1-", "-2", "1-2-3"])
 def test_what_names_no_steps_is_refused(asynchronous, text):
-    with pytest.raises(UsageError, match="names no steps"):
+    with pytest.raises(UsageError, match="is not a range of steps"):
         timeline.chosen_steps(RunReader(asynchronous), text)
 
 
@@ -147,7 +147,7 @@ def test_no_two_spans_of_a_row_of_the_trace_overlap(asynchronous):
 
 
 def test_a_file_of_another_kind_is_refused(asynchronous, tmp_path):
-    with pytest.raises(UsageError, match="neither a picture nor a trace"):
+    with pytest.raises(UsageError, match="neither an image nor a trace"):
         write_timeline(timeline.spans(RunReader(asynchronous)), tmp_path / "out.png", "run")
 
 

@@ -1,79 +1,34 @@
 """Algorithms, estimators, clips and aggregations that another package brings: entry points, and nothing else."""
 
+import json
+import math
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-MODULE = '''
-from typing import Literal
+DOCUMENT = Path(__file__).parents[4] / "docs" / "extending.md"
 
-import numpy as np
-from pydantic import Field
+pytestmark = pytest.mark.skipif(not DOCUMENT.is_file(), reason="the document is in the repository, not in the package")
 
-from warpsmith.trainer.advantage.estimators import Estimator
-from warpsmith.trainer.advantage.types import Samples
-from warpsmith.trainer.algorithms import Algorithm
-from warpsmith.trainer.loss.aggregations import Aggregation
-from warpsmith.trainer.loss.clips import Clip
+OURS = ("algorithms", "estimators", "clips", "aggregations")
 
-
-class BestScore(Estimator):
-    """Every turn of a trajectory is judged by its best score, times `weight`."""
-
-    type: Literal["best"] = "best"
-    weight: float = Field(default=1.0, gt=0, description="Factor of the score.")
-
-    def samples(self, turns, critic):
-        value = np.full(len(turns), np.nan)
-        for rows in turns.trajectories():
-            value[rows] = self.weight * turns.score[rows].max()
-        return Samples(value=value, group=turns.group, unit=turns.trajectory)
-
-
-class Soft(Clip):
-    """The gradient of a ratio falls off as a bell around 1."""
-
-    type: Literal["soft"] = "soft"
-    width: float = Field(default=0.2, gt=0, description="Width of the bell.")
-
-    def loss(self, ratio_BT, logprobs_BT, advantage_B1):
-        weight_BT = (-((ratio_BT.detach() - 1) / self.width) ** 2).exp()
-        return -weight_BT * ratio_BT * advantage_B1
-
-    def active(self, ratio_BT, advantage_B1):
-        return ratio_BT < 1 - self.width, ratio_BT > 1 + self.width
-
-
-class RootLength(Aggregation):
-    """A token weighs 1 / (rows x root of its row's length)."""
-
-    type: Literal["root"] = "root"
-
-    def weights(self, lengths_N):
-        return 1.0 / (len(lengths_N) * np.sqrt(lengths_N))
-
-
-OURS = Algorithm({"estimator": {"type": "best", "weight": 2.0}, "scale": "none", "clip": "soft", "aggregation": "root"})
-NOT_ONE = {"estimator": "best"}
-'''
-
-POINTS = """
+# Beside the document's package, one whose parts cannot be used.
+UNUSABLE = """
 [warpsmith.algorithms]
-ours = their_parts:OURS
-broken = their_parts:NOT_ONE
-
-[warpsmith.estimators]
-best = their_parts:BestScore
+not_one = broken_parts:NOT_ONE
 
 [warpsmith.clips]
-soft = their_parts:Soft
-absent = their_parts.nowhere:Clip
-
-[warpsmith.aggregations]
-root = their_parts:RootLength
+absent = broken_parts.nowhere:Clip
 """
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+
 
 PROGRAM = """
 import json, sys
@@ -99,16 +54,32 @@ print(json.dumps([credit.advantage.tolist(), weights.tolist(), loss.item(), algo
 """
 
 
+def installed_as(site: Path, name: str, points: str) -> None:
+    info = site / f"{name}-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(points)
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A directory with an installed package; it is put on the path of the commands below alone."""
+    """A directory with two installed packages, on the path of the commands below alone; beside it a file `run.toml`."""
     site = tmp_path / "site"
-    info = site / "their_parts-1.2.dist-info"
-    info.mkdir(parents=True)
-    (site / "their_parts.py").write_text(MODULE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-parts\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    (tmp_path / "run.toml").write_text('[run]\ndir = "r"\n[policy]\npath = "p"\n[algorithm]\ntype = "ours"\n')
+    (site / "my_parts").mkdir(parents=True)
+    (site / "my_parts/__init__.py").write_text("")
+    for code in blocks("python"):
+        (site / code.partition("\n")[0].removeprefix("# ")).write_text(code)
+    project = tomllib.loads(next(text for text in blocks("toml") if text.startswith("# pyproject.toml")))["project"]
+    groups = {group: parts for group, parts in project["entry-points"].items() if group.endswith(OURS)}
+    assert len(groups) == len(OURS)
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in parts.items()) for group, parts in groups.items()
+    ]
+    installed_as(site, "my_parts", "\n".join(lines))
+    (site / "broken_parts.py").write_text("NOT_ONE = {'estimator': 'best'}\n")
+    installed_as(site, "broken_parts", UNUSABLE)
+    chosen = next(text for text in blocks("toml") if "[algorithm]" in text)
+    (tmp_path / "run.toml").write_text(f'[run]\ndir = "r"\n[policy]\npath = "p"\n{chosen}')
     return site
 
 
@@ -120,10 +91,7 @@ def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_package_brings_parts_that_a_file_chooses(installed: Path) -> None:
-    import json
-    import math
-
-    ended = run(installed, PROGRAM, str(installed.parent / "run.toml"), "algorithm.clip.width=0.4")
+    ended = run(installed, PROGRAM, str(installed.parent / "run.toml"))
     assert ended.returncode == 0, ended.stderr
     advantage, weights, loss, width = json.loads(ended.stdout)
     # Twice the best scores, 0.5 and 0.2, less their mean.
@@ -137,9 +105,9 @@ def test_a_package_brings_parts_that_a_file_chooses(installed: Path) -> None:
     ("change", "says"),
     [
         ("algorithm.clip.widht=1.0", "unknown key `widht` in [algorithm.clip]; did you mean `width`?"),
-        ("algorithm.clip=absent", "The clip `absent` of their-parts 1.2 cannot be imported from their_parts.nowhere"),
-        ("algorithm.type=broken", "The algorithm `broken` of their-parts 1.2 cannot be used"),
-        ("algorithm.type=our", "installed are broken, cispo, dapo, dr_grpo, grpo, gspo, ours, ppo, rloo"),
+        ("algorithm.clip=absent", "The clip `absent` of broken-parts 1.2 cannot be imported from broken_parts.nowhere"),
+        ("algorithm.type=not_one", "The algorithm `not_one` of broken-parts 1.2 cannot be used"),
+        ("algorithm.type=best_of_trajectories", "Did you mean `best_of_trajectory`?"),
     ],
 )
 def test_what_is_wrong_with_a_part_is_said_with_its_package(installed: Path, change: str, says: str) -> None:
@@ -153,4 +121,4 @@ def test_the_schema_shows_what_a_package_brings(installed: Path) -> None:
     code = "import sys\nfrom warpsmith.trainer.cli import main\nsys.argv[0] = 'warpsmith-trainer'\nmain()"
     shown = run(installed, code, "schema")
     assert "Width of the bell." in shown.stdout
-    assert '"ours"' in run(installed, code, "schema", "--json").stdout
+    assert '"best_of_trajectory"' in run(installed, code, "schema", "--json").stdout

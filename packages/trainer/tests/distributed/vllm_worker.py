@@ -19,8 +19,9 @@ def score(ids: list[int], model: str, *adapter: str) -> list[float]:
     from vllm.lora.request import LoRARequest
     from vllm.v1.engine.llm_engine import LLMEngine
 
-    arguments = settings.engine_arguments(Path(model), config, make_transport(config))
-    engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+    engine = LLMEngine.from_engine_args(
+        EngineArgs(**settings.engine_arguments(Path(model), config, make_transport(config)))
+    )
     lora = LoRARequest("exported", 1, adapter[0]) if adapter else None
     engine.add_request("0", {"prompt_token_ids": ids}, settings.scoring_params(), lora_request=lora)
     scored = [output.prompt_logprobs for output in _steps(engine) if output.prompt_logprobs]

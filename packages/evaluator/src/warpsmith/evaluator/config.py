@@ -149,7 +149,7 @@ def configured(**given: Any) -> EvaluatorConfig:
         causes = [f"{'.'.join(map(str, one['loc'])) or 'the settings'}: {one['msg']}" for one in error.errors()]
         raise UsageError(
             f"The evaluator cannot be set up like this: {'; '.join(causes)}.",
-            "Change the option of that name; docs/evaluator.md has the bounds.",
+            "Change the option of that name; docs/evaluator-reference.md has the bounds.",
         ) from error
 
 

@@ -61,7 +61,7 @@ def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftMod
     except ValueError as error:
         names = ", ".join(settings.target_modules)
         raise AdapterError(
-            f"No adapter fits this model: {error}.", f"Name linear layers of the model; asked for were {names}."
+            f"No adapter fits this model: {error}.", f"Name linear layers of the model; got {names}."
         ) from error
     lowrank.check_layers(model)
     return model
@@ -268,10 +268,14 @@ def _refuse_wrong_base(base: Path, adapter: Path) -> list[str]:
     """Return the digests of the adapters merged into `base` before, all different from this one."""
     record = adapter / RECORD
     if not record.is_file() or not (adapter / WEIGHTS).is_file():
-        raise AdapterError(f"{adapter} is no adapter with a {RECORD}.", "Give what adapters.save_adapter wrote.")
+        raise AdapterError(
+            f"{adapter} is not an adapter with a {RECORD}.", "Pass a directory that adapters.save_adapter wrote."
+        )
     before = merged_into(base)
     if adapter_digest(adapter) in before:
-        raise AlreadyMergedError(f"{base} holds {adapter} already.", "Use it as it is, or merge into the base.")
+        raise AlreadyMergedError(
+            f"{adapter} is already merged into {base}.", "Use it as it is, or merge into the adapter's base."
+        )
     trained_on = json.loads(record.read_text(encoding="utf-8"))
     if fingerprint(base) != trained_on["base_fingerprint"]:
         raise BaseMismatchError(
@@ -287,7 +291,7 @@ def _stored_dtype(base: Path) -> DTypeName:
 
 
 def require_peft() -> None:
-    """Refuse to go on without peft.
+    """Raise AdapterError if peft is not installed.
 
     Raises:
         AdapterError: it is not installed.

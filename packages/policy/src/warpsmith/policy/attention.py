@@ -1,8 +1,8 @@
-"""Attention that is told where sequences begin, and makes no mask: `attention = "varlen"`.
+"""Variable-length attention, which takes the starts of sequences and makes no mask: `attention = "varlen"`.
 
 A mask over a packed row grows with the square of the row, most of it zeros. Here the borders of the sequences go to the
 attention instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so nothing
-beside torch is needed; elsewhere the sequences are attended to one after the other.
+beside torch is needed; elsewhere the sequences are processed one after the other.
 """
 
 from functools import cache
@@ -30,8 +30,8 @@ def _no_mask(*_: Any, attention_mask: Tensor | None = None, **__: Any) -> None:
     """Make no mask; refuse padding, which only a mask could keep from being seen."""
     if attention_mask is not None and not bool(attention_mask.all()):
         raise UnsupportedModelError(
-            "`varlen` attention was given rows with padding, which it cannot tell from tokens.",
-            'Ask for log-probabilities by `token_logprobs`, or set policy.attention = "sdpa".',
+            "`varlen` attention got rows with padding, which it cannot tell from tokens.",
+            'Compute log-probabilities with `token_logprobs`, or set policy.attention = "sdpa".',
         )
 
 
@@ -77,7 +77,7 @@ def attend(
     rows, heads, length, width = query_BHTD.shape
     if attention_mask is not None or dropout or key_BGTD.shape[2] != length:
         raise UnsupportedModelError(
-            f"{type(module).__name__} asked `varlen` attention for a mask, dropout or a cache, which it has not.",
+            f"{type(module).__name__} asked `varlen` attention for a mask, dropout or a cache: unsupported.",
             'Set policy.attention = "sdpa".',
         )
     if cu_seq_lens_q is None or max_length_q is None:

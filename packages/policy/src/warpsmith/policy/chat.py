@@ -1,7 +1,7 @@
 """Chat templates: prompts, completions, and the exact tokens of an assistant's turns.
 
 Everything is derived from the tokenizer's own template, as text with character positions, and carried over to tokens
-by their offsets; no layout is known by name. How the turns are found is told in `docs/policy.md`.
+by their offsets; no layout is known by name. `docs/policy.md` says how turns are found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class ChatFormat:
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
-        """Ids that end an assistant's turn; the template's own end-of-turn token stands first."""
+        """Ids that end an assistant's turn; the template's own end-of-turn token comes first."""
         return self._stop_token_ids
 
     @property
@@ -116,7 +116,7 @@ class ChatFormat:
     def completion_ids(self, messages: Sequence[Message]) -> list[int]:
         """Return the ids of the last message, an assistant's, as answered to `prompt_ids(messages[:-1])`.
 
-        Prompt and completion are encoded apart, as they are when a completion is sampled. The end-of-turn token is
+        Prompt and completion are encoded separately, as when a completion is sampled. The end-of-turn token is
         included; what the template writes after it is not. A thought that the template drops is put back.
 
         Raises:
@@ -150,7 +150,7 @@ class ChatFormat:
 
         A turn begins after the role header (and after the prefill, where the template has one) and ends with the
         end-of-turn token. A token that also holds characters from outside a turn is 0: no sampler could have
-        produced it there. An answer at the end stands there as it was sampled, as in `turns`.
+        produced it there. An answer at the end is as it was sampled, as in `turns`.
 
         Raises:
             TemplateError: a turn cannot be located in the rendered conversation, or the last cannot have been sampled.
@@ -202,14 +202,14 @@ class ChatFormat:
         header = common[len(_common_start(asked, common)) :]
         if not header:
             raise TemplateError(
-                "The chat template gives an assistant's turn no header of its own.",
+                "The chat template writes no header before an assistant's turn.",
                 "Use a template that writes the same header before an answer and at the end of a prompt.",
             )
         between = talk.partition(_ANSWER)[2].partition(_QUESTION_2)[0]
         return header, prompted[len(common) :], between, _after(talk, _ANSWER_2)
 
     def _spans(self, messages: Sequence[Message], text: str) -> list[Span]:
-        """Return where each assistant's turn stands in `text`, the rendered `messages`."""
+        """Return the position of each assistant's turn in `text`, the rendered `messages`."""
         found = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
         if not self._renderer.marked:
             return [self._span(messages, i, text) for i in found]
@@ -222,7 +222,7 @@ class ChatFormat:
         return spans
 
     def _span(self, messages: Sequence[Message], index: int, text: str) -> Span:
-        """Locate one turn: render with its content replaced, and see what stands before and after.
+        """Locate one turn: render with its content replaced, and compare the text before and after.
 
         What the template does to a content (trimming, splitting off thoughts) happens between the two.
         """
@@ -245,7 +245,7 @@ class ChatFormat:
         return start + len(prefill) if text.startswith(prefill, start) else start
 
     def _of_marks(self, marks: Sequence[Span], answers: int, text: str) -> list[Span]:
-        """Return the turns of a template whose marks alone tell where they are: marks without a header between."""
+        """Return the turns of a template in which only the marks locate them: marks without a header between."""
         header, turns = self._layout.header, list[Span]()
         for mark in marks:
             opened = text.rfind(header, turns[-1].end if turns else 0, mark.start + len(header))
@@ -270,7 +270,7 @@ class ChatFormat:
     def _check_marks(self, marks: Sequence[Span], spans: Sequence[Span], text: str) -> None:
         """Refuse a template whose `{% generation %}` leaves out what a sampler writes, or encloses what it is given.
 
-        Several marks in one turn are one, with what stands between them. That a mark encloses header, prefill or
+        Several marks in one turn are one, with the text between them. That a mark encloses header, prefill or
         control tokens after the stop is borne: none of these is trained.
         """
         for span in spans:
@@ -286,7 +286,7 @@ class ChatFormat:
             enclosed = self._uncontrolled("".join([enclosed, *after]))
             if enclosed.strip():
                 raise TemplateError(
-                    f"{{% generation %}} encloses {enclosed[:40]!r}, which is no part of an answer.",
+                    f"{{% generation %}} encloses {enclosed[:40]!r}, which is not part of an answer.",
                     "Mark what the model writes for each answer, and nothing else.",
                 )
 
@@ -336,7 +336,7 @@ def extends(ids: Sequence[int], prefix: Sequence[int]) -> bool:
 
 
 def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[int]:
-    """Return 1 for each token that lies wholly inside a span; both lists are in order of position."""
+    """Return 1 for each token that is completely inside a span; both lists are in order of position."""
     mask, current = [], 0
     for start, end in offsets:
         while current < len(spans) and spans[current].end < end:
@@ -355,7 +355,7 @@ def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
 
     if not tokenizer.is_fast:
         raise TokenizerError(
-            f"{type(tokenizer).__name__} gives no character offsets, so no exact mask.",
+            f"{type(tokenizer).__name__} gives no character offsets, which an exact mask needs.",
             "Save the tokenizer as tokenizer.json (AutoTokenizer.from_pretrained(...).save_pretrained(...)).",
         )
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -366,7 +366,7 @@ def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
 
 
 def _joined(span: Span, marks: Sequence[Span]) -> list[Span]:
-    """Return the range from the first to the last of the marks that meet `span`; none where none does."""
+    """Return the range from the first to the last of the marks that overlap `span`; none if none does."""
     met = [mark for mark in marks if mark.end > span.start and mark.start < span.end]
     return [Span(met[0].start, met[-1].end)] if met else []
 

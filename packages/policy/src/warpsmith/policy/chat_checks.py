@@ -50,7 +50,7 @@ def sampling_doubts(chat: ChatFormat) -> list[Doubt]:
     return [
         Doubt(
             f"The chat template writes no stop token after an answer: {seen}. Sampling stops at {stops}, which no "
-            "rendered conversation shows, so that answers may run to their last token.",
+            "rendered conversation contains, so answers may run to their token limit.",
             "Use a template that ends an answer with a control token of the tokenizer, or add the text that ends it "
             "to the tokenizer's special tokens.",
         )

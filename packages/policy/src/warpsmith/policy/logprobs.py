@@ -69,11 +69,11 @@ def token_logprobs(
             1 GiB in fp32); elsewhere 2^25, of which up to seven fp32 arrays live at once (896 MiB).
 
     Returns:
-        `logprobs_BT`, `entropy_BT`: fp32, in nats. At [:, t] stand log p(ids[t] | ids[<t]) and the entropy of that
+        `logprobs_BT`, `entropy_BT`: fp32, in nats. [:, t] holds log p(ids[t] | ids[<t]) and the entropy of that
         distribution; 0 for the first token of a sequence and for padding. Gradients flow through both.
 
     Raises:
-        UnsupportedModelError: the model changes its logits after the projection, or a packed row cannot be kept apart.
+        UnsupportedModelError: the model changes its logits after the projection, or would mix packed sequences.
     """
     found = token_figures(
         model,
@@ -90,7 +90,7 @@ def token_logprobs(
 class TokenFigures(NamedTuple):
     """What one forward pass says of every token; each (B, T) in fp32.
 
-    `value_BT` stands, like the others, where the token is: it is of the state before the token, the hidden state that
+    `value_BT`, like the others, is at the token's position: it is of the state before the token, the hidden state that
     the token is predicted from. It is None where no value head was asked. `greedy_BT` is 1 where the token is the
     likeliest one, else 0; None where nobody asked.
     """
@@ -117,7 +117,7 @@ def token_figures(
 
     Args:
         value_head: maps hidden states (N, C) to values (N, 1) in fp32; it is called inside the model's forward.
-        greedy: tell which tokens are the likeliest; computes the logits once more, without a gradient.
+        greedy: also return which tokens are the likeliest; computes the logits once more, without a gradient.
 
     The other arguments and the errors are those of `token_logprobs`.
     """
@@ -169,9 +169,9 @@ def restarting_positions(starts_BT: Tensor) -> Tensor:
 
 
 def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor) -> Tensor:
-    """Run the model with restarting positions and no mask: transformers then keeps the sequences apart.
+    """Run the model with restarting positions and no mask: transformers then separates the sequences.
 
-    Flash attention does so for one row only, so there the rows are laid end to end. `varlen` is told the borders.
+    Flash attention does so for one row only, so there the rows are laid end to end. `varlen` gets the borders.
     """
     shape, position_ids_BT = input_ids_BT.shape, restarting_positions(starts_BT)
     attention = base.config._attn_implementation
@@ -184,17 +184,17 @@ def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, st
 
 
 def _refuse_unpackable(base: "PreTrainedModel") -> None:
-    """Refuse a model that is not told where a sequence begins, or carries state from one into the next."""
+    """Refuse a model that does not take positions, or carries state from one sequence into the next."""
     if "position_ids" not in signature(base.forward).parameters:
         raise UnsupportedModelError(
-            f"{type(base).__name__} takes no positions, so it cannot know where a sequence of a packed row begins.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} takes no positions, so it cannot tell where a sequence of a packed row begins.",
+            "Use one sequence for each row, padded on the right.",
         )
     kinds = set(base.config.to_dict().get("layer_types") or ()) - _PACKABLE_LAYERS
     if kinds:
         raise UnsupportedModelError(
-            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which a packed row would mix.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which mix packed sequences.",
+            "Use one sequence for each row, padded on the right.",
         )
 
 
@@ -213,13 +213,13 @@ def unwrap(model: nn.Module) -> "PreTrainedModel":
         if isinstance(module, PreTrainedModel):
             return module
     raise UnsupportedModelError(
-        f"{type(model).__name__} holds no transformers model.", "Pass a model loaded by Policy.load."
+        f"{type(model).__name__} contains no transformers model.", "Pass a model loaded by Policy.load."
     )
 
 
 def _effective(temperature: float) -> float:
     if not 0 <= temperature < float("inf"):
-        raise UnsupportedModelError(f"The temperature is {temperature}.", "Give the sampler's, at least 0.")
+        raise UnsupportedModelError(f"The temperature is {temperature}.", "Pass the sampler's temperature, 0 or more.")
     return 1.0 if temperature < GREEDY_BELOW else temperature
 
 
@@ -251,7 +251,7 @@ def _asked_for_logprobs(base: "PreTrainedModel", head: "_Head") -> Iterator[None
 
 
 class _Head:
-    """The output projection's stand-in for one forward pass."""
+    """Replaces the output projection for one forward pass."""
 
     def __init__(
         self,

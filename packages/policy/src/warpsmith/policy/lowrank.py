@@ -38,8 +38,8 @@ def check_layers(model: "nn.Module") -> None:
     for name, layer in layers(model).items():
         if not isinstance(layer.get_base_layer(), Linear) or name.rpartition(".")[2] == "lm_head":
             raise AdapterError(
-                f"{name} is an embedding, the output layer, or no linear layer; it can have no adapter here.",
-                "Name linear layers of the blocks in target_modules, as q_proj or down_proj.",
+                f"{name} is an embedding, the output layer, or not a linear layer; it cannot have an adapter.",
+                "Name linear layers of the blocks in target_modules, such as q_proj or down_proj.",
             )
 
 
@@ -59,7 +59,7 @@ def base_name(name: str) -> str:
 
 
 def merged_weight(layer: Any) -> "Tensor":
-    """Return W + (alpha / rank) B A of a layer, in W's type; the layer stays as it is.
+    """Return W + (alpha / rank) B A of a layer, in W's type; the layer is unchanged.
 
     The sum is made in fp32. A 4-bit W is dequantized first. Under ZeRO stage 3 the three have to be gathered.
     """
@@ -74,7 +74,7 @@ def merged_weight(layer: Any) -> "Tensor":
 
 
 def whole_weight(weight: "nn.Parameter") -> "Tensor":
-    """Return a weight as it is, or the numbers that a 4-bit one (bitsandbytes' `Params4bit`) stands for."""
+    """Return a weight, or the dequantised numbers of a 4-bit one (bitsandbytes' `Params4bit`)."""
     if type(weight).__name__ != "Params4bit":
         return weight.detach()
     from peft.utils.integrations import dequantize_bnb_weight

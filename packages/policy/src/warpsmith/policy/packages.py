@@ -1,4 +1,4 @@
-"""Packages that cannot be imported beside this build of torch, and would break transformers and vLLM."""
+"""Packages that cannot be imported with this build of torch, and would break transformers and vLLM."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ _IMPORT_S: Final = 120.0
 
 
 def check_beside_torch() -> str:
-    """Import in a process of its own each package that was not built for this torch.
+    """Import each package that was not built for this torch, in a separate process.
 
     Returns:
         What is in order, as a sentence's part; nothing where torch is not installed.
@@ -34,9 +34,9 @@ def check_beside_torch() -> str:
     if broken:
         told = "; ".join(f"{name} {unfit[name]} ({said})" for name, said in broken.items())
         raise PackagesError(
-            f"Beside torch {torch} these cannot be imported, and transformers and vLLM import them: {told}.",
+            f"With torch {torch} these packages cannot be imported, but transformers and vLLM import them: {told}.",
             f"No run needs them: `{sys.executable} -m pip uninstall --yes {' '.join(broken)}`, then run the same "
-            "command again. Or install the builds that belong to this torch.",
+            "command again. Or install their builds for this torch.",
         )
     return f"nothing keeps torch {torch} from being used"
 

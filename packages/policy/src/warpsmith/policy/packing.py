@@ -1,5 +1,5 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""Whether a model keeps the sequences of a packed row apart; asked of the model itself, before it is trusted with one.
+"""Whether a model separates the sequences of a packed row: tested on the model before it is used.
 
 Most transformers models do so where positions restart. Those whose layers carry a state along the row, or that make
 their mask without looking at the positions, do not, and say nothing.
@@ -17,7 +17,7 @@ TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 0.25, tor
 """Largest mean gap of log-probabilities, in nats, that rounding explains, by the dtype of the weights."""
 
 _LENGTHS = (9, 12)
-# Neighbours of an arithmetic sequence with this step lie far apart in any vocabulary.
+# Neighbours of an arithmetic sequence with this step are far from each other in any vocabulary.
 _STRIDE = 7919
 
 
@@ -31,7 +31,7 @@ class _Asked(NamedTuple):
 
 
 def check_packing(model: nn.Module, device: torch.device) -> None:
-    """Refuse a model whose log-probabilities depend on what else stands in the row.
+    """Refuse a model whose log-probabilities depend on the rest of the row.
 
     Two short sequences go through it one a row, and both in one row. Two forward passes without gradient, in
     evaluation mode; under ZeRO stage 3 every rank has to call it.
@@ -41,7 +41,7 @@ def check_packing(model: nn.Module, device: torch.device) -> None:
         device: where its inputs are expected.
 
     Raises:
-        UnsupportedModelError: the second sequence has other log-probabilities behind the first than alone.
+        UnsupportedModelError: the second sequence has other log-probabilities after the first than alone.
     """
     base = unwrap(model)
     was_training = base.training
@@ -53,10 +53,10 @@ def check_packing(model: nn.Module, device: torch.device) -> None:
     # Written so that a NaN is refused too.
     if not gap <= TOLERANCE[base.dtype]:
         raise UnsupportedModelError(
-            f"{type(base).__name__} does not keep the sequences of a packed row apart: behind another sequence, the "
-            f"log-probabilities of a sequence move by {gap:.3g} on average, and {TOLERANCE[base.dtype]:g} would be "
-            "rounding.",
-            "Give one sequence a row and pad on the right.",
+            f"{type(base).__name__} does not separate the sequences of a packed row: after another sequence, the "
+            f"log-probabilities of a sequence change by {gap:.3g} on average; rounding explains "
+            f"{TOLERANCE[base.dtype]:g}.",
+            "Use one sequence for each row, padded on the right.",
         )
 
 

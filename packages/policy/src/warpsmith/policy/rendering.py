@@ -59,7 +59,7 @@ class Renderer:
         except (JinjaError, TypeError) as error:
             roles = ", ".join(m["role"] for m in given)
             raise TemplateError(
-                f"The chat template refuses a conversation of the roles {roles}: {error}.",
+                f"The chat template rejects a conversation with the roles {roles}: {error}.",
                 "Order the roles as the model's template expects them.",
             ) from error
         return str(text)
@@ -126,7 +126,7 @@ def _check(messages: Sequence[Message]) -> None:
     """Refuse what is not a list of role and content."""
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping):
-            raise MessagesError(f"Message {i} is {type(message).__name__}.", "Give a mapping of role and content.")
+            raise MessagesError(f"Message {i} is {type(message).__name__}.", "Pass a mapping with role and content.")
         for key in ("role", "content"):
             if not isinstance(message.get(key), str):
                 raise MessagesError(

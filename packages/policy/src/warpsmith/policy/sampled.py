@@ -1,4 +1,4 @@
-"""An answer as a sampler writes it behind its prompt: no prefill twice, thoughts whole, one stop token at the end."""
+"""An answer as a sampler writes it after its prompt: no prefill twice, thoughts complete, one stop token at the end."""
 
 import re
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Answer:
         content: the message's content.
         prompt: the text that asks for it.
         text: the whole conversation.
-        span: where the answer stands in `text`, with its stop token.
+        span: range of the answer in `text`, with its stop token.
     """
 
     index: int
@@ -59,7 +59,7 @@ class Answer:
     span: Span
 
     def completion(self, layout: Layout) -> str:
-        """Return what a sampler writes behind `prompt`.
+        """Return what a sampler writes after `prompt`.
 
         Raises:
             TemplateError: the template writes something that no sampler can have written there, or drops text.
@@ -77,13 +77,13 @@ class Answer:
         return written
 
     def _behind_prompt(self, layout: Layout) -> str:
-        """Return what the template writes behind the prompt, or behind the prompt without its prefill."""
+        """Return what the template writes after the prompt, or after the prompt without its prefill."""
         if self.text.startswith(self.prompt) and len(self.prompt) <= self.span.end:
             return self.text[len(self.prompt) : self.span.end]
         if self.prompt != self.text[: self.span.start] + layout.prefill:
             raise TemplateError(
-                f"The answer in message {self.index} stands behind other text than the prompt that asks for it.",
-                "Use the released chat_template.jinja of the model: up to an answer it has to render the prompt.",
+                f"The text before the answer in message {self.index} differs from the prompt that asks for it.",
+                "Use the released chat_template.jinja of the model: before an answer it must render the prompt.",
             )
         return _without_opening(self.text[self.span.start : self.span.end], layout)
 
@@ -94,26 +94,26 @@ class Answer:
         if body.strip() != rest.strip():
             raise TemplateError(
                 f"The chat template drops the thought of the answer in message {self.index}.",
-                f"Use a template that keeps the last answer's thought, or take {THINK} to {END_THINK} out of it.",
+                f"Use a template that keeps the last answer's thought, or remove {THINK} to {END_THINK} from it.",
             )
         space = rest[: len(rest) - len(rest.lstrip())]
         return _without_opening(thought + closing + space + written.lstrip(), layout)
 
     def _check_thoughts(self, written: str, layout: Layout) -> None:
-        """Refuse a thought that does not end, and one behind another, unless the answer's own text is so."""
+        """Refuse a thought that does not end, and one after another, unless the answer's own text is like that."""
         opened = THINK in _last_part(layout.prefill + written) and THINK not in _last_part(self.content)
         if opened or (layout.opens_thoughts and END_THINK not in written):
             raise TemplateError(
                 f"The prompt opens a thought ({THINK}) that the answer in message {self.index} does not end.",
-                f"Give the answer its thought and {END_THINK}, or turn thinking off by policy.template_kwargs "
-                "where the template has a variable for it.",
+                f"Give the answer its thought and {END_THINK}, or turn thinking off with policy.template_kwargs "
+                "if the template has a variable for it.",
             )
         own, closed = self.content.count(END_THINK), (layout.prefill + written).count(END_THINK)
         twice = END_THINK in layout.prefill and END_THINK in written
         if own and (twice or closed > own):
             raise TemplateError(
-                f"The answer in message {self.index} has a thought, and the template puts it behind another one.",
-                f"Take {THINK} to {END_THINK} out of the answer, or turn thinking on by policy.template_kwargs.",
+                f"The answer in message {self.index} has a thought, and the template puts another one before it.",
+                f"Remove {THINK} to {END_THINK} from the answer, or turn thinking on with policy.template_kwargs.",
             )
 
     def _check_inside(self, written: str, layout: Layout) -> None:
@@ -121,8 +121,8 @@ class Answer:
         for stop in layout.stops:
             if stop and (stop in written or stop in self.content):
                 raise MessagesError(
-                    f"The answer in message {self.index} goes on after the stop token {stop}.",
-                    "Take the token out of the answer: it is written at the end by the template.",
+                    f"The answer in message {self.index} continues after the stop token {stop}.",
+                    "Remove the token from the answer; the template writes it at the end.",
                 )
 
     def _check_whole(self, written: str) -> None:
@@ -134,7 +134,7 @@ class Answer:
                 raise TemplateError(
                     f"The chat template drops {part[:40]!r} from the answer in message {self.index}.",
                     f"Give the answer at most one thought, {THINK} to {END_THINK}, with nothing before it, or use a "
-                    "template that writes every answer whole.",
+                    "template that writes each answer in full.",
                 )
             at = found + len(part)
 

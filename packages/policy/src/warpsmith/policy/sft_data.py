@@ -32,7 +32,7 @@ class Example:
 
     @property
     def trained(self) -> int:
-        """How many tokens carry loss."""
+        """How many tokens are trained."""
         return int((self.labels != IGNORED).sum())
 
 
@@ -45,14 +45,14 @@ def encode(chat: ChatFormat, messages: Sequence[Message], *, train_on: Literal["
     Args:
         chat: the chat format.
         messages: the conversation.
-        train_on: `last` gives one example, the last turn behind its prompt, and no label to earlier turns.
+        train_on: `last` gives one example, the last turn after its prompt, with no labels on earlier turns.
 
     Raises:
         MessagesError: there is no assistant's turn.
     """
     turns = chat.turns(messages)
     if not turns:
-        raise MessagesError("The conversation has no assistant's turn.", "Give one answer at least.")
+        raise MessagesError("The conversation has no assistant's turn.", "Include at least one answer.")
     if train_on == "last" or len(turns) == 1:
         return [_of_turn(turns[-1])]
     ids, mask = chat.loss_mask(messages)

@@ -40,7 +40,7 @@ def build_tiny(
     Args:
         out_dir: the directory to make; it must not exist or be empty.
         corpus: texts of the kind that the model will read and write; read once.
-        vocab_size: upper bound of the vocabulary; a small corpus fills less, and the model is made as large as it is.
+        vocab_size: upper bound of the vocabulary; a small corpus fills less, and the model gets that size.
         layers, hidden, heads, kv_heads: the decoder's sizes; `hidden / heads` is the width of a head.
         seed: seed of the weights. The same arguments give the same bytes.
 
@@ -67,13 +67,13 @@ def _settings(**values: int) -> TinySettings:
             f"{'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg'].removeprefix('Value error, ')}"
             for e in error.errors()
         )
-        raise PolicyError(f"The sizes of the model do not fit: {causes}.", "Change the sizes named.") from None
+        raise PolicyError(f"The sizes of the model are invalid: {causes}.", "Change the sizes named.") from None
 
 
 def train_tokenizer(corpus: Iterable[str], settings: TinySettings) -> "PreTrainedTokenizerFast":
     """Train a byte-level BPE that merges across spaces but never across a newline.
 
-    Code is made of lines that come back, so a whole line may become one token. Each newline stays a token of its own:
+    Lines of code recur, so a whole line may become one token. Each newline stays a token of its own:
     the chat template's headers end in one, so a completion never merges with its prompt.
 
     Raises:
@@ -117,7 +117,7 @@ def _checked(corpus: Iterable[str]) -> Iterator[str]:
         yield text
         yield "system\nuser\nassistant\n"
     if empty:
-        raise PolicyError("The corpus holds no text.", "Give texts of the kind the model will read and write.")
+        raise PolicyError("The corpus holds no text.", "Pass texts like those that the model will read and write.")
 
 
 def _initialise(settings: TinySettings, tokenizer: "PreTrainedTokenizerFast") -> "Qwen3ForCausalLM":

@@ -20,7 +20,7 @@ SMOOTHED_FROM: Final = 24
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: where it stands in the picture, and its number as text."""
+    """A mark on an axis: its position in the picture, and its number as text."""
 
     at: float
     text: str

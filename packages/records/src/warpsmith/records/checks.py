@@ -38,7 +38,7 @@ class Rule:
 
     Attributes:
         column: the column an error names.
-        says: the rule in words, as it stands after "column X must ".
+        says: the rule in words, continuing "column X must ".
         broken: batch -> boolean array of shape (rows,), true (or null) where the rule is broken.
     """
 
@@ -82,7 +82,7 @@ def _refuse_unknown_names(table: str, schema: pa.Schema, row: Row, index: int) -
     unknown = [name for name in row if schema.get_field_index(name) < 0]
     if unknown:
         raise SchemaError(
-            f"Row {index} of `{table}` has a column `{unknown[0]}`, which the schema does not have.",
+            f"Row {index} of `{table}` has a column `{unknown[0]}`, which is not in the schema.",
             REMEDY,
             table=table,
             column=unknown[0],
@@ -105,7 +105,7 @@ def _refuse_unknown_fields(table: str, field: pa.Field, value: Any, index: int) 
         path = f"{field.name}.{name}"
         if name not in known:
             raise SchemaError(
-                f"Row {index} of `{table}` has a field `{path}`, which the schema does not have.",
+                f"Row {index} of `{table}` has a field `{path}`, which is not in the schema.",
                 REMEDY,
                 table=table,
                 column=path,
@@ -191,7 +191,7 @@ def _null_error(table: str, field: pa.Field, column: pa.Array) -> SchemaError:
     row = _first_row(column, lambda part: _has_forbidden_null(part, field))
     return SchemaError(
         f"Row {row} of `{table}`, column `{field.name}`: a null (or a missing value) in {field.type}, "
-        "where the schema allows none.",
+        "which the schema does not allow.",
         REMEDY,
         table=table,
         column=field.name,
@@ -200,7 +200,7 @@ def _null_error(table: str, field: pa.Field, column: pa.Array) -> SchemaError:
 
 
 def _has_forbidden_null(array: pa.Array, field: pa.Field) -> bool:
-    """Whether a null stands in `array`, or nested in it, where `field` and its children allow none."""
+    """Whether `array` has a null, at any depth, where `field` and its children allow none."""
     if array.null_count and not field.nullable:
         return True
     if pa.types.is_struct(field.type):
@@ -230,7 +230,7 @@ def _check_rule(table: str, batch: pa.RecordBatch, rule: Rule) -> None:
     row = pc.index(broken, True).as_py()
     raise SchemaError(
         f"Row {row} of `{table}`: column `{rule.column}` must {rule.says}.",
-        "Mend the row before it is recorded.",
+        "Fix the row before recording it.",
         table=table,
         column=rule.column,
         row=row,
@@ -245,7 +245,7 @@ def _schema_difference(table: str, expected: pa.Schema, got: pa.Schema) -> str:
             f"The batch does not fit `{table}`: missing columns {missing or 'none'}, unknown columns {extra or 'none'}."
         )
     if expected.names != got.names:
-        return f"The batch does not fit `{table}`: the columns stand in another order, expected {expected.names}."
+        return f"The batch does not fit `{table}`: the columns are in another order, expected {expected.names}."
     other = next(name for name in expected.names if not expected.field(name).equals(got.field(name)))
     return (
         f"The batch does not fit `{table}`: column `{other}` is {_declared(got.field(other))}, "

@@ -16,12 +16,12 @@ from warpsmith.records.commands import new_app, run
 if TYPE_CHECKING:
     from warpsmith.records.reader import Losses, RunReader
 
-# pyarrow and what builds on it are imported inside the commands: --help and --version answer at once.
+# pyarrow and what builds on it are imported inside the commands: --help and --version stay fast.
 
 app = new_app(
     "warpsmith-records",
     __version__,
-    """Look into the records of a run: turns, credits and training steps.
+    """Inspect the records of a run: turns, credits and training steps.
 
     Example:
 
@@ -33,12 +33,12 @@ app = new_app(
     """,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, as its RunWriter was given it.")]
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new directory; it appears whole or not at all.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, the one passed to its RunWriter.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.")]
 Salvage = Annotated[
-    bool, typer.Option("--skip-damaged", help="Leave out damaged batches and say which, instead of stopping.")
+    bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 DAMAGED_EXIT_CODE = 1
@@ -54,13 +54,13 @@ class ExportFormat(StrEnum):
 def summary(
     run_dir: Run,
     role: Annotated[str | None, typer.Option(help="Only turns of this role, for example train or held_out.")] = None,
-    top: Annotated[int, typer.Option(help="How many of the best trajectories to list.", min=0)] = 5,
+    top: Annotated[int, typer.Option(help="Number of best trajectories to list.", min=0)] = 5,
     as_json: AsJson = False,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Average turns, return, correctness, improvement and speedup; turn by turn; the best trajectories.
+    """Print averages of turns, return, correctness, improvement and speedup, by turn, and the best trajectories.
 
-    Evaluations before, during and after training are shown apart.
+    Evaluations before, during and after training are listed separately.
 
     Example: warpsmith-records summary runs/demo --role train
     """
@@ -77,7 +77,7 @@ def summary(
         typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_part.items()}, indent=2))
         return
     if not by_part:
-        typer.echo(f"{run_dir} has no turns {'yet' if role is None else f'of the role {role}'}.")
+        typer.echo(f"{run_dir} has no turns {'yet' if role is None else f'with the role {role}'}.")
     for name, figures in by_part.items():
         print_summary(Console(highlight=False, markup=False), name, figures)
 
@@ -87,12 +87,12 @@ def compact(
     run_dir: Run,
     out: Out,
     partition_by: Annotated[
-        list[str] | None, typer.Option(help="Column of turns that becomes a directory; may be given again.")
+        list[str] | None, typer.Option(help="Column of turns to partition by; repeat the option for more.")
     ] = None,
     join_credits: Annotated[bool, typer.Option(help="Add each turn's latest credit as columns credit_*.")] = False,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Write the run as a Parquet dataset, partitioned by role unless told otherwise.
+    """Write the run as a Parquet dataset, by default partitioned by role.
 
     Example: warpsmith-records compact runs/demo demo-parquet --join-credits
     """
@@ -116,7 +116,7 @@ def compact(
 def export(
     run_dir: Run,
     out: Out,
-    form: Annotated[ExportFormat, typer.Option("--format", help="json: a file a turn and one a trajectory.")],
+    form: Annotated[ExportFormat, typer.Option("--format", help="json: one file for each turn and each trajectory.")],
     skip_damaged: Salvage = False,
 ) -> None:
     """Write the run's turns and trajectories as files for other tools.
@@ -141,9 +141,9 @@ def export(
 def report(
     run_dir: Run,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="By default RUN/report.html.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default RUN/report.html.")
     ] = None,
-    trajectories: Annotated[int, typer.Option(help="How many trajectories to show of each kind and part.", min=0)] = 3,
+    trajectories: Annotated[int, typer.Option(help="Trajectories to show of each kind and part.", min=0)] = 3,
     skip_damaged: Salvage = False,
 ) -> None:
     """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.
@@ -165,18 +165,22 @@ def report(
 def timeline(
     run_dir: Run,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="FILE.svg or FILE.json; RUN/timeline.svg.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."),
     ] = None,
     steps: Annotated[
         str | None,
-        typer.Option(metavar="FIRST-LAST", help="`all`, evaluations of the policy too; by default the last 20."),
+        typer.Option(
+            metavar="FIRST-LAST",
+            help="Steps to draw; `all` adds evaluations of the policy. Default: the last 20.",
+        ),
     ] = None,
     as_json: AsJson = False,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Draw when the run generated, evaluated, waited, trained and synced, and say how much of it happened at once.
+    """Draw when the run generated, evaluated, waited, trained and synced, and print how much of it overlapped.
 
-    A file that ends in .json is a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+    A .json file is a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
     Example: warpsmith-records timeline runs/demo --steps 3-6 -o timeline.svg
     """
@@ -195,9 +199,9 @@ def timeline(
 
 @app.command()
 def verify(run_dir: Run, as_json: AsJson = False) -> None:
-    """Read and check every recorded batch; say what is torn (a kill) and what is damaged (anything else).
+    """Check each recorded batch; list what is torn (cut off by a kill) and what is damaged (changed otherwise).
 
-    Exit code 0 where every recorded batch is whole, 1 where one is damaged.
+    Exit code 0 if each recorded batch is intact, 1 if one is damaged.
 
     Example: warpsmith-records verify runs/demo
     """
@@ -217,7 +221,7 @@ def verify(run_dir: Run, as_json: AsJson = False) -> None:
 
 @app.command()
 def schema() -> None:
-    """Print every table's columns, their types and whether they may be null.
+    """Print the columns of each table, with types and nullability.
 
     Example: warpsmith-records schema
     """
@@ -247,9 +251,9 @@ def _reader(run_dir: Path, skip_damaged: bool) -> "RunReader":
 
 def _tell(losses: "Losses") -> None:
     for torn in losses.torn:
-        notes.print(f"note: not recorded, left by a kill or being written now: {torn}")
+        notes.print(f"note: skipped, cut off by a kill or being written now: {torn}")
     for error in losses.damage:
-        notes.print(f"warning: left out: {error}")
+        notes.print(f"warning: skipped: {error}")
 
 
 def _progress(unit: str) -> Progress:

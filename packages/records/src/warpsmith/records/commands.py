@@ -33,7 +33,7 @@ def new_app(command: str, version: str, purpose: str) -> typer.Typer:
     @app.callback(help=purpose)
     def root(
         _version: bool = typer.Option(
-            False, "--version", callback=show_version, is_eager=True, help="Print the version and stop."
+            False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."
         ),
     ) -> None:
         return
@@ -81,5 +81,5 @@ def _refused(error: OSError) -> WarpsmithError:
     where = f" ({error.filename})" if error.filename else ""
     return UsageError(
         f"The operating system refused: {error.strerror or error}{where}.",
-        "Check the path, its permissions and the room on the disk; WARPSMITH_DEBUG=1 shows where it happened.",
+        "Check the path, its permissions and the free disk space; WARPSMITH_DEBUG=1 shows the traceback.",
     )

@@ -103,7 +103,7 @@ class _Source:
 class _LatestCredits:
     """The credit of the latest step for each turn, looked up by key.
 
-    Not Table.join: Acero refuses list columns beside the keys.
+    Not Table.join: Acero refuses list columns in addition to the keys.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -114,7 +114,7 @@ class _LatestCredits:
         self.schema = pa.schema([*schema.TURNS, *fields], metadata=schema.TURNS.metadata)
 
     def join(self, turns: pa.RecordBatch) -> pa.RecordBatch:
-        # index_in gives the first match, and the latest step stands first.
+        # index_in gives the first match, and the latest step comes first.
         wanted = keys.joined([pa.chunked_array([turns.column(name)]) for name in TURN_KEY])
         rows = pc.index_in(wanted, value_set=self._keys).combine_chunks()
         found = [self._values.column(name).combine_chunks().take(rows) for name in self._values.column_names]

@@ -10,12 +10,12 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 class OutputError(WarpsmithError):
-    """The output could not be written; what stood under its name before is untouched."""
+    """The output could not be written; an existing file of that name is untouched."""
 
 
 @contextlib.contextmanager
 def new_directory(out: Path) -> Iterator[Path]:
-    """Yield a temporary directory beside `out` that becomes `out` when the block ends well, and is removed otherwise.
+    """Yield a temporary directory next to `out` that becomes `out` if the block succeeds, and is removed otherwise.
 
     Raises:
         UsageError: `out` exists.
@@ -24,7 +24,7 @@ def new_directory(out: Path) -> Iterator[Path]:
     unfinished = _beside(out)
     with _refusals_typed(out):
         if out.exists():
-            raise UsageError(f"{out} exists already; a new directory was expected.", "Remove it or name another.")
+            raise UsageError(f"{out} already exists; a new directory was expected.", "Remove it or choose another.")
         unfinished.mkdir(parents=True)
         try:
             yield unfinished
@@ -59,5 +59,5 @@ def _refusals_typed(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"Could not write {out}: {error.strerror or error}.", "Free space or mend the permissions, then try again."
+            f"Could not write {out}: {error.strerror or error}.", "Free space or fix the permissions, then retry."
         ) from error

@@ -1,4 +1,4 @@
-"""What a process said before it died: the last lines of its log, attached to the error that tells of its death.
+"""The last lines of a dead process's log, attached to the error that reports its death.
 
 They are notes of the exception (PEP 678): tracebacks and the commands print them, and they travel with a pickled error.
 """
@@ -24,7 +24,7 @@ def quote_into(error: E, logs: Iterable[Path], *, skip: re.Pattern[str] | None =
     """Attach the last lines of each log to an error and return it.
 
     Args:
-        error: what tells of the death.
+        error: the one that reports the death.
         logs: files; one that is missing or says nothing is named.
         skip: lines to leave out, matched at their start.
         since: only what follows the last line that begins with this is quoted, where there is one.
@@ -81,7 +81,7 @@ def notes_of(error: BaseException) -> Sequence[str]:
 def oom_kills() -> int:
     """Return how many processes the kernel's out-of-memory killer has ended on this machine since it booted.
 
-    Read before and after a death, it tells whether memory may be the cause. 0 where the kernel does not tell.
+    Read before and after a death, it shows whether memory may be the cause. 0 if the kernel does not report it.
     """
     try:
         counters = _VMSTAT.read_text(encoding="ascii")

@@ -1,4 +1,4 @@
-"""Where a run's records lie: RUN/records/TABLE/NAME.arrows with NAME.journal beside it."""
+"""Paths of a run's records: RUN/records/TABLE/NAME.arrows and NAME.journal next to it."""
 
 import uuid
 from pathlib import Path

@@ -61,7 +61,7 @@ def _print_averages(console: Console, figures: RunSummary) -> None:
     table = _plain("", "")
     table.add_row("trajectories", str(figures.trajectories))
     table.add_row("turns (invalid)", f"{figures.turns} ({figures.invalid_turns})")
-    table.add_row("average turns a trajectory", number(figures.turns_mean, digits=2))
+    table.add_row("average turns per trajectory", number(figures.turns_mean, digits=2))
     table.add_row("average aggregated return", number(figures.return_mean))
     table.add_row("final correctness rate", percent(figures.final_correct_rate))
     table.add_row("improvement rate", percent(figures.improvement_rate))

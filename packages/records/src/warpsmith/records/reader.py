@@ -66,7 +66,7 @@ class SegmentReport:
     Attributes:
         batches, rows, stream_bytes: what the journal vouches for.
         closed: whether its writer ended it; otherwise the writer was killed or still writes.
-        torn: what lies behind the last recorded batch, or None.
+        torn: bytes after the last recorded batch, or None.
         damage: one error for each journal entry or batch that cannot be read.
     """
 
@@ -109,8 +109,8 @@ class RunReader:
         self.damage: list[SegmentError] = []
         if not _is_folder(layout.records_dir(self.run_dir)):
             raise NoRecordsError(
-                f"{self.run_dir} holds no records: it has no folder `{layout.RECORDS_DIR}`.",
-                "Give the directory of a run, the one that its RunWriter was given.",
+                f"{self.run_dir} has no records: the folder `{layout.RECORDS_DIR}` is missing.",
+                "Pass a run's directory, the one passed to its RunWriter.",
             )
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False) -> pa.Table:
@@ -147,7 +147,7 @@ class RunReader:
 
     @property
     def torn(self) -> list[Torn]:
-        """What lies behind the last recorded batch of each segment; empty for a run whose writers ended well."""
+        """Bytes after the last recorded batch of each segment; empty for a run whose writers were closed."""
         return [segment.torn for table in schema.TABLES for segment in self.segments(table) if segment.torn]
 
     def losses(self) -> Losses:
@@ -229,7 +229,7 @@ class _SegmentFiles:
         return None
 
     def batches(self, meet: Callable[[SegmentError], None]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches whose bytes are what was written; hand `meet` an error for each that is not."""
+        """Yield the batches whose bytes are as written; call `meet` with an error for each other."""
         if not self.journal.entries:
             return
         first, *rest = self.journal.entries
@@ -246,7 +246,7 @@ class _SegmentFiles:
                     else:
                         yield batch
         except FileNotFoundError:
-            meet(TruncatedSegmentError(self.path, "the stream is gone, its journal is there.", SALVAGE))
+            meet(TruncatedSegmentError(self.path, "the stream is missing, but its journal exists.", SALVAGE))
         except OSError as error:
             meet(unreadable(self.path, error))
         except SegmentError as error:
@@ -254,7 +254,7 @@ class _SegmentFiles:
 
     def _schema(self, stream: BinaryIO, first: Entry) -> pa.Schema:
         if first.kind is not Kind.SCHEMA:
-            raise CorruptSegmentError(self.path, "the journal has no whole entry for the stream's schema.", SALVAGE)
+            raise CorruptSegmentError(self.path, "the journal has no complete entry for the stream's schema.", SALVAGE)
         data = pa.py_buffer(self._bytes(stream, first))
         try:
             return pa.ipc.read_schema(data)
@@ -272,7 +272,7 @@ class _SegmentFiles:
             raise CorruptSegmentError(self.path, f"{_named(entry)} cannot be decoded ({error}).", SALVAGE) from error
         if batch.num_rows != entry.rows:
             raise CorruptSegmentError(
-                self.path, f"{_named(entry)} has {batch.num_rows} rows, the journal says {entry.rows}.", SALVAGE
+                self.path, f"{_named(entry)} has {batch.num_rows} rows; the journal says {entry.rows}.", SALVAGE
             )
         return self._current(batch)
 
@@ -284,7 +284,7 @@ class _SegmentFiles:
         if not current.schema.equals(expected, check_metadata=False):
             raise ForeignFileError(
                 self.path,
-                f"the stream's columns are not those of `{self.table}`.",
+                f"the stream's columns differ from those of `{self.table}`.",
                 "Compare them with `warpsmith-records schema`; move the file out of the run's records.",
             )
         return current.replace_schema_metadata(expected.metadata)
@@ -299,11 +299,11 @@ class _SegmentFiles:
         while len(data) < entry.length:
             more = os.pread(stream.fileno(), entry.length - len(data), entry.offset + len(data))
             if not more:
-                raise TruncatedSegmentError(self.path, f"{_named(entry)} was cut off while it was read.", SALVAGE)
+                raise TruncatedSegmentError(self.path, f"{_named(entry)} was truncated while being read.", SALVAGE)
             data += more
         assert self.journal.header is not None
         if digest(data, self.journal.header.format_version) != entry.digest:
-            raise CorruptSegmentError(self.path, f"the bytes of {_named(entry)} are not those written.", SALVAGE)
+            raise CorruptSegmentError(self.path, f"the bytes of {_named(entry)} differ from those written.", SALVAGE)
         return data
 
 
@@ -348,7 +348,7 @@ def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:
         found, faults = _read_journal(stream, journal, table)
         if _is_empty(found):
             # No kill does this: the header is whole before the first byte of the stream.
-            faults = (CorruptSegmentError(journal, "the journal is empty, its stream is not.", SALVAGE_JOURNAL),)
+            faults = (CorruptSegmentError(journal, "the journal is empty, but its stream is not.", SALVAGE_JOURNAL),)
         size = _size(stream)
     return _SegmentFiles(table, stream, found, faults, size)
 
@@ -381,7 +381,7 @@ def _size(stream: Path) -> int:
 _NOTHING = Journal(header=None, entries=(), torn_bytes=0, faults=())
 
 SALVAGE_JOURNAL = (
-    "Copy the .journal file of the same name back beside it, or move it away. A stream alone is still an Arrow IPC "
+    "Copy the .journal file of the same name back next to it, or move it away. A stream alone is still an Arrow IPC "
     "stream: pyarrow.ipc.open_stream reads it, unchecked."
 )
 

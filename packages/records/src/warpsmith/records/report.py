@@ -233,7 +233,7 @@ def _held_out(path: Path) -> list[HeldOut]:
     """Read {"held_out": {"before": {metric: number}, "after": {...}, "interval": {metric: [low, high]}}}."""
     if not path.exists():
         return []
-    found = read_json(path, ReportError, remedy="Mend it or move it away.")
+    found = read_json(path, ReportError, remedy="Fix it or move it away.")
     held_out = found.get("held_out") if isinstance(found, dict) else None
     if held_out is None:
         return []
@@ -243,7 +243,7 @@ def _held_out(path: Path) -> list[HeldOut]:
         raise ReportError(
             f"{path}: `held_out` does not have the form that the report reads.",
             "It is {before: {metric: number}, after: {metric: number}, interval: {metric: [low, high]}}; "
-            "each of the three may be left out.",
+            "each of the three is optional.",
         ) from error
 
 

@@ -280,7 +280,7 @@ def table_name(name: str) -> TableName:
     for known in get_args(TableName):
         if name == known:
             return known  # type: ignore[no-any-return]
-    raise SchemaError(f"There is no table `{name}`.", f"The tables are {', '.join(TABLES)}.", table=name)
+    raise SchemaError(f"Unknown table `{name}`.", f"The tables are {', '.join(TABLES)}.", table=name)
 
 
 def turns_batch(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -357,7 +357,7 @@ def _with_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
     fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
     place = [field.name for field in fields].index("host_code")
     fields[place] = pa.field("recording", pa.string())
-    # Under a null verdict anything may stand.
+    # Under a null verdict any value is allowed.
     words = [_WAYS.get(word) for word in values[place].to_pylist()]
     values[place] = pa.array(words, pa.string())
     verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())
@@ -394,7 +394,7 @@ def migrate(
             "Install a newer warpsmith-records.",
         )
     if version < 1:
-        raise SchemaError(f"There is no schema version {version}.", "The first is 1.", table=table)
+        raise SchemaError(f"Unknown schema version {version}.", "The first is 1.", table=table)
     for step in range(version, current):
         batch = migrations.get((table, step), _unchanged)(batch)
     return batch

@@ -1,4 +1,4 @@
-"""Segments: how recorded batches lie on disk, and how to tell a whole batch from a torn or damaged one.
+"""Segments: how recorded batches are laid out on disk, and what makes a batch intact, torn or damaged.
 
 A segment is two files of one name. `NAME.arrows` is a plain Arrow IPC stream. `NAME.journal` says which byte ranges
 of it are whole: a 64-byte header, then one 64-byte entry for each message, written only after the message's bytes.
@@ -37,7 +37,7 @@ class SegmentError(WarpsmithError):
 
 
 class ForeignFileError(SegmentError):
-    """The file was not written by a RunWriter, or is not of the table in whose folder it lies."""
+    """The file was not written by a RunWriter, or belongs to another table than its folder."""
 
 
 class NewerFormatError(SegmentError):
@@ -60,7 +60,7 @@ def unreadable(path: Path, error: OSError) -> UnreadableFileError:
     return UnreadableFileError(
         path,
         f"cannot be read: {error.strerror or error}.",
-        "Mend the permissions of the file and of the folders above it.",
+        "Fix the permissions of the file and of its parent folders.",
     )
 
 
@@ -188,7 +188,7 @@ def _decode_header(slot: bytes, path: Path) -> Header:
     body, check = slot[:-_CHECK_BYTES], slot[-_CHECK_BYTES:]
     magic, format_version, schema_version, _, segment_id, table, created_us = _HEADER.unpack(body)
     if magic != _HEADER_MAGIC:
-        raise ForeignFileError(path, "this is no journal of Warpsmith records.", "Move it out of the run's records.")
+        raise ForeignFileError(path, "this is not a journal of Warpsmith records.", "Move it out of the run's records.")
     if check != _check(body, b""):
         raise CorruptSegmentError(path, "the journal's header is damaged.", SALVAGE)
     if format_version > FORMAT_VERSION:

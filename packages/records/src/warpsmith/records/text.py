@@ -57,7 +57,7 @@ def read_json(path: str | Path, error: type[WarpsmithError] = TextError, what: s
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise error(f"{path} is not JSON: {cause}.", remedy or "Correct it, or write it again.") from cause
+        raise error(f"{path} is not JSON: {cause}.", remedy or "Fix it, or write it again.") from cause
 
 
 def decode(data: bytes, where: str, error: type[WarpsmithError] = TextError) -> str:
@@ -87,7 +87,7 @@ def stream_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of a file of any size as UTF-8, without byte order mark; only a line feed ends one.
 
-    UTF-8 is passed on unchecked, so that a caller may tell of the one line that is none.
+    UTF-8 is passed on unchecked, so that a caller may name the one invalid line.
 
     Raises:
         WarpsmithError: as `error`; the file cannot be opened or read, or is broken UTF-16 or UTF-32.
@@ -97,7 +97,7 @@ def stream_lines(
         with path.open("rb") as file:
             yield from _lines(file)
     except UnicodeDecodeError as cause:
-        raise error(f"{path} is no valid {cause.encoding.upper()}: {cause.reason}.", "Save it as UTF-8.") from cause
+        raise error(f"{path} is not valid {cause.encoding.upper()}: {cause.reason}.", "Save it as UTF-8.") from cause
     except OSError as cause:
         raise _unopened(path, cause, error, what, remedy) from cause
 
@@ -122,7 +122,7 @@ def is_leftover(name: str) -> bool:
 
 
 def _mark_of(head: bytes) -> tuple[bytes, str]:
-    """Return the byte order mark that bytes begin with, and the encoding that it stands for."""
+    """Return the byte order mark that bytes begin with, and the encoding that it means."""
     return next(((mark, encoding) for mark, encoding in _MARKS if head.startswith(mark)), (b"", "utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""When a run generated, evaluated, trained and synced, from its records, and how much of it happened at once.
+"""When a run generated, evaluated, trained and synced, from its records, and how much of it overlapped.
 
 Turns and steps carry the wall clock of rank 0 and durations, so that any recorded run has a timeline.
 """
@@ -51,7 +51,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much happened at once, in seconds of wall time.
+    """How much overlapped, in seconds of wall time.
 
     Attributes:
         wall_s: from the first to the last.
@@ -89,7 +89,7 @@ def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
     if not kept:
         raise NoTimelineError(
             f"{reader.run_dir} has no turn and no step" + (f" of {named(steps)}." if steps else "."),
-            "Name a run that has recorded some, or other steps.",
+            "Choose a run that has recorded some, or other steps.",
         )
     origin = min(begin for _, _, begin, _, _ in kept)
     return sorted(
@@ -114,7 +114,7 @@ def chosen_steps(reader: RunReader, text: str | None) -> range | None:
         return None
     named_steps = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
     if named_steps is None or int(named_steps[2] or named_steps[1]) < int(named_steps[1]):
-        raise UsageError(f"{text!r} names no steps.", "Write them as 3-6, as 3 for one, or as all.")
+        raise UsageError(f"{text!r} is not a range of steps.", "Use 3-6, 3 for one step, or all.")
     return range(int(named_steps[1]), int(named_steps[2] or named_steps[1]) + 1)
 
 
@@ -124,7 +124,7 @@ def named(steps: range | None) -> str:
 
 
 def overlap(found: Sequence[Span]) -> Overlap:
-    """Return how much of rollouts and training happened at once."""
+    """Return how much rollouts and training overlapped."""
     rollout = merged((span.begin, span.end) for span in found if span.phase in ("generate", "evaluate"))
     training = merged((span.begin, span.end) for span in found if span.phase in ("train", "sync"))
     waited = merged((span.begin, span.end) for span in found if span.phase == "wait")
@@ -134,7 +134,7 @@ def overlap(found: Sequence[Span]) -> Overlap:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union of intervals: apart from one another, and in order."""
+    """Return the union of intervals: disjoint, and in order."""
     found: list[Interval] = []
     for begin, end in sorted(intervals):
         if found and begin <= found[-1][1]:

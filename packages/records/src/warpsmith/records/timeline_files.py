@@ -32,7 +32,7 @@ def write_timeline(found: Sequence[Span], out: Path, title: str) -> None:
         UsageError: it ends in something else.
     """
     if out.suffix not in (".svg", ".json"):
-        raise UsageError(f"{out} is neither a picture nor a trace.", "Name a file that ends in .svg or .json.")
+        raise UsageError(f"{out} is neither an image nor a trace.", "Choose a file name that ends in .svg or .json.")
     text = picture(found, title) if out.suffix == ".svg" else json.dumps(trace(found)) + "\n"
     partial = out.with_name(f"{out.name}.partial")
     partial.write_text(text, encoding="utf-8")

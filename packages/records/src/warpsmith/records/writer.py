@@ -28,7 +28,7 @@ class RecordWriteError(WarpsmithError):
 class RunWriter:
     """Appends batches to the tables of one run.
 
-    Each writer has segments of its own, so any number of processes may write one run, and a writer that comes back
+    Each writer has its own segments, so any number of processes may write one run, and a writer that comes back
     after a kill starts a new segment instead of appending to a torn one. Safe to share between threads.
 
     Args:
@@ -103,7 +103,7 @@ class RunWriter:
 
     def _segment(self, name: schema.TableName) -> "_Segment":
         if self._closed:
-            raise RecordWriteError(f"The writer of {self.run_dir} is closed.", "Make a new RunWriter.")
+            raise RecordWriteError(f"The writer of {self.run_dir} is closed.", "Create a new RunWriter.")
         segment = self._segments.get(name)
         # After a fork both processes hold the same open files; the child must not write into its parent's segment.
         if segment is None or segment.pid != os.getpid():
@@ -128,7 +128,7 @@ class RunWriter:
             where = error.filename or (segment.path if segment else layout.table_dir(self.run_dir, name))
             raise RecordWriteError(
                 f"Could not write `{name}` to {where}: {error.strerror or error}{left}; the batch is not recorded.",
-                "Free space or mend the permissions, then append the same batch again.",
+                "Free space or fix the permissions, then append the same batch again.",
             ) from error
 
 
@@ -201,7 +201,7 @@ def _one_batch(name: schema.TableName, rows: pa.RecordBatch | pa.Table) -> pa.Re
     if len(batches) > 1:
         raise schema.SchemaError(
             f"{rows.num_rows} rows of `{name}` are too large for one batch (2 GiB of text in a column).",
-            "Append them in smaller pieces.",
+            "Append them in smaller batches.",
             table=name,
         )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)

@@ -20,7 +20,7 @@ ARITHMETIC: Final = frozenset(
     | {"dot", "addmv", "cumsum", "convolution", "minimum", "maximum", "min", "max", "amin", "amax", "clamp"}
     | {"clamp_min", "clamp_max", "relu", "hardtanh", "threshold", "leaky_relu", "floor", "ceil", "round"}
     | {"trunc", "frac", "sign", "where", "fmod", "remainder", "hardshrink", "softshrink", "fmax", "fmin"}
-    | {"prod", "cummax", "cummin", "aminmax", "outer"}
+    | {"prod", "cummax", "cummin", "aminmax", "outer", "histc", "heaviside", "copysign", "sgn"}
 )
 """Operators whose exact results every kernel has too, in whatever order it computes them."""
 DIVISIONS: Final = frozenset({"div", "mean"})
@@ -48,6 +48,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._perturb = perturb
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do not let torch wrap this for its compiler, which takes seconds to import and nobody uses here."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -58,11 +63,17 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         comparable = name in ARITHMETIC or name in MOVES or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
         wide = _widened(func, args, kwargs) if comparable else None
         result = func(*args, **kwargs)
+        if wide is None and not func._schema.is_mutable and any(_floating(result)):
+            # What it computes inside, as a mean that it subtracts, is rounded as well.
+            result = func(*tree_map(self._noisy, args), **tree_map(self._noisy, kwargs))
         made = tree_flatten(result)[0]
         for place, tensor in enumerate(made):
             if isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex()):
                 self._add_noise(tensor, wide[place] if wide is not None and len(wide) == len(made) else None)
         return result
+
+    def _noisy(self, value: Any) -> Any:
+        return self._perturb.everywhere(value) if isinstance(value, torch.Tensor) else value
 
     def _add_noise(self, tensor: torch.Tensor, wide: Any) -> None:
         noisy = self._perturb.everywhere(tensor)

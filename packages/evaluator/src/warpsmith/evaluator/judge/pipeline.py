@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 POISONS: Final = (0x00, 0xFF)
 """What memory holds before the two runs without kernels: no element that comes from it is right under both."""
+AFTER_FORWARD: Final = "Buffer {} after forward: "
 RESHAPINGS: Final = 3
 """How often other shapes are drawn where Triton cannot form a block of the last ones."""
 
@@ -498,8 +499,20 @@ class Evaluation:
             comparison = compare(got, expected, reduction)
             self.evidence.note(comparison)
             if not comparison.ok:
-                return f"{name}{comparison.message}"
+                return f"{name}{comparison.message}{self._as_before(name, got, expected.value)}"
         return self._left_out(answer)
+
+    def _as_before(self, place: str, got: torch.Tensor, expected: torch.Tensor) -> str:
+        """Return what to tell of a buffer that holds what it held before forward, where the reference updates it."""
+        buffers = codec.Fields(self.session.state.tree).slot_map("buffers")
+        name = next((name for name in buffers if place == AFTER_FORWARD.format(name)), None)
+        if name is None:
+            return ""
+        before = tensor_views.view(self.session.state_buffer, buffers[name])
+        if tensor_views.equal(before, expected) or not tensor_views.equal(before, got):
+            return ""
+        usually = ", as normalisations do in training mode" if name.rpartition(".")[2].startswith("running_") else ""
+        return f". Model's forward updates this buffer{usually}: update it in a kernel as well"
 
     def _passes_kernelbench(self, answer: Answer, placed: Placed, answers: "Shared") -> bool:
         return all(passes_kernelbench(got, expected) for _, got, expected in self._pairs(answer, placed, answers))
@@ -543,9 +556,7 @@ class Evaluation:
         ]
         after = dict(zip(answer.buffers, all_expected[len(slots) :], strict=True))
         kept = tree.slot_map("buffers")
-        return pairs + [
-            (f"Buffer {name} after forward: ", self._copy(buffer, kept[name]), after[name]) for name in kept
-        ]
+        return pairs + [(AFTER_FORWARD.format(name), self._copy(buffer, kept[name]), after[name]) for name in kept]
 
     def _with_usual(self, all_expected: list[Expected]) -> list[Expected]:
         """Return what is expected with what was usual there in the first trial, whose inputs are plain.

@@ -9,6 +9,7 @@ its kernels, or that asks for facts of a compiled kernel runs where kernels do (
 parameters that no trial uses. What a recording knows of those is wrong in every trial.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TUNED: Final = 300
+MAX_LINE: Final = 120
+"""Characters of a line of the source in a message."""
+LINE_END: Final = re.compile(r"\r\n|\r|\n")
+"""What ends a line for Python; `str.splitlines` knows more."""
 MOST_VARIANTS: Final = 3
 """Configurations that an autotuned kernel is recorded with, of those that it may run with."""
 MOST_CALL_BYTES: Final = 36 << 20
@@ -228,7 +233,7 @@ class Recorder:
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {', '.join(sorted(refused)[:8])}. {operators.ADVICE}",
+                f"forward computes with torch instead of Triton: {self._in_source(refused)}. {operators.ADVICE}",
             )
         if done.flag("unawaited"):
             raise CandidateFailedError(
@@ -243,6 +248,15 @@ class Recorder:
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
             raise CandidateFailedError("incorrect", None, f"{mismatch}.")
+
+    def _in_source(self, used: dict[str, Any]) -> str:
+        """Return the names of operators, each with the line of the source that the worker says uses it first."""
+        lines = LINE_END.split(self._source)
+        known = {name: line for name, line in used.items() if type(line) is int and 0 < line <= len(lines)}
+        texts = {name: lines[line - 1].strip()[:MAX_LINE] for name, line in known.items()}
+        return ", ".join(
+            f"{name} (line {known[name]}: {texts[name]})" if name in known else name for name in sorted(used)[:8]
+        )
 
     def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
         """Return memory that is shared with the worker, and whether it is new."""

@@ -7,11 +7,12 @@ The list is checked at operator level by `OperatorWatch`, a dispatch mode in the
 belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 import torch
@@ -98,6 +99,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Attributes:
         counters: addresses of the buffers to which a number may be added.
         fills: whether fresh memory is filled with garbage; needless where nothing is computed.
+        path: of the file whose lines are noted; empty for none.
+        refused: how often each operator that is not allowed was used.
+        lines: the line of that file that used each of these first, where it was used from there.
     """
 
     def __init__(
@@ -111,6 +115,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.allowed = ALLOWED | frozenset(extra)
         self.refused: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+        self.path = ""
         self._is_read_only = is_read_only
         self._on_write = on_write
         self._on_dtype = on_dtype
@@ -158,6 +164,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def note(self, name: str) -> None:
         """Count one use of an operator that is not allowed."""
+        if name not in self.refused and (line := _line_in(self.path)):
+            self.lines[name] = line
         self.refused[name] = self.refused.get(name, 0) + 1
 
     def _check_writes(self, func: Any, name: str, args: Sequence[Any]) -> None:
@@ -166,6 +174,14 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[position] if written and position < len(args) else None
             if isinstance(target, torch.Tensor) and target.numel() and self._is_read_only(target):
                 self._on_write(name)
+
+
+def _line_in(path: str) -> int:
+    """Return the line of a file that is under way, of the innermost call there; 0 where nothing there is called."""
+    frame: FrameType | None = sys._getframe() if path else None
+    while frame is not None and frame.f_code.co_filename != path:
+        frame = frame.f_back
+    return (frame.f_lineno or 0) if frame is not None else 0
 
 
 def _tensors(given: Any) -> Iterator[torch.Tensor]:

@@ -119,6 +119,7 @@ class Catch(TorchFunctionMode):
         self._stack = ExitStack()
         self._occurrences: Counter[str] = Counter()
         self._converted: set[str] = set()
+        self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
 
     def __enter__(self) -> "Catch":
@@ -243,7 +244,16 @@ class Catch(TorchFunctionMode):
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
             mutations.to_grid(made, self._dice(site, made), zero=zero, numbers=self.numbers, rows=rows)
+            if made.dim() and rows and made.is_contiguous():
+                self._share_rows(made, self._dice(site, made))
         return frozenset({site})
+
+    def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
+        """Let a draw on a grid have rows of an earlier one whose rows are as long."""
+        form = made.dtype, made.shape[-1], made.device
+        if made.dim() > 1 and made.numel() and form in self._gridded:
+            mutations.share_rows(made, self._gridded[form], dice)
+        self._gridded.setdefault(form, made.detach().clone())
 
     def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         low, high = _bounds(args, kwargs)

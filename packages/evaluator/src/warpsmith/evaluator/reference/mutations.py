@@ -38,6 +38,7 @@ TINY_OCTAVES: Final = (8.0, 16.0)
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
+MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """How far below the spread of a draw the grid is that it may be rounded to: a few dozen numbers are left of it."""
 PLANTED_SHARE: Final = 1 / 16
@@ -117,7 +118,7 @@ def to_grid(
         generator: draws, where the tensor lives.
         zero: whether numbers of one sign may become zero.
         numbers: numbers that the problem may compare with, of which some are written where they lie in the range.
-        rows: whether some rows become equal to others, and some hold one number.
+        rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
@@ -129,7 +130,7 @@ def to_grid(
     if not -math.inf < low < high < math.inf:
         return
     dice = Dice(generator)
-    step = 2.0 ** (math.floor(math.log2(_spread(wide))) - GRID_OCTAVES - dice.below(2))
+    step = 2.0 ** (math.floor(math.log2(_middle_spread(wide))) - GRID_OCTAVES - dice.below(2))
     rounded = (wide / step).round() * step
     if low >= 0 or high <= 0:
         rounded = (wide / step).trunc() * step
@@ -144,14 +145,22 @@ def to_grid(
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
 
+def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+    """Copy some rows of an earlier draw to a later one: to the same place where both have one form, and to another."""
+    one, other = (draw.detach().view(-1, draw.shape[-1]) for draw in (tensor, earlier))
+    dice = Dice(generator)
+    if tensor.shape == earlier.shape:
+        same = dice.below(len(one))
+        one[same] = other[same]
+    one[dice.below(len(one))] = other[dice.below(len(other))]
+
+
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Copy one slice of the first and of the last but one dimension to another, and let a row hold one number."""
+    """Copy one slice of the first and of the last but one dimension to another."""
     for dim in {0, wide.dim() - 2}:
         if wide.shape[dim] > 2:
             source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
-    row = wide.view(-1, wide.shape[-1])[dice.below(wide.numel() // wide.shape[-1])]
-    row.fill_(float(row[dice.below(row.numel())]))
     return wide
 
 
@@ -161,6 +170,13 @@ Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
 def _spread(wide: torch.Tensor) -> float:
     spread = float(wide.std()) if wide.numel() > 1 else 0.0
     return spread if 0 < spread < float("inf") else max(float(wide.abs().max()), 1.0)
+
+
+def _middle_spread(wide: torch.Tensor) -> float:
+    """Return the spread of the middle half of some numbers, which a few large ones leave as it is."""
+    some = wide.flatten()[:: -(-wide.numel() // MOST_SORTED)].double()
+    low, high = torch.quantile(some, torch.tensor([0.25, 0.75], dtype=some.dtype, device=some.device)).tolist()
+    return (high - low) / 1.35 or _spread(wide)
 
 
 def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:

@@ -82,10 +82,10 @@ class Resizing:
 def smaller(size: int, step: int, rng: random.Random) -> int:
     """Return a multiple of `step` between half of `size` and below it, an odd one if possible; else `size` itself.
 
-    Of a power of two it is the half or the quarter, not below 16 or the half.
+    Of a power of two it is the half: a kernel of whole blocks gets the same verdict every time.
     """
     if is_power_of_two(size):
-        return rng.choice([size // 2, max(size // 4, min(size // 2, COARSEST))])
+        return size // 2
     least = -(-size // (2 * step))
     choices = range((least | 1) * step, size, 2 * step) or range(least * step, size, step)
     return choices[rng.randrange(len(choices))] if choices else size

@@ -1,7 +1,7 @@
 """What each correctness trial changes, so that no cache and no shortcut of the sample survives.
 
 The first trial takes plain inputs and the constructor's parameters. Every later one has other parameters and buffers,
-and, in random order, numbers that go beyond the sample's (docs/evaluator.md), or inputs of other shapes. What a problem
+and, in random order, numbers beyond the sample's (docs/evaluator-design.md), or inputs of other shapes. What a problem
 bears is found out once, and always the same for a problem, so that verdicts can be repeated.
 """
 
@@ -42,16 +42,16 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "small": "small rows and columns",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
-GRID_KIND: Final[Kind] = "shifted"
-"""The kind of the trials whose numbers are rounded to a grid: none of it depends on their last bits."""
+GRID_KIND: Final[Kind] = "outliers"
+"""The kind of the trials whose numbers are rounded to a grid: most of them lie where get_inputs() has them."""
 MOST_ON_GRID: Final = 1 << 24
 """Elements of inputs up to which these are: what is exact of the answer is found by a second run."""
 GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
 CHANGED_STATE: Final = (
-    "parameters or buffers changed after construction: derive nothing from them in the constructor, "
-    "and take no step, position or flag of the module for a constant"
+    "parameters or buffers changed after construction: derive nothing from them in the constructor or in an earlier "
+    "call, and take no step, position or flag of the module for a constant"
 )
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
@@ -346,7 +346,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
-    """Return an answer that says whether its inputs are far, or products of large ones may be."""
+    """Return an answer that says whether its inputs are far, or products of large ones may be.
+
+    On a grid that is no matter: each rounding of the reference is perturbed, and not its inputs.
+    """
+    if draws.on_grid:
+        return answer
     levels = list(draws.levels.values())
     large = draws.kind == "outliers" and sum(level >= ANY_SIGN for level in levels) > 1
     far = large or (draws.kind in GOES_FAR and FAR in levels)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
+from torch.autograd.graph import increment_version
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
@@ -90,7 +91,7 @@ class Candidate:
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
-        self.loaded = fields
+        self.loaded, self.path = fields, str(path)
         self.memory.receive("state", fields.integer("bytes"), fds, writable=False)
         with self._host():
             self.namespace = execute(fields.text("source"), path, MODULE_NAME)
@@ -148,6 +149,7 @@ class Candidate:
             self.inputs.clear()
         inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
         self._restore_buffers()
+        self._show_changes()
         arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
         found: list[torch.Tensor] = []
@@ -155,7 +157,7 @@ class Candidate:
         described = tensor_views.describe(outputs.arranged(form, fields.mapping("answer")["output"]), found)
         return {
             "launches": self.monitor.launches,
-            "refused": dict(list(watch.refused.items())[:20]),
+            "refused": {name: watch.lines.get(name, 0) for name in list(watch.refused)[:20]},
             "host_memory": self.host_memory,
             "unawaited": bool(self.streams.pending),
             "timed": self.tuning.timed,
@@ -180,7 +182,7 @@ class Candidate:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
-        watch.fills = not self.detached
+        watch.fills, watch.path = not self.detached, self.path
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
@@ -225,6 +227,14 @@ class Candidate:
         own = self._own_buffers()
         for name, slot in self.buffers.items():
             own[name].copy_(tensor_views.view(self.memory.buffers["state"], slot))
+
+    def _show_changes(self) -> None:
+        """Give parameters and buffers a new version, as a copy into them does.
+
+        The judge's memory changes unseen by torch, and a module may keep what it derived until a version has changed.
+        """
+        own = module_state.tensors(self.model).values()
+        increment_version([tensor for tensor in own if not tensor.is_inference()])
 
     def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
         """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""

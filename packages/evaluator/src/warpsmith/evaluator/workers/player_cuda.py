@@ -29,7 +29,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.triton import descriptors
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FenceError, FencePlan
-from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError
+from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError, behind_end
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
 from warpsmith.evaluator.recordings import movement
 from warpsmith.evaluator.timing.worker_rounds import Call
@@ -402,7 +402,7 @@ class Watch:
         distance, before, name = min(distances, default=(FAR, False, ""))
         if distance >= FAR:
             return "far from all of them"
-        return f"{distance} bytes {'before the beginning' if before else 'behind the end'} of {name}"
+        return f"{distance} bytes before the beginning of {name}" if before else behind_end(distance, name)
 
 
 def _extents(value: Any) -> Iterator[tuple[int, int]]:
@@ -443,8 +443,7 @@ def check_slack(region: Region) -> None:
     stored = (behind.cpu().numpy() != GUARDED).nonzero()[0]
     if stored.size:
         raise IllegalAccessError(
-            f"a kernel stores behind the end of a tensor, first {int(stored[0])} bytes past it. A mask or an offset is "
-            "missing or wrong."
+            f"a kernel stores {behind_end(int(stored[0]), 'a tensor')}. A mask or an offset is missing or wrong."
         )
     stored = (before.cpu().numpy() != GUARDED).nonzero()[0]
     if stored.size:

@@ -33,7 +33,7 @@ class Member:
 
     Attributes:
         identity: the process; a damaged entry is one of an unknown host.
-        beat: its count as it stood when it was read.
+        beat: its count when it was read.
     """
 
     identity: ProcessIdentity
@@ -82,7 +82,7 @@ class Generation:
         (self.path / f"{name}{_BEAT}").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the directory; it disappears at once, whatever it holds."""
+        """Remove the directory in one step, whatever it holds."""
         gone = self.path.with_name(f".gone-{uuid.uuid4().hex}")
         with suppress(FileNotFoundError):
             self.path.rename(gone)

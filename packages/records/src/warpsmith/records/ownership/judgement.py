@@ -81,5 +81,5 @@ def _in_use(run_dir: Path, living: Mapping[str, Member]) -> RunInUseError:
     return RunInUseError(
         f"{run_dir} is in use by {identity}. A run directory has one owner at a time.",
         f"Wait for that process to end, {stop}, or choose another directory. "
-        f"To override by hand, remove {run_dir / LOCK}: an owner that lives then ends by itself.",
+        f"To override, remove {run_dir / LOCK}: an owner that is still running then stops.",
     )

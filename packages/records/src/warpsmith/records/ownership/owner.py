@@ -59,7 +59,7 @@ class Ownership:
         usurped = f"{' and '.join(holders)} took it over" if holders else "its lock was removed"
         return OwnershipLostError(
             f"{run_dir} is no longer this run's: {usurped}; nothing more is written to it.",
-            "If this process was suspended for a minute, that is why. Go on with --resume once nobody else does.",
+            "If this process was suspended for a minute, that is why. Continue with --resume once it is free.",
         )
 
 
@@ -115,8 +115,8 @@ def _claimed(run_dir: Path, timing: Timing, say: Say) -> Ownership:
                 mine.leave(COMMAND)
         time.sleep(random.uniform(0.0, timing.poll_s))
     raise RunInUseError(
-        f"{run_dir} could not be locked in {_ATTEMPTS} attempts: other processes start in it at the same time.",
-        "Start one command in a run directory.",
+        f"{run_dir} could not be locked in {_ATTEMPTS} attempts: other processes are starting in it at the same time.",
+        "Run one command at a time in a run directory.",
     )
 
 
@@ -155,7 +155,7 @@ def _joined(generation: Generation) -> Ownership:
 def _keep_alive(
     ownership: Ownership, timing: Timing, stop: threading.Event, say: Say, on_lost: Callable[[WarpsmithError], object]
 ) -> None:
-    """Raise the count until `stop`; what the file system refuses for a while is told once and tried again."""
+    """Raise the count until `stop`; a temporary error of the file system is reported once and retried."""
     count, told = 0, False
     while not stop.wait(timing.beat_s):
         count += 1

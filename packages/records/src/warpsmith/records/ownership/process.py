@@ -21,7 +21,7 @@ _STATE, _STARTED = 0, 19
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process, told apart from any other that has or had its pid.
+    """One process, distinguished from any other that has or had its pid.
 
     Attributes:
         host: its host's name, for people.

@@ -101,7 +101,7 @@ class AlgorithmSection(Section):
         description="What the ratio is taken against: the sampler's log-probabilities, or the trainer's own.",
     )
     mask_truncated: bool = Field(
-        default=False, description="Leave completions that hit the length limit out of the loss."
+        default=False, description="Exclude completions that hit the length limit from the loss."
     )
     max_staleness: int = Field(
         default=0,
@@ -112,7 +112,7 @@ class AlgorithmSection(Section):
     baseline: Baseline = Field(default="mean", description="`mean` of the group or `leave_one_out`.")
     ratio: Ratio = Field(default="token", description="Importance ratio of each `token` or of the `sequence`.")
     entropy_coefficient: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
-    estimator: AnyEstimator = Field(default=TurnReturn(), description="What a turn is judged by.")
+    estimator: AnyEstimator = Field(default=TurnReturn(), description="How the value of a turn is computed.")
     scale: AnyScale = Field(default=GroupScale(), description="What advantages are divided by.")
     clip: AnyClip = Field(default=PpoClip(), description="How the importance ratio is bounded.")
     aggregation: AnyAggregation = Field(default=SequenceMean(), description="Weight of each token in the loss.")

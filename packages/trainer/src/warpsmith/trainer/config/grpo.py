@@ -29,7 +29,8 @@ class GrpoRunSection(RunSection):
     steps: int = Field(default=100, ge=1, description="Training steps: one batch of rollouts each.")
     seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
     console: Literal["turns", "steps"] = Field(
-        default="turns", description="Print a line each turn and a summary each trajectory, or a line each step only."
+        default="turns",
+        description="Print each turn and trajectory (`turns`), or only a summary of each step (`steps`).",
     )
     repeatable: bool = Field(
         default=True, description="Seed every completion, so that the same weights sample the same tokens."
@@ -42,7 +43,7 @@ class GrpoRunSection(RunSection):
 class SyncSection(Section):
     """`[sync]`: sending new weights to the samplers, and checking that they arrived."""
 
-    deadline_s: float = Field(default=600.0, gt=0, description="Longest that a sync and its probe may take.")
+    deadline_s: float = Field(default=600.0, gt=0, description="Deadline of a sync with its probe.")
     gather_elements: int = Field(
         default=250_000_000, ge=1024, description="Parameters gathered at once under ZeRO stage 3."
     )

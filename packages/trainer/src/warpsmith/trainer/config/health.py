@@ -8,16 +8,16 @@ from warpsmith.trainer.section import Section
 
 
 class HealthSection(Section):
-    """`[health]`: figures that are warned of in words. The limits are choices, not measured; set them for your runs.
+    """`[health]`: thresholds of warnings. The defaults are choices, not measurements; set them for your runs.
 
-    `false` for one of them never warns.
+    `false` disables a check.
     """
 
-    baseline_steps: int = Field(default=5, ge=1, description="First steps, which later ones are compared with.")
-    patience: int = Field(default=3, ge=1, description="Steps over which a rate is averaged before it is warned of.")
-    repeat_every: int = Field(default=10, ge=1, description="Steps until a warning that still holds is said again.")
+    baseline_steps: int = Field(default=5, ge=1, description="First steps, the baseline for later ones.")
+    patience: int = Field(default=3, ge=1, description="Steps over which rates are averaged.")
+    repeat_every: int = Field(default=10, ge=1, description="Steps until a continuing warning is repeated.")
     entropy_share: float = Field(
-        default=0.1, ge=0, description="Warn where the entropy is below this share of the first steps'."
+        default=0.1, ge=0, description="Warn if the entropy is below this share of the baseline."
     )
     kl_max: float | None = Field(
         default=0.5, gt=0, description="Warn above this KL to the reference policy, nats a token."
@@ -28,24 +28,24 @@ class HealthSection(Section):
     grad_norm_factor: float | None = Field(
         default=5.0,
         gt=1,
-        description="Warn of a gradient norm of so many times its median over `grad_norm_window`.",
+        description="Warn if the gradient norm is above this multiple of its median over `grad_norm_window` steps.",
     )
-    grad_norm_window: int = Field(default=20, ge=3, description="Steps of that median; a quarter must be there.")
+    grad_norm_window: int = Field(default=20, ge=3, description="Steps of that median; a quarter of them is required.")
     no_spread_max: float | None = Field(
-        default=0.9, gt=0, le=1, description="Warn where this share of the groups has no spread, or more."
+        default=0.9, gt=0, le=1, description="Warn if at least this share of the groups has no spread."
     )
     sampler_kl_max: float | None = Field(
         default=0.05, gt=0, description="Warn above this KL of sampler and trainer, nats a token."
     )
     sampler_kl_growth: float | None = Field(
-        default=10.0, gt=1, description="Warn where it is so many times the first steps', and above sampler_kl_floor."
+        default=10.0, gt=1, description="Warn if it is above this multiple of the baseline, and above sampler_kl_floor."
     )
-    sampler_kl_floor: float = Field(default=1e-3, ge=0, description="Below this it is never said to grow.")
+    sampler_kl_floor: float = Field(default=1e-3, ge=0, description="Below this, growth is ignored.")
     truncated_max: float | None = Field(
-        default=0.3, gt=0, le=1, description="Warn where this share of the completions hits max_tokens, or more."
+        default=0.3, gt=0, le=1, description="Warn if at least this share of the completions hits max_tokens."
     )
     invalid_max: float | None = Field(
-        default=0.1, gt=0, le=1, description="Warn where this share of the turns is invalid, or more."
+        default=0.1, gt=0, le=1, description="Warn if at least this share of the turns is invalid."
     )
 
     @field_validator(

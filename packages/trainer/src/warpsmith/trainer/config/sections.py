@@ -22,7 +22,7 @@ class RunSection(Section):
     seed: int = Field(default=0, ge=0, description="Seeds the order of the data and every random generator.")
     torch_threads: int = Field(default=0, ge=0, description="CPU threads of torch on each rank; 0 leaves its default.")
     cores: tuple[int, ...] = Field(
-        default=(), description="CPU cores that rank r may use, dealt out as cores[r mod n]; empty binds nothing."
+        default=(), description="CPU cores to bind ranks to: rank r gets cores[r mod n]; empty binds none."
     )
 
     @property
@@ -34,7 +34,7 @@ class RunSection(Section):
 class OptimizerSection(Section):
     """`[optimizer]`: AdamW (arXiv 1711.05101) and its learning rate."""
 
-    lr: float = Field(default=1e-6, ge=0, description="Peak learning rate; 0 makes every step and changes nothing.")
+    lr: float = Field(default=1e-6, ge=0, description="Peak learning rate; 0 makes steps that change nothing.")
     betas: tuple[Decay, Decay] = Field(default=(0.9, 0.95), description="Decay of the two moments, each below 1.")
     eps: float = Field(default=1e-8, gt=0, description="Added to the root of the second moment.")
     weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
@@ -59,7 +59,7 @@ class ZeroSection(Section):
     micro_batch_tokens: int = Field(
         default=DEFAULT_MICRO_BATCH_TOKENS,
         ge=16,
-        description="Tokens of one micro-batch on one rank, padding included; a longer row stands alone.",
+        description="Tokens of one micro-batch on one rank, padding included; a longer row is one micro-batch.",
     )
     packing: bool = Field(
         default=False, description="Lay the rows of a micro-batch end to end instead of padding them."
@@ -67,22 +67,22 @@ class ZeroSection(Section):
     offload_optimizer: bool = Field(default=False, description="Keep the optimizer state in host memory.")
     offload_parameters: bool = Field(default=False, description="Keep the parameters in host memory (stage 3).")
     bucket_elements: int = Field(
-        default=50_000_000, ge=1024, description="Elements that one collective of gradients or parameters carries."
+        default=50_000_000, ge=1024, description="Elements of one collective of gradients or parameters."
     )
     timeout_minutes: float = Field(
-        default=120.0, gt=0, description="How long ranks wait for one another, rollouts included."
+        default=120.0, gt=0, description="How long ranks wait for each other, rollouts included."
     )
 
 
 class CheckpointSection(Section):
     """`[checkpoint]`: what is kept to resume from."""
 
-    every: int = Field(default=50, ge=0, description="Steps between checkpoints; 0 writes one at the end only.")
-    keep: int = Field(default=2, ge=1, description="Newest checkpoints that are kept.")
+    every: int = Field(default=50, ge=0, description="Steps between checkpoints; 0 writes only one at the end.")
+    keep: int = Field(default=2, ge=1, description="Newest checkpoints to keep.")
     keep_best: int = Field(
         default=0,
         ge=0,
-        description="Best checkpoints that are kept beside them, by the mean reward (SFT: the least loss) of the steps "
+        description="Best checkpoints to keep in addition, by the mean reward (SFT: the least loss) of the steps "
         "since the checkpoint before.",
     )
     export_final: bool = Field(default=True, description="Write final_model, a Hugging Face directory, at the end.")

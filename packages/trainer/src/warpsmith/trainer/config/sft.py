@@ -24,7 +24,7 @@ class SftRunSection(RunSection):
     steps: int | None = Field(
         default=None,
         ge=1,
-        description="Optimizer updates, 300 where `epochs` is not given either; with `epochs`, at most so many.",
+        description="Optimizer updates, 300 where `epochs` is not given either; with `epochs`, an upper bound.",
     )
     epochs: float | None = Field(
         default=None, gt=0, description="Passes over the training examples, in place of `steps`; 0.5 is half a pass."
@@ -53,16 +53,16 @@ class SftDataSection(Section):
     source: AnySource = Field(default=GeneratedSource(), description="Where examples come from.")
     sources: tuple[AnySource, ...] = Field(default=(), description="Several of them, in place of [data.source].")
     train_on: Literal["all", "last"] = Field(
-        default="all", description="Loss on every turn of the assistant, or on the last one of a chat alone."
+        default="all", description="Loss on all turns of the assistant, or only on the last one of a chat."
     )
-    max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are left out and counted.")
+    max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are skipped and counted.")
     batch_size: int = Field(default=16, ge=1, description="Examples of one update, over all ranks.")
     eval_examples: int = Field(
         default=64,
         ge=0,
-        description="Examples held out for the evaluation, at least; a problem is held out with all of its examples.",
+        description="Least number of held-out examples; a problem is held out with all of its examples.",
     )
-    eval_every: int = Field(default=100, ge=0, description="Steps between evaluations; 0 evaluates at the end only.")
+    eval_every: int = Field(default=100, ge=0, description="Steps between evaluations; 0 evaluates only at the end.")
 
     @model_validator(mode="after")
     def _one_way_of_naming_sources(self) -> Self:

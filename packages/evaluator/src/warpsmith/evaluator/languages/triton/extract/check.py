@@ -125,10 +125,21 @@ class _Check:
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
         """Return the error for a part of the kernel."""
+        return self._error(node, f"cannot be compiled without its host code, since it uses {what}", remedy)
+
+    def _error(self, node: ast.AST, why: str, remedy: str) -> ExtractionError:
         line = int(getattr(node, "lineno", self._kernel.node.lineno))
-        return ExtractionError(
-            f"kernel {self._kernel.name} cannot be compiled without its host code, since it uses {what}.", remedy, line
-        )
+        return ExtractionError(f"kernel {self._kernel.name} {why}.", remedy, line)
+
+    def _closed(self, node: ast.AST, written: str, full: str, remedy: str) -> ExtractionError | None:
+        """Return the error for a member of the library that a kernel may not use; None for one that it may."""
+        why = library.why_closed(full)
+        if not why:
+            return None
+        remedy = library.in_place_of(full) or remedy
+        if why == library.LACKING:
+            return self._error(node, f"uses {library.shown(full)}. {why}", remedy)
+        return self.refused(node, f"{written}: {why}", remedy)
 
     def _check_definition(self) -> None:
         node = self._kernel.node
@@ -443,12 +454,9 @@ class _Check:
 
     def _library_member(self, full: str, node: ast.Attribute) -> ast.AST:
         """Return `tl.exp` as the candidate writes it, by the library's own path to it."""
-        if why := library.why_closed(full):
-            raise self.refused(
-                node,
-                f"{full}: {why}",
-                library.in_place_of(full) or "A kernel may use triton.language, its math and extra modules, and math.",
-            )
+        remedy = "A kernel may use triton.language, its math and extra modules, and math."
+        if error := self._closed(node, full, full, remedy):
+            raise error
         self._check_called(full, node)
         self._reached.add(full)
         if self._as_written(node) == full:
@@ -490,9 +498,9 @@ class _Check:
     def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
         match bound.value:
             case Library(name=full):
-                if why := library.why_closed(full):
-                    remedy = library.in_place_of(full) or "Name what you need of it: tl.load, math.pi."
-                    raise self.refused(node, f"{name} ({full}): {why}", remedy)
+                remedy = "Name what you need of it: tl.load, math.pi."
+                if error := self._closed(node, f"{name} ({full})", full, remedy):
+                    raise error
                 self._check_called(full, node)
                 self._reached.add(full)
             case Ambiguous(lines=lines):

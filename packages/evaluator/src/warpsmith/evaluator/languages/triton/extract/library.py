@@ -69,6 +69,8 @@ _SAME_MODULES: Final = MappingProxyType(
 """Modules that torch shows under names of its own."""
 LIBDEVICE: Final = f"{LANGUAGE}.extra.libdevice"
 _DESCRIPTORS: Final = "Use tl.make_tensor_descriptor, whose load and store take offsets, or pointers with masks."
+LACKING: Final = f"Triton {importlib.metadata.version('triton')} does not have it"
+"""Why a kernel may not use a member that there is not."""
 _REPLACEMENTS: Final = MappingProxyType(
     {
         "advance": _DESCRIPTORS,
@@ -242,12 +244,18 @@ def _why_no_member(module: str, rest: list[str]) -> str:
     if ".".join([module, *rest]) in INNER_FUNCTIONS:
         return ""
     if not is_member(module, rest[0]):
-        return f"it does not exist in Triton {version('triton')}"
+        return LACKING
     if isinstance(vars(importlib.import_module(module)).get(rest[0]), ModuleType):
         return "the module is closed to kernels"
     if len(rest) == 1 or (len(rest) == 2 and f"{module}.{rest[0]}" in ENUMS):
         return ""
     return "a kernel may use the members of its library, not what lies below them"
+
+
+def shown(name: str) -> str:
+    """Return a member's name as kernels write it: `tl.load` for `triton.language.load`."""
+    inside = name.startswith(f"{LANGUAGE}.")
+    return f"tl{name.removeprefix(LANGUAGE)}" if inside else name
 
 
 def in_place_of(name: str) -> str:

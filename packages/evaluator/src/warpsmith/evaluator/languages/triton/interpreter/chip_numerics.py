@@ -1,10 +1,12 @@
 """Floating-point numbers where a chip has other bits than the interpreter: followed where that can be, undecided else.
 
-What a chip does always is done here too: some functions flush denormals, a maximum of zeros is +0, a sum of negative
-zeros is negative, fp8 is rounded to the nearest even. What depends on the chip or on the compiler's mood (the sign and
+What a chip does always is done here too: some functions flush denormals, and so do atomic additions; `%` and `exp` are
+made of other instructions; a maximum of zeros is +0, a sum of negative zeros is negative, fp8 is rounded to the nearest
+even. What depends on the chip or on the compiler's mood (the sign and
 the payload of a NaN, fp8 beyond its range) must not decide a verdict: a kernel that looks at it raises.
 """
 
+import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +21,9 @@ FLUSHING: Final = tuple(f"create_{name}" for name in ("exp2", "sin", "cos", "sqr
 """Operations whose code for float32 ends in `.ftz`: denormals in and out become zeros of their sign."""
 FP8: Final = {tl.float8e4nv: torch.float8_e4m3fn, tl.float8e5: torch.float8_e5m2}
 _DENORMAL: Final = np.finfo(np.float32).smallest_normal
+_LOG2_E: Final = np.float32(1.4426950408889634)
+_SAFE: Final = np.float32(2.0**-102)
+"""Numbers of this size are multiples of 2^-125, and so are their sums: none of them is a denormal."""
 
 
 class ChipDiffersError(RuntimeError):
@@ -34,6 +39,9 @@ def install() -> None:
     builder.create_maxnumf = _extreme(np.fmax, np.logical_and)
     builder.create_minimumf = _extreme(np.minimum, np.logical_or)
     builder.create_minnumf = _extreme(np.fmin, np.logical_or)
+    builder.create_frem = _remainder
+    builder.create_exp = _exponential(builder.create_exp)
+    builder.create_atomic_rmw = _flushing_addition(builder.create_atomic_rmw, builder.create_masked_load)
     builder.create_bitcast = _guarded_bitcast(builder.create_bitcast)
     builder.create_fp_to_fp = _rounded(builder.create_fp_to_fp)
     interpreter.ReduceOps.sum = _sum
@@ -45,6 +53,13 @@ def flushed(values: Any) -> Any:
     if values.dtype != np.float32:
         return values
     return np.where(np.abs(values) < _DENORMAL, np.copysign(np.float32(0), values), values)
+
+
+def fused(x: Any, y: Any, z: Any) -> Any:
+    """Return x y + z of float32 or float64, rounded once."""
+    kind = {np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64}[z.dtype]
+    handles = (interpreter.TensorHandle(values, kind) for values in (x, y, z))
+    return interpreter.InterpreterBuilder.create_fma(None, *handles).data
 
 
 def check_face(values: Any) -> None:
@@ -78,6 +93,73 @@ def sharp(values: Any) -> bytes:
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return bytes(np.ascontiguousarray(values).tobytes())
+
+
+def _remainder(_builder: Any, one: Any, other: Any) -> Any:
+    """Return `x % y` of floats as Triton compiles it: x - y trunc(x / y), wrong where x / y rounds to an integer."""
+    kind = one.data.dtype
+    x, y = np.broadcast_arrays(one.data, other.data)
+    with np.errstate(over="ignore"):
+        narrow = x.astype(np.float32), y.astype(np.float32)
+    found = _remaining(x, y) if kind == np.float64 else _remaining(*narrow).astype(kind)
+    if kind == np.float64:
+        # The compiler computes in float32 where float64 came from it and returns to it.
+        is_narrow = (narrow[0] == x) & (narrow[1] == y)
+        with np.errstate(over="ignore"):
+            if (is_narrow & (found.astype(np.float32) != _remaining(*narrow)) & ~np.isnan(found)).any():
+                raise ChipDiffersError(
+                    "a remainder of float64 numbers that are float32 too, which the compiler may compute in float32: "
+                    "with another result. Use libdevice.fmod, or bound the quotient before."
+                )
+    return interpreter.TensorHandle(found, one.dtype.scalar)
+
+
+def _remaining(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.where(np.isinf(y), x, fused(-np.trunc(x / y), y, x))
+
+
+def _exponential(compute: Operation) -> Operation:
+    """Return `tl.exp`, for float32 as Triton compiles it: two to the power of the product that float32 has of x log2 e.
+
+    The product's rounding grows with x: exp(80) is off by some 50 units in the last place.
+    """
+
+    def compiled(self: Any, value: Any) -> Any:
+        if value.data.dtype != np.float32:
+            return compute(self, value)
+        with np.errstate(all="ignore"):
+            found = np.exp2((value.data * _LOG2_E).astype(np.float64)).astype(np.float32)
+        return interpreter.TensorHandle(found, value.dtype.scalar)
+
+    return compiled
+
+
+def _flushing_addition(update: Operation, load: Operation) -> Operation:
+    """Return atomic operations of which the addition of float32 flushes denormals, in and out; halves keep theirs.
+
+    What is returned is what was there, denormal or not.
+    """
+
+    def updated(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+        if op != interpreter._ir.ATOMIC_OP.FADD or val.data.dtype != np.float32:
+            return update(self, op, ptr, val, mask, *rest)
+        there = load(self, ptr, mask, None, None, False).data
+        active = np.broadcast_to(mask.data, there.shape).astype(bool)
+        if not (_is_tiny(there[active]) or _is_tiny(val.data[active])):
+            return update(self, op, ptr, val, mask, *rest)
+        found = np.zeros_like(there)
+        for place in np.flatnonzero(active):
+            cell = np.ctypeslib.as_array((ctypes.c_float * 1).from_address(int(ptr.data.flat[place])))
+            found.flat[place] = cell[0]
+            cell[0] = flushed(flushed(cell[0]) + flushed(val.data.flat[place]))
+        return interpreter.TensorHandle(found, val.dtype.scalar)
+
+    return updated
+
+
+def _is_tiny(values: Any) -> bool:
+    return bool(((values != 0) & (np.abs(values) < _SAFE)).any())
 
 
 def _flushing(compute: Operation) -> Operation:

@@ -1,11 +1,12 @@
 """CUDA's device library for Triton's interpreter, which has none: each function by its symbol, computed with numpy.
 
 Lies in the interpreting zygote; the compile worker keeps Triton's own functions. What has no counterpart here is told
-to the writer of the kernel by name. The `fast_` functions are computed exactly, as all of Triton's are interpreted.
+to the writer of the kernel by name. The `fast_` functions are in `approximations.py`.
 """
 
 import inspect
 import math
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -18,7 +19,7 @@ from triton.language.extra import libdevice as generic
 from triton.language.extra.cuda import libdevice as cuda
 from triton.runtime import interpreter
 
-from warpsmith.evaluator.languages.triton.interpreter import chip_numerics
+from warpsmith.evaluator.languages.triton.interpreter import approximations, chip_numerics
 
 Function = Callable[..., Any]
 PREFIX: Final = "__nv_"
@@ -41,9 +42,20 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
     return compute
 
 
+def _vanishing(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a Bessel function that is zero at infinity, where torch's is NaN; the second kind is NaN below zero."""
+    return lambda x: torch.where(x.isinf() & function(x.sign()).isfinite(), 0.0, function(x))
+
+
 def _round_half_away(x: Any) -> Any:
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+
+
+def _sine_of_turns(x: Any) -> Any:
+    """Return sin(pi x), which is zero for integers."""
+    turn = np.fmod(x, 2)
+    return np.where(turn == np.trunc(turn), np.copysign(0.0, np.where(x == 0.0, 0.0, x)), np.sin(np.pi * turn))
 
 
 def _gamma(x: float) -> float:
@@ -88,10 +100,10 @@ _TORCH: Final = {
     "normcdfinv": torch.special.ndtri,
     "cyl_bessel_i0": torch.special.i0,
     "cyl_bessel_i1": torch.special.i1,
-    "j0": torch.special.bessel_j0,
-    "j1": torch.special.bessel_j1,
-    "y0": torch.special.bessel_y0,
-    "y1": torch.special.bessel_y1,
+    "j0": _vanishing(torch.special.bessel_j0),
+    "j1": _vanishing(torch.special.bessel_j1),
+    "y0": _vanishing(torch.special.bessel_y0),
+    "y1": _vanishing(torch.special.bessel_y1),
 }
 _WRITTEN: Final[dict[str, Function]] = {
     "abs": np.abs,
@@ -99,8 +111,8 @@ _WRITTEN: Final[dict[str, Function]] = {
     "exp10": lambda x: np.power(10.0, x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "rcbrt": lambda x: 1 / np.cbrt(x),
-    "sinpi": lambda x: np.sin(np.pi * np.fmod(x, 2)),
-    "cospi": lambda x: np.cos(np.pi * np.fmod(x, 2)),
+    "sinpi": _sine_of_turns,
+    "cospi": lambda x: _sine_of_turns(np.abs(np.fmod(x, 2)) + 0.5),
     "nearbyint": np.rint,
     "round": _round_half_away,
     "logb": _exponent,
@@ -112,7 +124,7 @@ _WRITTEN: Final[dict[str, Function]] = {
     "ldexp": np.ldexp,
     "scalbn": np.ldexp,
     "rhypot": lambda x, y: 1 / np.hypot(x, y),
-    "fma": lambda x, y, z: x * y + z,
+    "fma": chip_numerics.fused,
     "norm3d": _norm,
     "norm4d": _norm,
     "rnorm3d": lambda *parts: 1 / _norm(*parts),
@@ -129,9 +141,6 @@ _TESTS: Final[dict[str, Function]] = {
     "finite": np.isfinite,
     "signbit": np.signbit,
 }
-_FAST: Final = {"fdividef": np.divide, "powf": np.power} | {
-    f"{name}f": getattr(np, name) for name in ("cos", "exp", "log10", "log2", "log", "sin", "tan")
-}
 _NEAREST: Final[dict[str, Function]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -145,6 +154,15 @@ _WHOLE: Final[dict[str, Function]] = {"rn": np.rint, "rd": np.floor, "ru": np.ce
 _SIGN_READING: Final = ("signbit", "copysign")
 _BITWISE: Final = ("copysign", "signbit", "fabs", "abs", "nextafter", "isnan", "isinf", "isfinite", "finite")
 """Beginnings of the names of functions that look at bits, or that move them, denormals or not."""
+_FLUSHING: Final = """
+    sqrt rsqrt exp2 sin cos tan tanh erf floor ceil fdim fmod remainder fma fma_rn fmaf_rn
+    fadd_rn fsub_rn fmul_rn fdiv_rn frcp_rn fsqrt_rn frsqrt_rn
+"""
+"""Functions whose code in single precision ends in `.ftz` throughout: denormals in and out become zeros."""
+_KEEPING: Final = "exp exp10 log log2 log10"
+"""Functions whose code in single precision scales denormals such that none is lost."""
+_SMALLEST_NORMAL: Final = np.finfo(np.float32).smallest_normal
+_AS_GOOD_AS_ZERO: Final = 1e-36
 _REINTERPRETED: Final = """
     float_as_int float_as_uint int_as_float uint_as_float double_as_longlong longlong_as_double
 """
@@ -154,11 +172,10 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **{name: _by_torch(function) for name, function in _TORCH.items()},
     **_WRITTEN,
     **{f"{name}{suffix}": function for name, function in _TESTS.items() for suffix in ("", "d", "f")},
-    **{f"fast_{name}": function for name, function in _FAST.items()},
-    "fast_exp10f": lambda x: np.power(10.0, x),
+    **approximations.FUNCTIONS,
     **{f"{kind}{name}_rn": function for name, function in _NEAREST.items() for kind in "fd"},
-    "fma_rn": lambda x, y, z: x * y + z,
-    "fmaf_rn": lambda x, y, z: x * y + z,
+    "fma_rn": chip_numerics.fused,
+    "fmaf_rn": chip_numerics.fused,
     **{
         f"{origin}2{to}_{mode}": function
         for origin in ("float", "double")
@@ -189,27 +206,60 @@ def function_of(symbol: str) -> Function:
 
 
 def compute(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
-    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end.
-
-    Triton compiles the library such that single precision flushes denormals.
-    """
+    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end."""
     name = symbol.removeprefix(PREFIX)
     if name in _REINTERPRETED.split() or name.startswith(_SIGN_READING):
         chip_numerics.check_face(arguments[-1])
     if name in _REINTERPRETED.split():
         return np.ascontiguousarray(arguments[0]).view(dtype)
-    if not name.startswith(_BITWISE):
+    if name.startswith(_BITWISE):
+        return _computed(symbol, arguments, dtype)
+    if name in approximations.FUNCTIONS:
+        with np.errstate(all="ignore"):
+            return approximations.FUNCTIONS[name](*arguments)
+    if name.removesuffix("f") in _FLUSHING.split():
         arguments = [chip_numerics.flushed(array) for array in arguments]
         return chip_numerics.flushed(_computed(symbol, arguments, dtype))
-    return _computed(symbol, arguments, dtype)
+    return _either_way(symbol, arguments, dtype)
+
+
+def _either_way(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
+    """Apply a symbol whose code flushes denormals in some places: those in and out are kept or not at random."""
+    kept = lost = _computed(symbol, arguments, dtype)
+    name = symbol.removeprefix(PREFIX).removesuffix("f")
+    if name in _KEEPING.split():
+        return kept
+    if any(map(_holds_denormals, arguments)):
+        lost = _computed(symbol, [chip_numerics.flushed(array) for array in arguments], dtype)
+        if not _is_alike(kept, lost):
+            raise chip_numerics.ChipDiffersError(
+                f"libdevice.{name} gets a number below 2^-126, which parts of its code on a chip take for zero. "
+                "Replace such numbers by tl.where before."
+            )
+    if lost is kept and not _holds_denormals(kept):
+        return kept
+    return chip_numerics.flushed(lost) if os.urandom(1)[0] & 1 else kept
+
+
+def _holds_denormals(values: Any) -> bool:
+    return values.dtype == np.float32 and bool(((values != 0) & (np.abs(values) < _SMALLEST_NORMAL)).any())
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    if one.dtype.kind != "f":
+        return np.array_equal(one, other)
+    return np.allclose(one, other, rtol=1e-6, atol=_AS_GOOD_AS_ZERO, equal_nan=True)
 
 
 def _computed(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
-    if symbol.removeprefix(PREFIX).startswith("nextafter"):
+    name, function = symbol.removeprefix(PREFIX), function_of(symbol)
+    if name.startswith("nextafter"):
         return np.nextafter(*arguments).astype(dtype)
-    wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in arguments]
     with np.errstate(all="ignore"):
-        return _cast(np.asarray(function_of(symbol)(*wide)), dtype)
+        if function is chip_numerics.fused:
+            return function(*arguments)
+        wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in arguments]
+        return _cast(np.asarray(function(*wide)), dtype)
 
 
 def _cast(values: Any, dtype: np.dtype[Any]) -> Any:

@@ -275,8 +275,13 @@ class LaunchMonitor:
         before = [memory for memory in self._ranges if memory.start <= first]
         if before:
             nearest = max(before, key=lambda memory: memory.end)
-            text += f"; the first lies {first - nearest.end} bytes past the end of {nearest.name}"
+            text += f"; the first lies {behind_end(first - nearest.end, nearest.name)}"
         return f"{text}. A mask or an offset is missing or wrong: mask every load and store by the tensor's size."
+
+
+def behind_end(distance: int, name: str) -> str:
+    """Say where an address lies that is `distance` bytes behind the last one of a tensor: 0 is the first behind it."""
+    return f"{f'{distance} bytes' if distance > 0 else 'right'} behind the end of {name}"
 
 
 def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

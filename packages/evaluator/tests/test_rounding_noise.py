@@ -1,0 +1,104 @@
+"""Noise at each rounding of a reference: what is exact stays, what was rounded may fall on the other side."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
+from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
+from warpsmith.evaluator.reference import mutations
+
+
+def with_noise(function, *tensors, sign=1.0):
+    perturb = Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)
+    perturb.start(sign)
+    with torch.no_grad(), RoundingNoise(perturb):
+        return function(*tensors)
+
+
+@pytest.fixture
+def eighths():
+    return (8 * torch.randn(64, 96, generator=torch.Generator().manual_seed(0))).round() / 8
+
+
+EXACT = {
+    "round": lambda x: torch.round(x * 4) / 4,
+    "threshold": lambda x: torch.where(x > 0.5, x, 0.0),
+    "hardshrink": lambda x: F.hardshrink(x, 0.5),
+    "bucketize": lambda x: torch.bucketize(x, torch.linspace(-2, 2, 17)),
+    "histogram": lambda x: torch.histc(x, 16, -2, 2),
+    "sum": lambda x: x.sum(1),
+    "mean of a power of two": lambda x: x[:, :64].mean(1) > 0,
+    "product": lambda x: x @ x.t(),
+    "in place": lambda x: x.clone().mul_(0.5).add_(1.0).clamp_(min=0.0),
+    "moves": lambda x: torch.cat([x.flip(0), x.roll(3, 1)]).t().contiguous(),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_is_exact_is_not_changed(eighths, name, sign):
+    assert torch.equal(with_noise(EXACT[name], eighths, sign=sign), EXACT[name](eighths))
+
+
+ROUNDED = {
+    "division": lambda x: x / 3.0,
+    "exponential": torch.exp,
+    "softmax": lambda x: x.softmax(-1),
+    "mean": lambda x: x[:, :95].mean(1),
+    "layer norm": lambda x: F.layer_norm(x, (96,)),
+    "product of random numbers": lambda x: x @ torch.randn(96, 8, generator=torch.Generator().manual_seed(1)),
+    "in place": lambda x: x.clone().div_(3.0),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_is_rounded_is_changed_a_little(eighths, name):
+    plain = ROUNDED[name](eighths)
+    apart = (with_noise(ROUNDED[name], eighths) - plain).abs()
+    assert 0 < apart.max() < 1e-3 * plain.abs().max()
+
+
+def test_a_step_behind_a_rounding_is_crossed_in_one_of_two_signs():
+    def quantised(x):
+        return torch.round(x / (x.abs().amax(1, keepdim=True) / 127))
+
+    x = (8 * torch.randn(256, 64, generator=torch.Generator().manual_seed(0))).round() / 8
+    other = torch.round(x * (127 / x.abs().amax(1, keepdim=True)))
+    plain, flips = quantised(x), torch.zeros(x.shape, dtype=torch.bool)
+    for sign in (1.0, -1.0):
+        flips |= with_noise(quantised, x, sign=sign) != plain
+    assert (other != plain).any()
+    assert not ((other != plain) & ~flips).any()
+
+
+def test_random_operators_and_modules_run_under_it():
+    model = nn.Sequential(nn.Linear(96, 32), nn.Dropout(0.5), nn.BatchNorm1d(32), nn.GELU(), nn.LSTM(32, 8))
+    output, _ = with_noise(model, torch.randn(16, 96))
+    assert torch.isfinite(output).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_a_gridded_draw_holds_few_numbers_of_its_own_range(dtype):
+    draw = torch.rand(64, 128, dtype=dtype)
+    low, high = draw.min(), draw.max()
+    mutations.to_grid(draw, torch.Generator().manual_seed(0), zero=False, numbers=(0.5, 0.75, 3.0))
+    assert draw.min() >= low
+    assert draw.max() <= high
+    assert draw.unique().numel() < 2000
+    assert (draw == 0.75).any()
+
+
+def test_zero_is_there_where_the_draw_begins_at_it():
+    draw = torch.rand(64, 128)
+    mutations.to_grid(draw, torch.Generator().manual_seed(0), zero=True)
+    assert (draw == 0).any()
+    assert draw.unique().numel() < 64
+
+
+def test_rows_become_equal():
+    draw = torch.randn(64, 128)
+    for seed in range(4):
+        mutations.to_grid(draw, torch.Generator().manual_seed(seed), zero=True, rows=True)
+    assert len({tuple(row.tolist()) for row in draw}) < 64
