@@ -25,9 +25,11 @@ def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("site")
     (place / "my_parts").mkdir()
     (place / "my_parts" / "__init__.py").write_text("")
-    for code in blocks("python"):
-        (place / re.match(r"# (my_parts/\w+\.py)\n", code).group(1)).write_text(code)
-    project = tomllib.loads(next(table for table in blocks("toml") if table.startswith("# pyproject.toml")))["project"]
+    files = {found[1]: code for code in blocks("python") if (found := re.match(r"# (my_parts/\w+\.py)\n", code))}
+    assert len(files) == 4
+    for name, code in files.items():
+        (place / name).write_text(code)
+    (project,) = (table["project"] for table in map(tomllib.loads, blocks("toml")) if "project" in table)
     metadata = place / "my_parts-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(

@@ -46,7 +46,7 @@ def test_a_value_is_no_table():
 
 def test_an_unknown_key_names_the_near_one_or_all():
     assert told(max_turn=3) == "unknown key `max_turn` in [top level]; did you mean `max_turns`?"
-    assert told(evaluation={"wher": "ray"}) == "unknown key `wher` in [evaluation]; did you mean `where`?"
+    assert told(evaluation={"type": "ray", "actor": 2}) == "unknown key `actor` in [evaluation]; did you mean `actors`?"
     assert "its keys are " in told(evaluation={"zzz": 1})
 
 

@@ -210,6 +210,6 @@ class RolloutConfig(_Section):
         if self.evaluation.deadline_s > self.evaluate_timeout_s:
             raise ValueError(
                 f"evaluation.deadline_s ({self.evaluation.deadline_s:g}) is more than evaluate_timeout_s "
-                f"({self.evaluate_timeout_s:g}), after which nobody waits for a verdict: lower it, or raise the other"
+                f"({self.evaluate_timeout_s:g}), after which no verdict is awaited: lower it, or raise the other"
             )
         return self

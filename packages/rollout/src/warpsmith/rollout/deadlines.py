@@ -30,7 +30,7 @@ async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitab
     Args:
         wait_s: seconds that it may wait in the queue, all waits together.
         work_s: seconds that the work on it may take; waiting in the queue does not count.
-        state: set by whoever does the work.
+        state: set by the worker.
         awaitable: what is awaited.
         what: names it in the error.
     """

@@ -1,7 +1,7 @@
-"""One episode: a turn after the other until the environment says that it is done.
+"""One episode: turns until the environment says that it is done.
 
-An episode is one coroutine, so a slow kernel delays no other episode. It holds control flow alone: the environment
-says what to ask and what an answer is worth, the sampler answers.
+An episode is one coroutine, so a slow kernel delays no other episode. It is control flow alone: the environment
+says what to ask and what an answer is worth, and the sampler answers.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRo
     """Return the rows of one episode, ready for `TURNS`.
 
     A turn whose generation or evaluation failed for reasons that are not the candidate's ends the episode. It and the
-    turns before it are then invalid, since their returns would lack what never came.
+    turns before it are then invalid, since their returns would lack the missing scores.
 
     Raises:
         SamplerDiedError: the sampler is gone.
@@ -77,7 +77,7 @@ async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRo
 
 async def _run_turn(episode: _Episode) -> TurnRecord:
     setup = episode.setup
-    # Time spent waiting here belongs to nobody: it is in no duration and counts towards no deadline.
+    # Time spent waiting here is in no duration and counts towards no deadline.
     async with setup.sampling_allowed():
         turn = TurnRecord(setup.sampler.sampling(episode.labels.trajectory, len(episode.turns)))
         completed = await _complete(episode, turn)

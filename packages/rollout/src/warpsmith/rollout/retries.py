@@ -1,7 +1,7 @@
-"""How often what fails for reasons that are not the candidate's is tried again: every retry of a rollout goes by this.
+"""Retry policies: every retry of a rollout follows one of these.
 
-The table in docs/rollout.md lists each place with its policy. Restarts of processes are bounded apart, by
-`max_restarts` of whoever owns the process: a restart serves all requests that saw the process die.
+The table in docs/rollout.md lists each place with its policy. Restarts of processes are bounded separately, by
+the `max_restarts` of their owner: a restart serves all requests that saw the process die.
 """
 
 from collections.abc import Awaitable, Callable
@@ -59,7 +59,7 @@ def for_actors(retries: int) -> RetryPolicy:
 
 
 FOR_JOINED_EVALUATIONS: Final = RetryPolicy(1)
-"""For those who joined an evaluation of the same kernel that somebody else began: its failure may be nobody's."""
+"""For requests that joined another one's evaluation of the same kernel, which may fail at that one's deadline."""
 
 
 def is_verdict(verdict: Verdict) -> bool:

@@ -1,4 +1,4 @@
-"""Examples that warm a model up: the exact prompt of the task with a right answer."""
+"""Warm-up conversations for SFT: the environment's own prompt with a correct answer."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def sft_examples(
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
     A share of the conversations asks as a second turn does: the prompt carries a broken attempt with the feedback on
-    it. The broken attempt stands in the user's message, so a loss on the assistant's turns never trains it.
+    it. The broken attempt is in the user's message, so a loss on the assistant's turns never trains it.
 
     Args:
         problems: problems with solutions.

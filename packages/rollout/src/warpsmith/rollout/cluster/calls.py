@@ -27,7 +27,7 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
 
     Args:
         reference: the pending call.
-        seconds: its deadline; a call that nobody waits for any more is cancelled in the actor.
+        seconds: its deadline; a call whose caller gives up is cancelled in the actor.
         who: names the actor in messages.
         what: what is waited for, for example `to start`.
 

@@ -19,16 +19,16 @@ _FAILED: Final = re.compile(r"^(\(\S+ pid=\d+\)) ERROR ", re.MULTILINE)
 _NODE_SECONDS: Final = 20.0
 
 
-def last_words(told: str) -> Sequence[str]:
+def last_words(text: str) -> Sequence[str]:
     """Return the last log lines of the actor that a Ray error names; if they cannot be read, the reason.
 
     Args:
-        told: the text of Ray's error, which names process and node.
+        text: the text of Ray's error, which names process and node.
     """
     import ray
     from ray.exceptions import RayError
 
-    pid, address = _PID.search(told), _ADDRESS.search(told)
+    pid, address = _PID.search(text), _ADDRESS.search(text)
     folder = folder_of_session()
     if pid is None:
         return [f"Ray does not name the actor's process; the logs of its processes are in {folder}."]

@@ -1,7 +1,7 @@
 """The interface of an environment.
 
 An episode calls, for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`,
-`score` and `is_done`. It samples, retries, keeps the deadlines and writes the records by itself.
+`score` and `is_done`. Sampling, retries, deadlines and records are the episode's.
 """
 
 from collections.abc import Sequence

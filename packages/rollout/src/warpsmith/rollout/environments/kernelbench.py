@@ -55,7 +55,7 @@ class EpisodeRules:
 
 
 class KernelBench:
-    """Asks for a kernel, has it judged, and tells the next turn what became of it.
+    """Asks for a kernel, has it judged, and shows the verdict to the next turn.
 
     Args:
         context: settings, evaluator, chat format and reward.
@@ -151,4 +151,4 @@ class Preset:
 
 
 SINGLE_TURN: Final = Preset("one turn; the score of the verdict is the reward", turns=1)
-MULTI_TURN: Final = Preset("several turns, each told the verdict on the one before; discounted returns")
+MULTI_TURN: Final = Preset("several turns, each with the verdict on the turn before; discounted returns")

@@ -13,10 +13,10 @@ from warpsmith.rollout.evaluators.base import CandidateEvaluator, OnRunning
 
 
 class _Running:
-    """An evaluation that several may wait for; each is told its state, whenever it joined.
+    """An evaluation that several requests may wait for; each gets its state, whenever it joined.
 
     Args:
-        forget: called with it when nobody can join it any more.
+        forget: called when no request can join it any more.
     """
 
     def __init__(self, forget: Callable[["_Running"], None]) -> None:

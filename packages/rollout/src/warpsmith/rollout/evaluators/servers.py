@@ -79,9 +79,9 @@ class ServerEvaluator:
         """Return the conditions that all servers have in common."""
         healths = self._client.health()
         conditions = common_conditions(healths)
-        for url, told in healths.items():
-            if isinstance(told, ServerError):
-                _LOG.warning("%s Continuing with the other servers.", told)
-            elif not is_contained(tier := str(told["isolation"]), self._weakest):
+        for url, health in healths.items():
+            if isinstance(health, ServerError):
+                _LOG.warning("%s Continuing with the other servers.", health)
+            elif not is_contained(tier := str(health["isolation"]), self._weakest):
                 raise too_weak(url, tier, self._weakest)
         return conditions

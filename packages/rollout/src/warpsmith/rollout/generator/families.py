@@ -228,7 +228,7 @@ LEVELS: Mapping[int, tuple[Family, ...]] = MappingProxyType(
         3: (softmax, norm, matmul),
     }
 )
-"""Families by level of difficulty; a family that stands twice is drawn twice as often."""
+"""Families by level of difficulty; a family that is listed twice is drawn twice as often."""
 
 
 def _pointwise(

@@ -86,7 +86,7 @@ def _kind_of(given: Any) -> str:
     """Return which of the three tables this is. Files from before the key `type` leave it out."""
     named = given.get("type") if isinstance(given, Mapping) else getattr(given, "type", None)
     if named is None:
-        # A table with `path` and without `type` is told of the missing `type`, not of an unknown `path`.
+        # For a table with `path` and without `type` the error names the missing `type`, not an unknown `path`.
         return "function" if isinstance(given, Mapping) and "path" in given else "preset"
     return str(named) if named in ("preset", "function") else "other"
 
