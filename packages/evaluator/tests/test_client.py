@@ -157,12 +157,26 @@ def crowded_processor():
 
 
 @pytest.mark.parametrize(
-    ("starved_s", "kind"), [(None, SuspectError), (0.61, SuspectError), (0.59, CandidateFailedError)]
+    ("starved_s", "made_good", "kind"),
+    [
+        (None, False, SuspectError),
+        (None, True, SuspectError),
+        (0.61, False, SuspectError),
+        (0.59, False, CandidateFailedError),
+        (9.0, True, CandidateFailedError),
+    ],
 )
-def test_who_was_kept_from_running_is_suspected_alone(starved_s, kind):
-    found = overrun(WorkerTimeoutError("candidate", 1.0, starved_s), 3.0)
+def test_who_was_kept_from_running_is_suspected_alone(starved_s, made_good, kind):
+    found = overrun(WorkerTimeoutError("candidate", 1.0, starved_s), 3.0, on_cpu=True, all_made_good=made_good)
     assert type(found) is kind
     assert found.failure.status == "timeout"
+    assert "within 3 s; time in which it waited for a processor does not count." in found.failure.message
+
+
+def test_the_time_of_a_candidate_on_a_device_is_told_as_it_is():
+    found = overrun(WorkerTimeoutError("candidate", 1.0, 0.0), 3.0)
+    assert "did not finish within 3 s. Look for" in str(found)
+    assert "raise timeout_s" in str(found)
 
 
 @pytest.mark.slow

@@ -71,7 +71,13 @@ class EvaluatorConfig(BaseModel):
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
-    timeout_s: float = Field(default=30.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of the candidate's whole run.")
+    timeout_s: float = Field(
+        default=30.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of the candidate's whole run; on a CPU without the time in which it waits for a "
+        "processor.",
+    )
     compile_timeout_s: float = Field(
         default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of compiling one candidate."
     )

@@ -120,12 +120,26 @@ def _out_of_something(said: str, *, killed: bool) -> Failure:
     return Failure("runtime_error", "out_of_memory", message)
 
 
-def overrun(error: WorkerTimeoutError, timeout_s: float) -> Exception:
-    """Tell a candidate that took too long from one that others kept from running."""
-    message = f"The candidate did not finish within {timeout_s:g} s. Look for a loop without an end, or do less work."
+def overrun(
+    error: WorkerTimeoutError, timeout_s: float, *, on_cpu: bool = False, all_made_good: bool = False
+) -> Exception:
+    """Tell a candidate that took too long from one that others kept from running.
+
+    Args:
+        error: what was raised at the deadline.
+        timeout_s: the limit.
+        on_cpu: whether time without a processor does not count for it, up to a bound.
+        all_made_good: whether that bound was not reached.
+    """
+    uncounted = "; time in which it waited for a processor does not count" if on_cpu else ""
+    message = (
+        f"The candidate did not finish within {timeout_s:g} s{uncounted}. Look for a loop without an end, do less "
+        "work, or raise timeout_s."
+    )
     failure = Failure("timeout", "timeout", message)
     # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
-    if error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * timeout_s:
+    starved = error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * timeout_s
+    if starved and not (all_made_good and error.starved_seconds is not None):
         return SuspectError(failure)
     return CandidateFailedError(failure.status, failure.category, failure.message)
 

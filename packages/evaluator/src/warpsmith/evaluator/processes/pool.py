@@ -161,7 +161,7 @@ class Worker:
             raise self._overrun() from error
 
     def _overrun(self) -> WorkerTimeoutError:
-        starved, before = self._run_delay(), self._delay_when_taken
+        starved, before = self.run_delay(), self._delay_when_taken
         since = None if starved is None or before is None else max(starved - before, 0.0)
         return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
 
@@ -198,10 +198,10 @@ class Worker:
     def taken(self) -> None:
         """Count the time without a processor, and the memory, from now on: the worker's start is not its user's."""
         self.in_use = True
-        self._delay_when_taken = self._run_delay()
+        self._delay_when_taken = self.run_delay()
         self._peak_when_taken = self._peak_bytes()
 
-    def _run_delay(self) -> float | None:
+    def run_delay(self) -> float | None:
         """Return for how long the worker's first thread was ready to run and others had the processors.
 
         What the other threads of the process ran meanwhile is taken off, so that a worker cannot starve itself. None

@@ -1,0 +1,118 @@
+"""A candidate's worker that is kept from its processor is not blamed for the time, and one that only waits is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator.judge.conversation import Conversation
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.processes.pool import Machine
+
+LIMIT_S = 3.0
+CROWD = 3
+FORWARD = "    def forward(self, x, y):\n"
+KEPT_WAITING = f"""\
+import time
+began, ran = time.monotonic(), time.thread_time()
+while time.monotonic() - began - (time.thread_time() - ran) < {LIMIT_S + 1.0}:
+    pass
+"""
+"""Ends once it has waited for a processor for longer than the limit, however many others there are."""
+
+
+@pytest.fixture
+def crowded_processor():
+    """A processor with others on it that never rest."""
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not account for the time without a processor")
+    processor = min(os.sched_getaffinity(0))
+    # Where the kernel shares processors out to sessions first, each has one of its own, as a worker has.
+    command = [sys.executable, "-S", "-c", "while True: pass"]
+    crowd = [subprocess.Popen(command, start_new_session=True) for _ in range(CROWD)]
+    for process in crowd:
+        os.sched_setaffinity(process.pid, {processor})
+    yield processor
+    for process in crowd:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def running(config):
+    judge = Judge(config.model_copy(update={"slots": 1}))
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def crowded(running, add_problem, add_candidate, crowded_processor, monkeypatch):
+    """A judge whose workers of candidates are on the crowded processor, and no others."""
+    assert running.evaluate(add_problem, add_candidate, trials=1, seed=None, timeout_s=60.0).status == "correct"
+    take = Machine.take
+
+    def pinned(self, role, timeout_s):
+        worker = take(self, role, timeout_s)
+        if role in {"host", "candidate"}:
+            os.sched_setaffinity(worker.pid, {crowded_processor})
+        return worker
+
+    monkeypatch.setattr(Machine, "take", pinned)
+    return running
+
+
+@pytest.fixture
+def waited(monkeypatch):
+    """A function that returns for how long workers waited in all for a processor, in seconds that did not count."""
+    conversations = []
+    create = Conversation.__init__
+
+    def created(self, *arguments):
+        create(self, *arguments)
+        conversations.append(self)
+
+    monkeypatch.setattr(Conversation, "__init__", created)
+    return lambda: sum(conversation.waited_s for conversation in conversations)
+
+
+def test_time_without_a_processor_does_not_count(crowded, waited, add_problem, add_candidate):
+    verdict = crowded.evaluate(add_problem, KEPT_WAITING + add_candidate, trials=1, seed=None, timeout_s=LIMIT_S)
+    assert verdict.status == "correct", verdict
+    assert (verdict.recording, verdict.flags) == ("detached", ())
+    assert LIMIT_S < waited() <= 3 * LIMIT_S
+
+
+def test_a_sleeper_is_given_no_time_beside_others(crowded, waited, add_problem, add_candidate):
+    source = add_candidate.replace(FORWARD, f"{FORWARD}        import time; time.sleep(600)\n")
+    verdict = crowded.evaluate(add_problem, source, trials=1, seed=None, timeout_s=LIMIT_S)
+    assert (verdict.status, verdict.flags) == ("timeout", ())
+    assert verdict.error_message == (
+        "The candidate did not finish within 3 s; time in which it waited for a processor does not count. Look for a "
+        "loop without an end, do less work, or raise timeout_s."
+    )
+    # What its own start takes on such a processor.
+    assert waited() < LIMIT_S
+
+
+def test_a_loop_without_end_is_given_four_times_its_time_at_most(crowded, waited, add_problem, add_candidate):
+    source = add_candidate.replace(FORWARD, f"{FORWARD}        while True: pass\n")
+    verdict = crowded.evaluate(add_problem, source, trials=1, seed=None, timeout_s=1.0)
+    assert verdict.status == "timeout"
+    assert 1.0 < waited() <= 3.0
+
+
+def test_on_a_device_all_time_counts(crowded, waited, add_problem, add_candidate, monkeypatch):
+    create = Conversation.__init__
+    monkeypatch.setattr(
+        Conversation,
+        "__init__",
+        lambda self, machine, config, evidence: create(
+            self, machine, config.model_copy(update={"device": "cuda"}), evidence
+        ),
+    )
+    verdict = crowded.evaluate(add_problem, KEPT_WAITING + add_candidate, trials=1, seed=None, timeout_s=LIMIT_S)
+    assert verdict.status == "timeout"
+    assert verdict.error_message.startswith("The candidate did not finish within 3 s. Look for")
+    assert waited() == 0
