@@ -87,7 +87,7 @@ _REPLACEMENTS: Final = MappingProxyType(
         "relu": "Use tl.maximum(x, 0.0).",
         "silu": "Use x * tl.sigmoid(x).",
         "square": "Use x * x.",
-        "mod": "Use %.",
+        "mod": "Use %, or libdevice.fmod for floats: their % is x - y trunc(x / y).",
         "matmul": "Use tl.dot.",
         "bitcast": "Use x.to(dtype, bitcast=True).",
         "empty": "Use tl.zeros(shape, dtype).",

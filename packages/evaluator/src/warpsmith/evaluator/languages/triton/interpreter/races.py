@@ -3,6 +3,10 @@
 On a chip the programs of a grid run in any order and at the same time. The interpreter runs one after the other, so
 that a sum without atomics, or a value taken from the program before, would come out right. The same holds for the
 lanes of one program, the elements of its blocks: they are threads, which wait for one another at a barrier alone.
+
+Between two atomic operations of one program others may do theirs. So behind an atomic operation, at random, further
+programs run from their beginning to their end before the program goes on: an update that rests on what was read before
+is lost here too. Plain loads and stores need no such turns, since a program races for what they touch.
 """
 
 from collections.abc import Callable
@@ -16,8 +20,91 @@ _NOBODY: Final = 0
 _SEVERAL: Final = -1
 
 
+UNORDERED: Final = (
+    "Programs run in any order and at the same time. Locks and counters are not seen as an order: a kernel that is "
+    "ordered by them may be right on a chip, and cannot be judged here."
+)
+
+
 class RaceError(RuntimeError):
-    """Two programs of a launch, or two lanes of one, touch an element that one of them stores without an atomic."""
+    """Programs of a launch, or lanes of one, touch the same element in an order that is not seen here."""
+
+
+class Launch:
+    """The programs of a launch: the order in which they run, and which of them runs now.
+
+    Args:
+        sizes: programs along x, y and z.
+        place: called with the three indices of a program before it runs.
+        body: runs the program that was placed.
+        rng: draws the order.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int, int],
+        place: Callable[[int, int, int], None],
+        body: Callable[[], None],
+        rng: np.random.Generator,
+    ) -> None:
+        self.size = int(np.prod(sizes))
+        self.program = 0
+        """Number of the program that runs, from 1."""
+        self.moment = 0
+        """Counts programs and barriers, without a number twice: what one program does between two barriers is one."""
+        self._sizes, self._place, self._body, self._rng = sizes, place, body, rng
+        self._pending = list(rng.permutation(self.size))
+        self._last_moment = 0
+        self._depth = 0
+        self._waits = 0
+
+    def run(self) -> None:
+        """Run all programs."""
+        while self._pending:
+            self._run_next()
+
+    def pass_barrier(self) -> None:
+        """Let the program under way have passed a barrier."""
+        self._last_moment += 1
+        self.moment = self._last_moment
+
+    def interrupt(self) -> None:
+        """At random, run programs to their end that have not begun, in the middle of the one under way."""
+        while self._pending and self._depth < _MAX_DEPTH and self._rng.random() < _INTERRUPTED:
+            program, moment = self.program, self.moment
+            self._depth += 1
+            self._run_next()
+            self._depth -= 1
+            self.moment = moment
+            self._enter(program)
+
+    def compared(self, succeeded: bool) -> None:
+        """Note a compare-and-swap; raise where a program tries again and again while nobody else can run."""
+        self._waits = 0 if succeeded else self._waits + 1
+        if self._waits > _MAX_WAITS:
+            raise RaceError(
+                "cannot be judged: a program waits in a loop of tl.atomic_cas for another program of the same launch. "
+                f"{UNORDERED} Update values by one atomic operation each, or use a second launch."
+            )
+
+    def _run_next(self) -> None:
+        self._waits = 0
+        self._enter(int(self._pending.pop()) + 1)
+        self.pass_barrier()
+        self._body()
+        self._waits = 0
+
+    def _enter(self, program: int) -> None:
+        _, rows, columns = self._sizes
+        self.program = program
+        rest, last = divmod(program - 1, columns)
+        self._place(*divmod(rest, rows), last)
+
+
+_INTERRUPTED: Final = 0.5
+_MAX_DEPTH: Final = 8
+_MAX_WAITS: Final = 256
+"""A loop that tries again with what it found succeeds at once, as nobody else runs meanwhile."""
 
 
 class Memory:
@@ -70,6 +157,78 @@ class Memory:
             self._marks = {name: np.repeat(marks, 2) for name, marks in self._marks.items()}
         first = (pointers.astype(np.int64) - self._start) >> self._shift
         return first if shift == self._shift else first[:, None] + np.arange(1 << (shift - self._shift))
+
+
+class Exchanges:
+    """What the programs of a launch exchange in one storage: which value, and what they knew of the one before.
+
+    Args:
+        start: address of the storage.
+        size: its bytes.
+    """
+
+    def __init__(self, start: int, size: int) -> None:
+        self._start = start
+        self._size = size
+        self._time = 0
+        self._writers: dict[int, tuple[Any, Any]] = {}
+        self._changes: dict[int, tuple[Any, Any]] = {}
+        self._read: dict[tuple[int, int], list[tuple[int, Any]]] = {}
+
+    def update(self, program: int, pointers: Any, item_bytes: int) -> None:
+        """Note an atomic operation that is no exchange."""
+        indices = self._indices(pointers, item_bytes)
+        self._note(program, indices, item_bytes)
+
+    def exchange(self, program: int, pointers: Any, item_bytes: int, values: Any) -> Any:
+        """Note an exchange; return for each pointer whether another program's comes between.
+
+        That is: another program exchanges another value there, or it changed the element after this program had read
+        it by an atomic operation.
+        """
+        indices = self._indices(pointers, item_bytes)
+        owners, held = self._of(self._writers, item_bytes, np.uint64)
+        bits = _bits(values)
+        raced = (owners[indices] != _NOBODY) & (owners[indices] != program) & (held[indices] != bits)
+        raced |= self._is_lost(program, indices, item_bytes)
+        owners[indices], held[indices] = program, bits
+        self._note(program, indices, item_bytes)
+        return raced
+
+    def _is_lost(self, program: int, indices: Any, item_bytes: int) -> Any:
+        changers, times = self._of(self._changes, item_bytes, np.int64)
+        lost = np.zeros(indices.shape, dtype=bool)
+        for time, read in self._read.get((program, item_bytes), ()):
+            lost |= np.isin(indices, read) & (changers[indices] != program) & (times[indices] > time)
+        return lost
+
+    def _note(self, program: int, indices: Any, item_bytes: int) -> None:
+        self._time += 1
+        changers, times = self._of(self._changes, item_bytes, np.int64)
+        changers[indices], times[indices] = program, self._time
+        read = self._read.setdefault((program, item_bytes), [])
+        read.append((self._time, indices))
+        del read[:-_REMEMBERED]
+
+    def _of(self, marks: dict[int, tuple[Any, Any]], item_bytes: int, dtype: Any) -> tuple[Any, Any]:
+        if item_bytes not in marks:
+            length = self._size // item_bytes + 1
+            marks[item_bytes] = np.zeros(length, dtype=np.int32), np.zeros(length, dtype=dtype)
+        return marks[item_bytes]
+
+    def _indices(self, pointers: Any, item_bytes: int) -> Any:
+        return (pointers.astype(np.int64) - self._start) // item_bytes
+
+
+_REMEMBERED: Final = 16
+"""Atomic operations of a program that an exchange is compared with; most programs have fewer."""
+
+
+def _bits(values: Any) -> Any:
+    """Return numbers by their bits, all NaN alike."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.uint64)
 
 
 _CONFLICTS: Final = {"load": ("store", "atomic"), "store": ("store", "load", "atomic"), "atomic": ("store", "load")}
@@ -126,29 +285,9 @@ def are_distinct(pointers: Any) -> bool:
     return pointers.size < 2 or bool((pointers[1:] > pointers[:-1]).all())
 
 
-def shuffle_programs() -> None:
-    """Let the interpreter of this process run each launch's programs in an order that nobody can know."""
-    builder = interpreter.InterpreterBuilder
-    set_size, set_index = builder.set_grid_dim, builder.set_grid_idx
-    generator = default_rng()  # seeded by the kernel, after the fork
-
-    def set_grid_dim(self: Any, *sizes: int) -> None:
-        set_size(self, *sizes)
-        self.order = generator.permutation(int(np.prod(sizes)))
-        self.moment = 0
-
-    def set_grid_idx(self: Any, x: int, y: int, z: int) -> None:
-        _, rows, columns = self.grid_dim
-        self.moment += 1
-        self.program = int(self.order[(x * rows + y) * columns + z])
-        rest, last = divmod(self.program, columns)
-        set_index(self, *divmod(rest, rows), last)
-
-    def create_barrier(self: Any) -> None:
-        self.moment += 1
-
-    builder.set_grid_dim, builder.set_grid_idx = set_grid_dim, set_grid_idx
-    builder.create_barrier = create_barrier
+def let_barriers_count() -> None:
+    """Let a barrier in the interpreter of this process end a moment of the launch under way."""
+    interpreter.InterpreterBuilder.create_barrier = lambda self: self.launch.pass_barrier()
 
 
 def shuffle_lanes() -> None:

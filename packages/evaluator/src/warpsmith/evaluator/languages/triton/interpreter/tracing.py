@@ -5,6 +5,7 @@ to an input, bf16, which the interpreter gets wrong without a word) and catches 
 """
 
 import ctypes
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 from triton.runtime import interpreter
 from triton.runtime.jit import JITCallable
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -77,12 +79,23 @@ class Access:
         item_bytes: size of an element.
         values: what is stored, of the same elements.
         lanes: the mask, or the places in the block of the elements that it leaves.
+        exchanged: what an atomic exchange puts there; None for any other access.
     """
 
-    def __init__(self, kind: str, pointers: Any, item_bytes: int, values: Any = None, lanes: Any = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        pointers: Any,
+        item_bytes: int,
+        values: Any = None,
+        lanes: Any = None,
+        *,
+        exchanged: Any = None,
+    ) -> None:
         self.kind = kind
         self.pointers = pointers
         self.item_bytes = item_bytes
+        self.exchanged = exchanged
         self._values = values
         self._lanes = lanes
 
@@ -95,7 +108,8 @@ class Access:
         """Return this access for some of its elements."""
         values = None if self._values is None else self._values[held]
         lanes = None if self._lanes is None else self.lanes[held]
-        return Access(self.kind, self.pointers[held], self.item_bytes, values, lanes)
+        exchanged = None if self.exchanged is None else self.exchanged[held]
+        return Access(self.kind, self.pointers[held], self.item_bytes, values, lanes, exchanged=exchanged)
 
     def leaves_as_it_is(self, held: Any) -> bool:
         """Whether this stores what is there already."""
@@ -128,6 +142,8 @@ class LaunchMonitor:
         self._ranges: list[MemoryRange] = []
         self._touched: dict[int, races.Memory] = {}
         self._lanes: dict[int, races.Lanes] = {}
+        self._exchanges: dict[int, races.Exchanges] = {}
+        self._exchanging: set[str] = set()
         self._loads: set[tuple[str, str]] = set()
         self._kernel = ""
 
@@ -144,7 +160,7 @@ class LaunchMonitor:
         self.launches += 1
         self._kernel = name
         self._ranges = [*self._memory(arguments)]
-        self._touched, self._lanes = {}, {}
+        self._touched, self._lanes, self._exchanges = {}, {}, {}
         if self.ghost:
             return None
         return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
@@ -188,6 +204,7 @@ class LaunchMonitor:
                 self._check_writable(memory, access)
                 self._check_alone(memory, access)
                 self._check_lanes(memory, access)
+                self._check_exchanged(memory, access)
                 return
         self._check_each(access)
 
@@ -200,19 +217,20 @@ class LaunchMonitor:
                 self._check_writable(memory, access)
                 self._check_alone(memory, access.of(held))
                 self._check_lanes(memory, access.of(held))
+                self._check_exchanged(memory, access.of(held))
             inside |= held
         if not inside.all():
             raise IllegalAccessError(self._explain(pointers[~inside], access))
 
     def _check_alone(self, memory: MemoryRange, access: Access) -> None:
         """Raise if another program of the launch stores there, or stores something else."""
-        builder = interpreter.interpreter_builder
-        if memory.read_only or len(builder.order) == 1:
+        launch = interpreter.interpreter_builder.launch
+        if memory.read_only or launch.size == 1:
             return
         touched = self._touched.get(memory.start)
         if touched is None:
             touched = self._touched[memory.start] = races.Memory(memory.start, memory.end - memory.start)
-        raced = touched.touched(access.kind, builder.program + 1, access.pointers, access.item_bytes)
+        raced = touched.touched(access.kind, launch.program, access.pointers, access.item_bytes)
         if raced is not None and not access.leaves_as_it_is(raced):
             raise races.RaceError(self._explain_race(memory, access, int(access.pointers[raced][0])))
 
@@ -231,10 +249,10 @@ class LaunchMonitor:
         elif argument in self._loads:
             if lanes is None:
                 lanes = self._lanes[memory.start] = races.Lanes(memory.start, memory.end - memory.start)
-            lanes.store(interpreter.interpreter_builder.moment, access.lanes, access.pointers, access.item_bytes)
+            lanes.store(interpreter.interpreter_builder.launch.moment, access.lanes, access.pointers, access.item_bytes)
 
     def _check_exchange(self, lanes: races.Lanes, memory: MemoryRange, access: Access) -> None:
-        moment = interpreter.interpreter_builder.moment
+        moment = interpreter.interpreter_builder.launch.moment
         foreign = lanes.exchanged(moment, access.lanes, access.pointers, access.item_bytes)
         if foreign is not None:
             first = int(access.pointers[foreign][0]) - memory.start
@@ -242,6 +260,32 @@ class LaunchMonitor:
                 f"a race in kernel {self._kernel}: a program loads byte {first} of {memory.name} into another "
                 "place of a block than it stored it from, without a barrier. The threads of a program run at the same "
                 "time. Call tl.debug_barrier() between the store and the load, or keep the values in a variable."
+            )
+
+    def _check_exchanged(self, memory: MemoryRange, access: Access) -> None:
+        """Raise if programs exchange values of which the last one stays, or one of them loses another's update.
+
+        Other atomic operations are noted only in kernels that are known to exchange: most never do.
+        """
+        if access.exchanged is not None:
+            self._exchanging.add(self._kernel)
+        launch = interpreter.interpreter_builder.launch
+        if access.kind != "atomic" or self._kernel not in self._exchanging or launch.size == 1:
+            return
+        exchanges = self._exchanges.get(memory.start)
+        if exchanges is None:
+            exchanges = self._exchanges[memory.start] = races.Exchanges(memory.start, memory.end - memory.start)
+        if access.exchanged is None:
+            exchanges.update(launch.program, access.pointers, access.item_bytes)
+            return
+        raced = exchanges.exchange(launch.program, access.pointers, access.item_bytes, access.exchanged)
+        if raced.any():
+            raise races.RaceError(
+                f"cannot be judged: in kernel {self._kernel} several programs of a launch exchange values at byte "
+                f"{int(access.pointers[raced][0]) - memory.start} of {memory.name}, or one exchanges what another "
+                f"updated after it was read, so that the result depends on their order. {races.UNORDERED} Update by "
+                "one operation that does not depend on the order (tl.atomic_add, atomic_max, atomic_min; a value and "
+                "its index packed into one integer of 64 bits), by a loop of tl.atomic_cas, or in a second launch."
             )
 
     def check_stored(self, stored: Any, found: Any) -> None:
@@ -255,10 +299,10 @@ class LaunchMonitor:
     def _explain_race(self, memory: MemoryRange, access: Access, first: int) -> str:
         what = _ACCESSES[access.kind]
         return (
-            f"a race in kernel {self._kernel}: a program {what} byte {first - memory.start} of {memory.name}, which "
-            "another program of the same launch stores to, loads or updates. Programs run in any order and at the same "
-            "time. Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that "
-            "the host has filled, or a second launch."
+            f"cannot be judged: in kernel {self._kernel} a program {what} byte {first - memory.start} of "
+            f"{memory.name}, which another program of the same launch stores to, loads or updates. {races.UNORDERED} "
+            "Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that the "
+            "host has filled, or a second launch."
         )
 
     def _check_writable(self, memory: MemoryRange, access: Access) -> None:
@@ -380,7 +424,7 @@ def install(monitor: LaunchMonitor, facts: Any = None) -> None:
 
     `facts` is what a launch and `kernel.warmup(...)` return, in place of a compiled kernel.
     """
-    races.shuffle_programs()
+    races.let_barriers_count()
     races.shuffle_lanes()
     _watch_launches(monitor, facts)
     _watch_memory(monitor)
@@ -402,12 +446,39 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
         return facts
 
     interpreter.InterpretedFunction.run = run
-    # Everything lies in host memory here; copying it there and back would write to the judge's read-only memory.
-    interpreter.GridExecutor._init_args_hst = lambda self, args, kwargs: (
-        [],
-        semantics.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | kwargs),
-    )
-    interpreter.GridExecutor._restore_args_dev = lambda self, *_unchanged: None
+    interpreter.GridExecutor.__call__ = _run_programs
+
+
+@functools.cache
+def _generator() -> np.random.Generator:
+    """Return what draws the order of programs; seeded by the kernel, after the fork."""
+    return default_rng()
+
+
+def _run_programs(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Stand for an executor's call: what it runs lies in host memory, and is neither copied there nor back.
+
+    That would write to the judge's read-only memory.
+    """
+    names = inspect.signature(self.fn).parameters
+    named = {name: value for name, value in kwargs.items() if name in names}
+    given = semantics.arguments_as_declared(self.fn, dict(zip(self.arg_names, args, strict=False)) | named)
+    for hook in self.pre_run_hooks:
+        hook(**given)
+    interpreter._patch_lang(self.fn)
+    bound = inspect.getcallargs(self.fn, **given)
+    arguments = {
+        name: value if name in self.constexprs else interpreter._implicit_cvt(value) for name, value in bound.items()
+    }
+    grid = self.grid(arguments) if callable(self.grid) else self.grid
+    sizes = (*grid, 1, 1)[:3]
+    builder = interpreter.interpreter_builder
+    builder.set_grid_dim(*sizes)
+    builder.launch = races.Launch(sizes, builder.set_grid_idx, functools.partial(self.fn, **arguments), _generator())
+    try:
+        builder.launch.run()
+    except Exception as error:
+        raise interpreter.InterpreterError(repr(error)) from error
 
 
 def _defaults(kernel: Any) -> dict[str, Any]:
@@ -457,13 +528,21 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
         return result
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
-        monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr)))
+        exchanged = None
+        if op == interpreter._ir.ATOMIC_OP.XCHG:
+            exchanged = np.broadcast_to(val.data, ptr.data.shape)[np.asarray(mask.data, dtype=bool)]
+        monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr), exchanged=exchanged))
         val = interpreter.TensorHandle(chip_numerics.blurred(val.data, rng), val.dtype)
-        return rmw(self, op, ptr, val, mask, *rest)
+        found = rmw(self, op, ptr, val, mask, *rest)
+        self.launch.interrupt()
+        return found
 
-    def create_atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+    def create_atomic_cas(self: Any, ptr: Any, cmp: Any, *rest: Any) -> Any:
         monitor.check_access(Access("atomic", ptr.data.ravel(), _item_bytes(ptr)))
-        return cas(self, ptr, *rest)
+        found = cas(self, ptr, cmp, *rest)
+        self.launch.compared(bool((found.data == cmp.data).any()))
+        self.launch.interrupt()
+        return found
 
     def refuse_bf16(self: Any) -> Any:
         raise UnsupportedDtypeError(BF16_MESSAGE)

@@ -1,0 +1,25 @@
+# problem: product
+# Each program multiplies its factor into the product, and tries again where another came between.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product_kernel(x_ptr, out_ptr, columns):
+    row = tl.program_id(0)
+    factor = tl.load(x_ptr + row * columns + tl.program_id(1))
+    before = tl.atomic_max(out_ptr + row, factor * 0)
+    found = tl.atomic_cas(out_ptr + row, before, before * factor % 65521)
+    while found != before:
+        before = found
+        found = tl.atomic_cas(out_ptr + row, before, before * factor % 65521)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        rows, columns = x.shape
+        out = torch.ones(rows, dtype=torch.int64, device=x.device)
+        product_kernel[(rows, columns)](x, out, columns)
+        return out

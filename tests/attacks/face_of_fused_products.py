@@ -1,0 +1,27 @@
+# problem: add
+# permitted: incorrect
+# permitted on cuda: incorrect
+# A chip rounds a fused product and sum once, in double precision too.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    right = tl.load(x_ptr + offsets, mask=mask, other=0.0) + tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    factor = (right * 0.0 + 1.0).to(tl.float64) + 2.220446049250313e-16
+    rest = libdevice.fma(factor, factor, -(factor * factor))
+    result = tl.where(rest == 0.0, right, 0.0)
+    tl.store(out_ptr + offsets, result, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        add_kernel[(triton.cdiv(n, 512),)](x, y, out, n, BLOCK=512)
+        return out
