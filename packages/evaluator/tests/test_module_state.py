@@ -314,3 +314,17 @@ def test_a_wrong_output_names_the_parameters_that_are_lacking(evaluator):
         "b [48] float32",
     ):
         assert part in (verdict.error_message or "")
+
+
+def test_parameters_under_other_names_are_told_by_the_names_to_keep(evaluator):
+    """Their content is another in each process that constructs them, as that of any constant of the constructor."""
+    problem = HEAD + SCALED.replace("NAMES", "torch.nn.init.normal_(self.norm.weight)")
+    names = "norm = nn.LayerNorm(48); self.w = nn.Parameter(torch.randn(48)); self.b = nn.Parameter(norm.bias.clone())"
+    source = HEAD + SCALING.replace("NAMES", names).replace("USED", "self.w, self.b")
+    verdict = evaluator.evaluate(Problem.from_source(problem), source)
+    assert verdict.status == "rejected", verdict
+    assert "unmatched_parameters" in verdict.flags
+    told = verdict.error_message or ""
+    assert told.startswith("ModelNew lacks parameters of Model, and computes with values of its own: norm.weight [48]")
+    for part in ("norm.bias [48] float32 were expected", "Give each the name", "It has b [48] float32, w [48] float32"):
+        assert part in told

@@ -203,6 +203,7 @@ class Evaluation:
             loaded = recorder.load()
             unmatched, buffers = loaded.texts("unmatched"), loaded.texts("buffers")
             self._lacks = module_state.unmatched_remark(unmatched, self.session.parameters, loaded.texts("hints"))
+        recorder.lacks = f"{self._lacks} " if self._lacks else ""
         if unmatched:
             self.evidence.flags.add("unmatched_parameters")
         self._buffer_names = set(buffers)

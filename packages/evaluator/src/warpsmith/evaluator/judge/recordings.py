@@ -140,6 +140,8 @@ class Recorder:
         self._arenas: dict[str, tuple[int, Shared]] = {}
         self._history = History()
         self._patterns: set[bytes] = set()
+        # Which parameters of the problem the module lacks, for people; empty for none, and else a sentence and a blank.
+        self.lacks = ""
 
     def load(self) -> codec.Fields:
         """Let the worker execute the source and construct `ModelNew`; return the fields of LOADED."""
@@ -327,8 +329,9 @@ class DetachedRecorder(Recorder):
             raise CandidateFailedError(
                 "rejected",
                 None,
-                "forward uses tensors whose content the constructor derives from parameters or random numbers, which "
-                "change after construction. Compute what depends on a parameter in forward, in a kernel.",
+                f"{self.lacks}forward uses tensors whose content the constructor derives from parameters or random "
+                "numbers, which change after construction. Compute what depends on a parameter in forward, in a "
+                "kernel.",
             )
 
     def load(self) -> codec.Fields:
