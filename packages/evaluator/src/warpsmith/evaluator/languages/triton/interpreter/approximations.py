@@ -4,7 +4,7 @@ Inside its bound an instruction may return any number, and here it returns one a
 bits what it runs on, and one that needs more digits than a chip has is wrong here too. Beyond its bound, or where the
 bound is far from float32, nothing can be decided. The bounds are those of the PTX manual; an H100 keeps to them.
 
-An instruction returns the same for the same number each time, so the random numbers hang on the bits of its input and
+An instruction returns the same for the same number each time, so the random numbers depend on the bits of its input and
 on a key that each process draws.
 """
 
