@@ -159,20 +159,23 @@ def crowded_processor():
 
 
 @pytest.mark.parametrize(
-    ("starved_s", "made_good", "kind"),
+    ("starved_s", "on_cpu", "bound_reached", "kind"),
     [
-        (None, False, SuspectError),
-        (None, True, SuspectError),
-        (0.61, False, SuspectError),
-        (0.59, False, CandidateFailedError),
-        (9.0, True, CandidateFailedError),
+        (None, False, False, SuspectError),
+        (0.61, False, False, SuspectError),
+        (0.59, False, False, CandidateFailedError),
+        (None, True, False, SuspectError),
+        (8.0, True, False, CandidateFailedError),
+        (0.0, True, True, SuspectError),
     ],
 )
-def test_who_was_kept_from_running_is_suspected_alone(starved_s, made_good, kind):
-    found = overrun(WorkerTimeoutError("candidate", 1.0, starved_s), 3.0, on_cpu=True, all_made_good=made_good)
+def test_who_was_kept_from_running_is_suspected_alone(starved_s, on_cpu, bound_reached, kind):
+    error = WorkerTimeoutError("candidate", 1.0, starved_s)
+    found = overrun(error, 3.0, on_cpu=on_cpu, bound_reached=bound_reached)
     assert type(found) is kind
     assert found.failure.status == "timeout"
-    assert "within 3 s; time in which it waited for a processor does not count." in found.failure.message
+    uncounted = "within 3 s; time in which it waited for a processor does not count."
+    assert (uncounted in found.failure.message) is on_cpu
 
 
 def test_the_time_of_a_candidate_on_a_device_is_told_as_it_is():

@@ -113,8 +113,8 @@ class Conversation:
 
     def _overrun(self, error: WorkerTimeoutError) -> Exception:
         limit_s, on_cpu = self._config.timeout_s, self._config.device == "cpu"
-        all_made_good = on_cpu and self.waited_s < self._most_waited_s
-        return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, all_made_good=all_made_good)
+        bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
+        return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 
     def _answered(self, worker: Worker, answer: Kind, on_launch: OnLaunch | None) -> Message:
         while True:

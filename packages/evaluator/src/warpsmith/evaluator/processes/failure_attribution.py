@@ -121,7 +121,7 @@ def _out_of_something(said: str, *, killed: bool) -> Failure:
 
 
 def overrun(
-    error: WorkerTimeoutError, timeout_s: float, *, on_cpu: bool = False, all_made_good: bool = False
+    error: WorkerTimeoutError, timeout_s: float, *, on_cpu: bool = False, bound_reached: bool = False
 ) -> Exception:
     """Tell a candidate that took too long from one that others kept from running.
 
@@ -129,7 +129,7 @@ def overrun(
         error: what was raised at the deadline.
         timeout_s: the limit.
         on_cpu: whether time without a processor does not count for it, up to a bound.
-        all_made_good: whether that bound was not reached.
+        bound_reached: whether it waited for longer than that bound, in whichever of its workers.
     """
     uncounted = "; time in which it waited for a processor does not count" if on_cpu else ""
     message = (
@@ -138,8 +138,8 @@ def overrun(
     )
     failure = Failure("timeout", "timeout", message)
     # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
-    starved = error.starved_seconds is None or error.starved_seconds > STARVED_SHARE * timeout_s
-    if starved and not (all_made_good and error.starved_seconds is not None):
+    starved = bound_reached if on_cpu else (error.starved_seconds or 0.0) > STARVED_SHARE * timeout_s
+    if starved or error.starved_seconds is None:
         return SuspectError(failure)
     return CandidateFailedError(failure.status, failure.category, failure.message)
 
