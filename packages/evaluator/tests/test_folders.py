@@ -35,7 +35,7 @@ def test_a_folder_in_use_stays_and_one_let_go_of_is_swept():
 def test_a_killed_process_keeps_no_folder_and_a_copy_of_its_lock_does(temporary):
     code = (
         "import sys, subprocess, tempfile\ntempfile.tempdir = sys.argv[1]\n"
-        "from warpsmith.evaluator import folders\nfolder = folders.make()\n"
+        "from warpsmith.evaluator.sandbox import temp_dirs\nfolder = temp_dirs.make()\n"
         "heir = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE, pass_fds=[folder.lock_fd])\n"
         "print(heir.pid, folder.path, flush=True)\nsys.stdin.read()\n"
     )

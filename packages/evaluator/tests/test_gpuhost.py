@@ -57,8 +57,8 @@ def test_another_gpu_than_the_one_that_is_said_to_be_there_is_refused(make):
 ASKED = """
 import numpy
 import torch
-from warpsmith.evaluator import gpuhost
-gpuhost.install(disguised=True)
+from warpsmith.evaluator.workers import gpu_stand_in
+gpu_stand_in.install(disguised=True)
 asked = {
     "chosen": lambda n: torch.cuda.device(n).__enter__(),
     "set": torch.cuda.set_device,
@@ -90,10 +90,10 @@ def test_torch_answers_for_one_gpu_alone():
 STYLES = """
 import getpass, os, pwd
 import torch, triton
-from warpsmith.evaluator import gpuhost
-gpuhost.install(disguised=True)
+from warpsmith.evaluator.workers import gpu_stand_in
+gpu_stand_in.install(disguised=True)
 x = torch.zeros(4)
-with gpuhost.GpuHost(disguised=True) as host:
+with gpu_stand_in.GpuHost(disguised=True) as host:
     device = triton.runtime.driver.active.get_active_torch_device()
     assert device == x.device == torch.device("cuda:0") and device.type == "cuda" and x.is_cuda
     assert x.get_device() == 0 and torch.cuda.is_available() and torch.version.cuda
@@ -131,7 +131,7 @@ assert pwd.getpwuid(54321).pw_name == "candidate"
 @torch.library.triton_op("styles::copied", mutates_args=())
 def copied(x: torch.Tensor) -> torch.Tensor:
     return torch.empty(x.shape, device=x.device, dtype=x.dtype)
-with gpuhost.GpuHost(disguised=True) as host:
+with gpu_stand_in.GpuHost(disguised=True) as host:
     assert copied(x).shape == (4,) and torch.ops.styles.copied(x).shape == (4,)
     assert not host.host_memory
 """

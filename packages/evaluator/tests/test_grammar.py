@@ -279,14 +279,15 @@ def test_a_field_that_is_not_listed_is_refused(pair):
 INTERPRET = """
 import json, sys, torch
 from pathlib import Path
-from warpsmith.evaluator import compiling, interpreting
-from warpsmith.evaluator.extract import extract
-interpreting.keep_language()
-interpreting.keep_truth_values()
-kernels = compiling.execute_kernels(extract(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
+from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.extract import extract
+from warpsmith.evaluator.languages.triton.interpreter import tracing
+tracing.keep_language()
+tracing.keep_truth_values()
+kernels = compilation.execute_kernels(extract(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
 out = torch.full((int(sys.argv[3]),), -99, dtype=torch.int32)
-monitor = interpreting.LaunchMonitor(lambda _: None, lambda _: False)
-interpreting.install(monitor)
+monitor = tracing.LaunchMonitor(lambda _: None, lambda _: False)
+tracing.install(monitor)
 kernels["k"][(1,)](out, C=4)
 print(json.dumps(out.tolist()))
 """

@@ -20,9 +20,9 @@ from warpsmith.evaluator.workers import compiler
 HALF = 512 << 10
 MEASURED = """\
 import errno, pathlib, sys
-from warpsmith.evaluator import compile_worker
+from warpsmith.evaluator.workers import compiler
 scratch = pathlib.Path(sys.argv[1])
-print(*(compile_worker.lacked_by_the_machine(OSError(int(number), "x"), scratch) for number in sys.argv[2:]))
+print(*(compiler.lacked_by_the_machine(OSError(int(number), "x"), scratch) for number in sys.argv[2:]))
 """
 
 
