@@ -48,7 +48,7 @@ class Course:
         self.random = np.random.default_rng(seed)
         self.probe = Probe(IDS, tolerance_for(*BF16), rounding_for(*BF16), 5.0, is_exact(*BF16))
         # As a trained model has them: most tokens are sure, some have -10.
-        self.trainer = -self.random.exponential(1.0, TOKENS) ** 2
+        self.trainer = -(self.random.exponential(1.0, TOKENS) ** 2)
         self.trainer[0] = 0.0
 
     def rounding(self) -> Values:
