@@ -15,7 +15,8 @@ from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.rollouts.session import load_problems, make_probe
 from warpsmith.trainer.weights import sync
-from warpsmith.trainer.weights.probe import Probe, compare, rounding_for, tolerance_for
+from warpsmith.trainer.weights.gaps import Bounds
+from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, compare, is_exact, rounding_for, tolerance_for
 
 IDS, EXPECTED = [5, 6, 7, 8], [0.0, -1.0, -2.0, -3.0]
 PAYLOAD = WeightPayload(3, (), np.zeros(0, np.uint8))
@@ -32,7 +33,7 @@ class ScriptedEngine:
     answers: bool = True
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
-        assert sampling.max_tokens == 1
+        assert sampling.max_tokens == SAMPLED_TOKENS
         return Completion([9], [self.sampled], [self.weight_version], "length")
 
     async def score(self, ids: Sequence[int]) -> list[float]:
@@ -102,15 +103,19 @@ def test_a_token_sampled_from_an_old_cache_is_noticed() -> None:
         asyncio.run(probe().compare([ScriptedEngine(sampled=float("nan"))], EXPECTED))
 
 
+INF = float("inf")
+
+
+@pytest.mark.parametrize("bounds", [Bounds(INF, INF, INF, 0.5), Bounds(0.1, INF, INF)])
 @pytest.mark.parametrize("wrong", [-2.6, float("nan"), float("-inf")])
-def test_the_worst_token_is_named(wrong: float) -> None:
+def test_the_worst_token_is_named(wrong: float, bounds: Bounds) -> None:
     with pytest.raises(ProbeError, match=r"sampler 0 gives token 2 \(id 7\)"):
-        compare(IDS, EXPECTED, [0.0, -1.1, wrong, -3.0], 0.5)
+        compare(IDS, EXPECTED, [0.0, -1.1, wrong, -3.0], bounds)
 
 
 def test_a_score_of_another_length_is_refused() -> None:
     with pytest.raises(ProbeError, match="3 of 4"):
-        compare(IDS, EXPECTED, EXPECTED[:3], 0.5)
+        compare(IDS, EXPECTED, EXPECTED[:3], Bounds(INF, INF, INF, 0.5))
 
 
 def test_a_publish_is_believed_when_the_version_is_there() -> None:
@@ -150,11 +155,13 @@ def test_deadlines_name_what_was_awaited() -> None:
 
 def test_the_coarser_side_sets_the_tolerance() -> None:
     assert tolerance_for("float32", "float32") < 0.01
-    assert tolerance_for("float32", "bfloat16") == tolerance_for("bfloat16", "float32") == 0.5
-    assert rounding_for("float32", "float32") < rounding_for("float32", "bfloat16") < 0.5
+    assert tolerance_for("float32", "bfloat16") == tolerance_for("bfloat16", "float32") == 0.1
+    assert rounding_for("float32", "float32") < rounding_for("float32", "bfloat16") < 0.1
+    assert is_exact("float32", "float32")
+    assert not is_exact("float32", "bfloat16") and not is_exact("bfloat16", "float32")
 
 
-@pytest.mark.parametrize(("asked", "room", "size"), [(160, 2048, 160), (8, 2048, 8), (160, 64, 62)])
+@pytest.mark.parametrize(("asked", "room", "size"), [(160, 2048, 160), (8, 2048, 8), (160, 64, 55)])
 def test_the_probe_is_as_long_as_asked_whatever_the_prompts(asked: int, room: int, size: int) -> None:
     class Chat:
         def prompt_ids(self, messages: list[Any]) -> list[int]:
@@ -169,5 +176,5 @@ def test_the_probe_is_as_long_as_asked_whatever_the_prompts(asked: int, room: in
         sync={"probe_tokens": asked, "tolerance": 2e-3, "deadline_s": 7},
     )  # fmt: skip
     made = make_probe(config, load_problems(config), Chat())  # type: ignore[arg-type]
-    assert (len(made.ids), made.tolerance, made.deadline_s) == (size, 2e-3, 7)
+    assert (len(made.ids), made.tolerance, made.deadline_s, made.exact) == (size, 2e-3, 7, True)
     assert len(set(made.ids)) == (1 if size == 8 else 2)

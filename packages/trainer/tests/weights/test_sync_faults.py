@@ -104,7 +104,7 @@ class FaultyEngine(RemoteSampler):
         return started
 
     async def misbehave(self, fault: str) -> None:
-        await self._actor.misbehave.remote(fault)
+        await self.actor.misbehave.remote(fault)
 
 
 def torn(payload: WeightPayload, after: int) -> WeightPayload:

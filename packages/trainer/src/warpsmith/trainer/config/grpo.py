@@ -48,7 +48,7 @@ class SyncSection(Section):
         default=250_000_000, ge=1024, description="Parameters gathered at once under ZeRO stage 3."
     )
     probe_tokens: int = Field(
-        default=160,
+        default=512,
         ge=8,
         description="Tokens whose log-probabilities are compared; more than a prefix cache's block (128 on a CPU).",
     )
@@ -60,7 +60,8 @@ class SyncSection(Section):
     tolerance: float | None = Field(
         default=None,
         gt=0,
-        description="Largest permitted gap of a token's log-probability; by dtype when not given.",
+        description="Largest permitted gap of log-probabilities: of any token where trainer and engine compute in "
+        "float32, on average elsewhere; by dtype when not given.",
     )
 
 

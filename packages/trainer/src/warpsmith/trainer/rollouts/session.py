@@ -35,7 +35,7 @@ from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
-from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for
+from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, is_exact, rounding_for, tolerance_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,15 +217,15 @@ def refuse_lost(turns: "pa.Table", label: str) -> None:
 def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
     """Return the probe of a run: the prompts of its problems, one after the other, cut to size."""
     dtypes = (config.policy.dtype, config.rollout.engine.dtype)
-    # One token is sampled after them, and scored with them.
-    size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - 2)
+    # Tokens are sampled after them, and scored with them; a score samples one more.
+    size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - SAMPLED_TOKENS - 1)
     ids: list[int] = []
     for problem in itertools.cycle(problems):
         if len(ids) >= size:
             break
         ids += chat.prompt_ids(build_prompt(problem, style=config.rollout.prompt_style))
     tolerance = config.sync.tolerance or tolerance_for(*dtypes)
-    return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s)
+    return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s, is_exact(*dtypes))
 
 
 def load_problems(config: TrainerConfig) -> list[ProblemRow]:

@@ -1,7 +1,7 @@
 """The probe: after a sync, samplers and trainer must give fixed tokens the same log-probabilities."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,21 +13,31 @@ from warpsmith.trainer.distributed.rows import Row, pad_rows
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.errors import ProbeError
 from warpsmith.trainer.weights.deadline import within
+from warpsmith.trainer.weights.gaps import Bounds, Gaps, Slope, slope, token_weights
 
 if TYPE_CHECKING:
     from warpsmith.rollout.samplers.base import Sampler
     from warpsmith.rollout.samplers.pool import Member
 
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
-"""Largest gap of one token's log-probability that rounding explains, by the coarser dtype of the two sides."""
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02}
+"""Gap that rounding explains, by the coarser dtype of the two sides: of any token in float32, else the mean."""
 
-ROUNDING = {"float32": 5e-5, "bfloat16": 0.25, "float16": 0.05}
-"""Gap that is taken for rounding however little an update changed; below it, kept weights would hide in TOLERANCE."""
+ROUNDING = {"float32": 5e-5, "bfloat16": 0.01, "float16": 2e-3}
+"""Gap that is taken for rounding however little an update changed, likewise."""
 
-_ROUNDING_GROWTH = 4.0
-"""How much larger than at the first probe rounding may make a gap while the policy is trained."""
+SAMPLED_TOKENS = 8
+"""Tokens that are sampled after the probe's, to look at the prefix cache."""
+
+_HIGH = 2.5
+"""What nine tenths of the tokens may have, in means: rounding has thick tails, and a fault of some tokens thicker."""
+_SHIFT = 0.5
+"""What the signed mean may be, in means: rounding has both signs."""
+_GROWTH = 4.0
+"""How much larger than at the first probe rounding may become while the policy is trained."""
 _CHANGED_SHARE = 0.02
 """Share of the tolerance from which a change of the trainer's must show in a sampler, in the last digit at least."""
+_LEAST_ROUNDING = 0.02
+"""Share of `rounding` that a first probe counts as its mean gap at least: two sides may agree by chance."""
 
 
 def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> list[float]:
@@ -44,93 +54,148 @@ def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> li
 class Probe:
     """Fixed tokens that samplers and trainer must give the same log-probabilities after every sync.
 
-    One token is sampled after them and thrown away: scores are computed from nothing, a completion reads the prefix
-    cache, and the two agree only if the cache holds nothing of older weights.
+    A few tokens are sampled after them and thrown away: scores are computed from nothing, a completion reads the
+    prefix cache, and the two agree only if the cache holds nothing of older weights.
 
     Attributes:
-        ids: the tokens; the prefix cache is looked at if they fill more than one of its blocks.
-        tolerance: largest permitted gap of a log-probability.
-        rounding: gap that is permitted however little an update changed.
+        ids: the tokens, two at least; the prefix cache is looked at if they fill more than one of its blocks.
+        tolerance: largest permitted gap of a log-probability if `exact`, else largest permitted mean gap.
+        rounding: the same gap, as it is permitted however little an update changed.
         deadline_s: seconds that a probe may take.
+        exact: judge every token. False where a side computes in 16 bits: a single token may then be off by more than
+            1 nat with right weights, and the statistics of all tokens are judged.
     """
 
     ids: Sequence[int]
     tolerance: float
     rounding: float
     deadline_s: float
+    exact: bool = True
+    _first: "_Seen | None" = field(default=None, init=False)
     _before: "_Seen | None" = field(default=None, init=False)
 
     async def compare(self, samplers: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between a sampler's and the trainer's log-probability of a token.
 
-        After the first probe a gap may not be of the size of the update's own change either: so a sampler that kept
-        weights, or some of them, is distinguished from rounding even if the update was small.
+        The first probe is judged by the tolerance alone and says how large rounding is here; later ones are judged by
+        that too, and never by one another's gaps. They also ask whether each sampler changed as the trainer did, since
+        the probe before and since the first: so a sampler that kept weights, or a large part of them, is distinguished from
+        rounding even if the update was small.
 
         Raises:
-            ProbeError: a gap is above the tolerance, or as large as the change; or a sampler answers as before the
-                update, or from a cache of older weights. The message names sampler and token.
+            ProbeError: the gaps are above their bounds; or a sampler did not change as the trainer did, answers as
+                before the update, or from a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
         asked = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
         scores = await within(asked, self.deadline_s, "the log-prob probe")
-        limit, seen = self.tolerance, _Seen(list(expected), [score.of_ids for score in scores])
-        if self._before is not None:
-            limit = self._limit(seen, self._before)
-        gaps = [compare(self.ids, expected, score.of_ids, limit, number) for number, score in enumerate(scores)]
-        cached = [_compare_cached(score, limit, number) for number, score in enumerate(scores)]
-        seen.first_gap = max(gaps + cached) if self._before is None else self._before.first_gap
+        seen = _Seen(list(expected), [score.of_ids for score in scores])
+        self._refuse_unchanged(seen)
+        bounds = self._bounds(seen)
+        gaps = [compare(self.ids, expected, score.of_ids, bounds, number) for number, score in enumerate(scores)]
+        self._refuse_other_changes(seen)
+        cached = [_compare_cached(score, bounds, number) for number, score in enumerate(scores)]
+        if self._first is None:
+            seen.gaps = [*gaps, *cached]
+            self._first = seen
         self._before = seen
-        return max(gaps)
+        return max(gap.largest for gap in gaps)
 
-    def _limit(self, seen: "_Seen", before: "_Seen") -> float:
-        """Return the largest permitted gap: the tolerance, or less where the update was small."""
-        change = max((abs(new - old) for new, old in zip(seen.trainer, before.trainer, strict=True)), default=0.0)
-        if change > _CHANGED_SHARE * self.tolerance:
-            for number, (new, old) in enumerate(zip(seen.samplers, before.samplers, strict=True)):
-                if new == old:
-                    raise _kept_weights(number, change)
-        return min(self.tolerance, max(change / 2, self.rounding, _ROUNDING_GROWTH * before.first_gap))
+    def _bounds(self, seen: "_Seen") -> Bounds:
+        """Return what is permitted: the tolerance, or less once the first probe has shown what rounding does."""
+        first, before = self._first, self._before
+        if first is None or before is None:
+            limit = self.tolerance
+        elif self.exact:
+            rounding = _GROWTH * max(gap.largest for gap in first.gaps)
+            limit = min(self.tolerance, max(seen.changed_since(before) / 2, self.rounding, rounding))
+        else:
+            limit = min(self.tolerance, max(self.rounding, _GROWTH * first.mean_gap))
+        return _bounds_of(limit, exact=self.exact)
+
+    def _refuse_unchanged(self, seen: "_Seen") -> None:
+        if self._before is None or not (change := seen.changed_since(self._before)) > _CHANGED_SHARE * self.tolerance:
+            return
+        for number, (new, old) in enumerate(zip(seen.samplers, self._before.samplers, strict=True)):
+            if new == old:
+                raise _kept_weights(number, change)
+
+    def _refuse_other_changes(self, seen: "_Seen") -> None:
+        """Refuse a sampler that did not follow the trainer's change since the probe before, or since the first."""
+        if self._first is None or self._before is None:
+            return
+        rounding = max(self._first.mean_gap, _LEAST_ROUNDING * self.rounding)
+        for since, name in ((self._before, "the last sync"), (self._first, "the first sync")):
+            for number, found in enumerate(seen.slopes(since, rounding)):
+                if found is not None and not found.follows:
+                    raise _other_change(number, found, name)
+
+
+def _bounds_of(limit: float, *, exact: bool) -> Bounds:
+    if exact:
+        return Bounds(np.inf, np.inf, np.inf, limit)
+    return Bounds(limit, _HIGH * limit, _SHIFT * limit)
 
 
 @dataclass
 class _Seen:
-    """What both sides gave at a probe; `first_gap` is the largest gap of the first one."""
+    """What both sides gave at a probe; `gaps` is filled at the first one."""
 
     trainer: list[float]
     samplers: list[list[float]]
-    first_gap: float = 0.0
+    gaps: list[Gaps] = field(default_factory=list)
+
+    @property
+    def mean_gap(self) -> float:
+        """The largest mean gap of a sampler's scores."""
+        return max(gap.mean for gap in self.gaps[: len(self.samplers)])
+
+    def changed_since(self, before: "_Seen") -> float:
+        """Return the largest change of a log-probability of the trainer's."""
+        return max((abs(new - old) for new, old in zip(self.trainer, before.trainer, strict=True)), default=0.0)
+
+    def slopes(self, before: "_Seen", rounding: float) -> Iterator[Slope | None]:
+        """Yield for each sampler how much of the trainer's change it followed."""
+        weights_T = token_weights(self.trainer)
+        change_T = np.subtract(self.trainer, before.trainer)
+        for new, old in zip(self.samplers, before.samplers, strict=True):
+            yield slope(change_T, np.subtract(new, old), weights_T, rounding)
 
 
 @dataclass(frozen=True)
 class _Score:
-    """One sampler's log-probabilities of the fixed tokens, and twice that of a token it sampled after them."""
+    """One sampler's log-probabilities of the fixed tokens, and twice those of tokens that it sampled after them."""
 
     of_ids: list[float]
-    token: int
-    sampled: float
-    scored: float
+    tokens: list[int]
+    sampled: list[float]
+    scored: list[float]
 
 
 async def _scored(sampler: "Sampler | Member", ids: Sequence[int]) -> _Score:
     from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
-    completion = await sampler.generate(ids, Sampling(max_tokens=1, seed=0))
-    *of_ids, scored = await sampler.score([*ids, *completion.ids])
-    return _Score(of_ids, completion.ids[0], completion.logprobs[0], scored)
+    completion = await sampler.generate(ids, Sampling(max_tokens=SAMPLED_TOKENS, seed=0))
+    scores = await sampler.score([*ids, *completion.ids])
+    return _Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
 
 
-def _compare_cached(score: _Score, limit: float, number: int) -> float:
-    """Return the gap between the two log-probabilities of the sampled token."""
-    gap = abs(score.sampled - score.scored)
-    if not gap <= limit:
+def _compare_cached(score: _Score, bounds: Bounds, number: int) -> Gaps:
+    """Return the gaps between the two log-probabilities of the sampled tokens.
+
+    They are few: their mean is held to what the probe's own tokens may reach one by one.
+    """
+    gaps = Gaps.of(score.scored, score.sampled)
+    if not (gaps.largest <= bounds.largest and gaps.mean <= bounds.high):
+        at, limit = gaps.worst, bounds.high if np.isinf(bounds.largest) else bounds.largest
         raise ProbeError(
-            f"After the sync, sampler {number} samples token {score.token} after the probe's with the log-probability "
-            f"{score.sampled:.4f} and scores it {score.scored:.4f}: a gap of {gap:.2g}, of which {limit:.2g} is "
-            "permitted.",
+            f"After the sync, sampler {number} samples token {score.tokens[at]} after the probe's with the "
+            f"log-probability {score.sampled[at]:.4f} and scores it {score.scored[at]:.4f}: a gap of "
+            f"{gaps.largest:.2g}, and of {gaps.mean:.2g} on average, of which {limit:.2g} is permitted.",
             "Its prefix cache holds keys and values of older weights. Resume from the last checkpoint.",
         )
-    return gap
+    return gaps
 
 
 def _kept_weights(number: int, change: float) -> ProbeError:
@@ -141,30 +206,52 @@ def _kept_weights(number: int, change: float) -> ProbeError:
     )
 
 
+def _other_change(number: int, found: Slope, since: str) -> ProbeError:
+    return ProbeError(
+        f"Since {since}, the log-probabilities of sampler {number} changed {found.value:.2f} times as much as the "
+        f"trainer's ({found.low:.2f} to {found.high:.2f}; {1 - found.margin:.2f} to {1 + found.margin:.2f} is "
+        "permitted): it has not the same update.",
+        "It kept some of its weights, or added an update twice. Resume from the last checkpoint.",
+    )
+
+
 def compare(
-    ids: Sequence[int], expected: Sequence[float], found: Sequence[float], tolerance: float, sampler: int = 0
-) -> float:
-    """Return the largest gap between two sides' log-probabilities of `ids`.
+    ids: Sequence[int], expected: Sequence[float], found: Sequence[float], bounds: Bounds, sampler: int = 0
+) -> Gaps:
+    """Return the gaps between two sides' log-probabilities of `ids`, without the first, which has none.
 
     Raises:
-        ProbeError: it is above the tolerance, or no number; or the sides differ in length.
+        ProbeError: one is above its bound, or no number; or the sides differ in length.
     """
     if len(found) != len(expected):
         raise ProbeError(
             f"Sampler {sampler} scored {len(found)} of {len(expected)} tokens.", "Check rollout.engine.max_model_len."
         )
-    gaps = np.abs(np.asarray(found) - np.asarray(expected))
-    worst = int(np.argmax(np.where(np.isfinite(gaps), gaps, np.inf)))
-    # Written so that a NaN is refused too.
-    if not gaps[worst] <= tolerance:
+    gaps = Gaps.of(expected[1:], found[1:])
+    if not bounds.permit(gaps):
+        at = gaps.worst + 1
         raise ProbeError(
-            f"After the sync, sampler {sampler} gives token {worst} (id {ids[worst]}) the log-probability "
-            f"{found[worst]:.4f} and the trainer {expected[worst]:.4f}: a gap of {gaps[worst]:.2g}, of which "
-            f"{tolerance:.2g} is permitted.",
+            f"After the sync, sampler {sampler} gives token {at} (id {ids[at]}) the log-probability {found[at]:.4f} "
+            f"and the trainer {expected[at]:.4f}: {_judged(gaps, bounds)}.",
             "The sampler has other weights than the trainer, or computes with them differently. Resume from the last "
             "checkpoint; where the gap is rounding, raise sync.tolerance.",
         )
-    return float(gaps[worst])
+    return gaps
+
+
+def _judged(gaps: Gaps, bounds: Bounds) -> str:
+    if np.isfinite(bounds.largest):
+        return f"a gap of {gaps.largest:.2g}, of which {bounds.largest:.2g} is permitted"
+    return (
+        f"the worst gap, {gaps.largest:.2g}. Over all tokens, weighted by sqrt(p), the mean gap is {gaps.mean:.2g} "
+        f"({bounds.mean:.2g} is permitted), nine tenths are within {gaps.high:.2g} ({bounds.high:.2g}), and the "
+        f"signed mean is {gaps.shift:+.2g} ({bounds.shift:.2g} either way)"
+    )
+
+
+def is_exact(trainer_dtype: str, engine_dtype: str) -> bool:
+    """Whether rounding is small enough to judge every token by itself."""
+    return trainer_dtype == engine_dtype == "float32"
 
 
 def tolerance_for(trainer_dtype: str, engine_dtype: str) -> float:
