@@ -79,8 +79,8 @@ class Probe:
 
         The first probe is judged by the tolerance alone and says how large rounding is here; later ones are judged by
         that too, and never by one another's gaps. They also ask whether each sampler changed as the trainer did, since
-        the probe before and since the first: so a sampler that kept weights, or a large part of them, is distinguished from
-        rounding even if the update was small.
+        the probe before and since the first: so a sampler that kept weights, or a large part of them, is
+        distinguished from rounding even if the update was small.
 
         Raises:
             ProbeError: the gaps are above their bounds; or a sampler did not change as the trainer did, answers as
