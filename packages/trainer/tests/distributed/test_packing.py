@@ -93,7 +93,7 @@ def test_a_model_that_would_mix_the_rows_is_refused_before_any_is_scored() -> No
         init_std=0.3,
     )  # fmt: skip
     mixing = OPTForCausalLM(config)
-    with pytest.raises(ConfigError, match="OPTForCausalLM does not keep") as caught:
+    with pytest.raises(ConfigError, match="OPTForCausalLM does not separate") as caught:
         Scorer(mixing, packing=True).logprobs(rows_of([4]), 1.0)
     assert "zero.packing = false" in caught.value.remedy
     padded, _ = Scorer(mixing, packing=False).logprobs(rows_of([4, 6]), 1.0)
