@@ -36,7 +36,7 @@ def test_every_public_name_is_there_and_listed():
 
 def evaluator_errors():
     """Yield each EvaluatorError that a module of the package defines."""
-    for module in pkgutil.iter_modules(public.__path__, "warpsmith.evaluator."):
+    for module in pkgutil.walk_packages(public.__path__, "warpsmith.evaluator."):
         if module.name not in {"warpsmith.evaluator.__main__", "warpsmith.evaluator._native"}:
             for name, kind in inspect.getmembers(import_module(module.name), inspect.isclass):
                 if issubclass(kind, EvaluatorError) and kind.__module__ == module.name:
