@@ -68,9 +68,9 @@ def test_a_home_that_takes_no_token_is_refused(home, monkeypatch):
 
 ASK = """
 import sys
-from warpsmith.rollout.samplers import cluster
-cluster.check_token = lambda address: None
-with cluster.ray_session(sys.argv[1] or None):
+from warpsmith.rollout.cluster import session
+session.check_token = lambda address: None
+with session.ray_session(sys.argv[1] or None):
     pass
 """
 
