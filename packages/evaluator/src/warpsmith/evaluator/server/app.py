@@ -1,8 +1,5 @@
 """The application: routes, error answers and the gate around them."""
 
-import json
-from collections.abc import Awaitable, Callable
-
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
@@ -21,7 +18,7 @@ from warpsmith.records.errors import WarpsmithError
 
 def build_app(service: Service) -> ASGIApp:
     """Return the application around a service."""
-    app = FastAPI(title="warpsmith-evaluator", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="warpsmith-evaluator", version=__version__, docs_url=None, redoc_url=None)
     app.state.service = service
     app.include_router(kernelbench.router, responses=DOCUMENTED)
     app.include_router(routes_v1.router, responses=DOCUMENTED)
@@ -29,23 +26,12 @@ def build_app(service: Service) -> ASGIApp:
     # FastAPI describes the lines of a stream as if they were one JSON value.
     content = app.openapi()["paths"]["/v1/evaluate/batch"]["post"]["responses"]["200"]["content"]
     content[LINES] = content.pop("application/json", content.get(LINES, {}))
-    app.add_api_route("/openapi.json", _described(app), methods=["GET"], include_in_schema=False)
     app.add_exception_handler(WarpsmithError, requests.on_refusal)
     app.add_exception_handler(RequestValidationError, requests.on_bad_fields)
     app.add_exception_handler(HTTPException, requests.on_http_error)
     app.add_exception_handler(requests.ClientGoneError, requests.on_client_gone)
     app.add_exception_handler(Exception, requests.on_fault)
     return Gate(app, service.settings, service.metrics, service.headers)
-
-
-def _described(app: FastAPI) -> Callable[[], Awaitable[Response]]:
-    """Return the route of the application's description, rendered once for all requests."""
-    document = json.dumps(app.openapi(), separators=(",", ":")).encode()
-
-    async def openapi() -> Response:
-        return Response(document, media_type="application/json")
-
-    return openapi
 
 
 async def metrics(request: Request) -> Response:
