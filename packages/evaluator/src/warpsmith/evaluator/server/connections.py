@@ -3,10 +3,16 @@
 A connection is half-open until a whole request has come, head and body, and again once that is answered, and while its
 answer is not read. There is room for so many of these: a new one takes the place of the one that has been half-open for
 longest, so that whoever asks at once, as `/health` is asked, is heard however many others ask nothing.
+
+A connection is asked nothing further while the answer before is not taken: what a client receives that never reads is
+one answer, however many requests it sends at once.
 """
 
+import array
 import asyncio
+import fcntl
 import resource
+import termios
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +28,8 @@ READ_S: Final = 60.0
 MOST_HALF_OPEN: Final = 1024
 MOST_DESCRIPTORS: Final = 1 << 16
 FEWEST: Final = 32
+LOOK_S: Final = 0.02
+"""How often it is seen whether an answer has been taken, while the next request waits for that."""
 PIECE: Final = 8192
 """Bytes that one connection has parsed before the others have their turn: a byte may be an event of its own."""
 
@@ -90,6 +98,7 @@ class BoundedProtocol(H11Protocol):
         self._stage = ""
         self._unparsed = bytearray()
         self._holds_up = False
+        self._look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head."""
@@ -120,6 +129,38 @@ class BoundedProtocol(H11Protocol):
             self._holds_up = False
             self.flow.resume_reading()
 
+    def handle_events(self) -> None:
+        """Handle what came, once the client has taken the answer before; it is half-open until then."""
+        if self._look is not None:
+            return
+        if self.cycle is None or self._is_taken():
+            super().handle_events()
+            return
+        self.flow.pause_reading()
+        self._set_timer("read", READ_S)
+        self._half_open.enter(self)
+        self._look = self.loop.call_later(LOOK_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = None
+        if self.transport.is_closing():
+            return
+        if not self._is_taken():
+            self._look = self.loop.call_later(LOOK_S, self._look_again)
+            return
+        self._half_open.leave(self)
+        self._stage = "resumed"
+        if not self._holds_up:
+            self.flow.resume_reading()
+        super().handle_events()
+        self._note()
+
+    def _is_taken(self) -> bool:
+        """Return whether all that was sent has arrived, in the memory of the client's system at least."""
+        unacknowledged = array.array("i", [0])
+        fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unacknowledged)
+        return self.transport.get_write_buffer_size() == 0 and unacknowledged[0] == 0
+
     def on_response_complete(self) -> None:
         """Begin to wait for the next head."""
         super().on_response_complete()
@@ -142,6 +183,8 @@ class BoundedProtocol(H11Protocol):
         """Forget the connection."""
         self._half_open.leave(self)
         self._set_timer("gone", None)
+        if self._look is not None:
+            self._look.cancel()
         super().connection_lost(exc)
 
     def _note(self) -> None:
