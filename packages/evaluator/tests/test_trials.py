@@ -1,11 +1,14 @@
 """What each trial changes: how far sites go, and what of a module's state a problem bears to be changed."""
 
 import random
+from dataclasses import replace
 
 import pytest
+import torch
 
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
-from warpsmith.evaluator.reference.trials import Trial, _one_far, _reorders, learn
+from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
+from warpsmith.evaluator.reference.trials import Learned, Trial, _one_far, _reorders, learn
 
 STATE = """
 import torch
@@ -58,14 +61,27 @@ def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of,
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_of_several_sites_one_at_most_is_far(seed):
-    levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE}
-    found = _one_far(levels, random.Random(seed))
+def test_of_several_draws_one_at_most_is_far_and_tosses_keep_their_rows_of_zeros(seed):
+    levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE, "toss": SAME_SIGN}
+    learned = Learned(levels=levels, draws=frozenset("abcd"))
+    found = _one_far(learned, random.Random(seed))
     far = [site for site, level in found.items() if level == FAR]
     assert len(far) <= 1
-    assert found["c"] == IN_RANGE
-    assert not far or set(found) == {*far, "c"}
-    assert _one_far({"a": FAR, "c": IN_RANGE}, random.Random(seed)) == {"a": FAR, "c": IN_RANGE}
+    assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
+    assert not far or set(found) == {*far, "c", "toss"}
+    alone = {"a": FAR, "c": IN_RANGE, "toss": SAME_SIGN}
+    assert _one_far(replace(learned, levels=alone), random.Random(seed)) == alone
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
+    rows = torch.randn(20, 64, generator=torch.Generator().manual_seed(seed))
+    plain = rows.clone()
+    vary_draw(rows, "rows", FAR, torch.Generator().manual_seed(1000 + seed))
+    factors = (rows / plain).abs().amax(-1)
+    assert factors.max() >= 2.0 ** LARGE_ROW_OCTAVES[1] * 0.99
+    assert (rows == 0).all(-1).any()
+    assert (rows == 0).all(0).any()
 
 
 def test_what_may_be_far_alone_is_found(session_of):

@@ -272,25 +272,31 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     low, high = CALM
     away = side * (low + (high - low) * dice.rows(wide))
     calm = middle + _spread(wide) * away + NEARLY_CONSTANT * (wide - middle)
+    changed = torch.where(chosen < 0.6, calm, wide)
     if level == FAR:
         low, high = LARGE_ROW_OCTAVES
-        wide = torch.where(chosen > 0.8, wide * torch.exp2(low + (high - low) * dice.rows(wide)), wide)
-    changed = _with_small_slices(torch.where(chosen < 0.6, calm, wide), dice)
+        changed = torch.where(chosen > 0.8, wide * torch.exp2(low + (high - low) * dice.rows(wide)), changed)
+    changed = _with_small_slices(changed, dice)
     if level < ANYWHERE:
         return changed
     # Where no row happens to be chosen, the first one is.
-    zero = (chosen < 0.3) | (chosen == chosen.min())
-    return _with_zero_slices(changed.masked_fill(zero, 0), dice)
+    zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
+    if level == FAR:
+        # One row is as large as any may be: whether a missing maximum is found must not be a matter of luck.
+        left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
+        changed = torch.where(left == left.max(), wide * 2.0**high, changed)
+    return changed.masked_fill(zero, 0)
 
 
-def _with_zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Make one slice zero for each choice of dimensions that a reduction may be over: a pixel, a channel, a sample."""
+def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Return where one slice is for each choice of dimensions that a reduction may be over: a pixel, a channel."""
+    inside = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
     whole = sum(size > 1 for size in wide.shape)
     for chosen in _choices_of_dims(wide.shape):
         if len(chosen) < whole:
             at = [slice(None) if dim in chosen else dice.below(size) for dim, size in enumerate(wide.shape)]
-            wide[tuple(at)] = 0
-    return wide
+            inside[tuple(at)] = True
+    return inside
 
 
 def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, float] = SMALL_OCTAVES) -> torch.Tensor:

@@ -122,6 +122,7 @@ class Learned:
 
     Attributes:
         levels: how far the numbers of each site may go, by its name, where they may change.
+        draws: the sites whose numbers have a size that multiplies: floating draws, and no coin tosses or constants.
         state: how far each parameter and buffer may go, by its name, where it may change.
         reached: its buffers as its own calls leave them, call by call, where these change them.
         resizing: how the shapes of its inputs may change, if they may.
@@ -134,6 +135,7 @@ class Learned:
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
+    draws: frozenset[str] = frozenset()
     state: Mapping[str, int] = field(default_factory=dict)
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizing: Resizing | None = None
@@ -193,6 +195,7 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     known = replace(known, state=_bearable_state(session, known, rng))
     session.reset_state()
     known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
+    known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     if seen.steady and hidden_shapes:
         known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
     varied = bool(known.levels or known.state or known.reached) or known.resizing is not None
@@ -323,7 +326,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it came about, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
-    chosen = replace(learned, levels=_one_far(learned.levels, rng)) if trial.kind in GOES_FAR else learned
+    chosen = replace(learned, levels=_one_far(learned, rng)) if trial.kind in GOES_FAR else learned
     for attempt, draws in _attempts(trial, chosen):
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizing is not None:
@@ -362,18 +365,24 @@ def _reorders(draws: DrawPlan) -> bool:
     return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
-def _one_far(levels: Mapping[str, int], rng: random.Random) -> Mapping[str, int]:
-    """Return levels of which one at most is far, and the others plain then, or none is.
+def _one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
+    """Return levels of which one at most is far, and the other draws plain then, or none is.
 
-    Where two are far, their products are so large that a rounding of them is a thousandth of their exponential.
+    Where two are far, their products are so large that a rounding of them is a thousandth of their exponential. Coin
+    tosses and constants multiply nothing: they keep their level.
     """
+    levels = learned.levels
     far = [site for site, level in levels.items() if level == FAR]
-    if not far or sum(level >= SAME_SIGN for level in levels.values()) < 2:
+    if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in learned.draws) < 2:
         return levels
     if rng.getrandbits(1):
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
     chosen = rng.choice(far)
-    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN}
+    return {
+        site: level
+        for site, level in levels.items()
+        if site == chosen or level < SAME_SIGN or site not in learned.draws
+    }
 
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
