@@ -12,7 +12,8 @@ import pytest
 import warpsmith.evaluator as public
 from warpsmith.evaluator import BadProblemError, EvaluatorError, Problem, UsageError, errors
 from warpsmith.evaluator.client import remote
-from warpsmith.evaluator.client.sources import problem_of, source_of, verdict_on_a_path
+from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.sources import problem_of, source_of
 from warpsmith.records.errors import WarpsmithError
 
 OF_SERVERS_AND_WORKERS = {
@@ -86,7 +87,7 @@ def test_a_path_is_a_path_and_text_is_source(tmp_path):
 def test_text_that_is_a_path_is_taken_for_no_source(text):
     with pytest.raises(UsageError, match=r"pass pathlib.Path\("):
         problem_of(text)
-    verdict = verdict_on_a_path(text)
+    verdict = EvaluationRequest.of(SOURCE, text).refusal
     assert verdict is not None
     assert (verdict.status, verdict.error_category) == ("compile_error", "parse_error")
     assert f"pathlib.Path({text.strip()!r})" in (verdict.error_message or "")
@@ -94,7 +95,7 @@ def test_text_that_is_a_path_is_taken_for_no_source(text):
 
 @pytest.mark.parametrize("text", ["", "x = 1", "import a\n# see relu.py", "a\nb.py", "x" * 5000 + ".py"])
 def test_source_is_taken_for_no_path(text):
-    assert verdict_on_a_path(text) is None
+    assert EvaluationRequest.of(SOURCE, text).refusal is None
 
 
 def test_a_candidate_that_is_a_path_is_judged_without_a_look_at_the_file(evaluator, add_problem, tmp_path):

@@ -84,7 +84,7 @@ class ScriptedJudge:
         self.rule = rule
         self.asked = []
 
-    async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+    async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
         self.asked.append((problem.name, candidate, trials, timeout_s))
         if on_running is not None:
             on_running(True)

@@ -11,7 +11,6 @@ from warpsmith.rollout.cli import app
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import from_generated, generated
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.sft import sft_examples
 
@@ -31,7 +30,7 @@ def test_the_evaluator_finds_every_solution_correct(judge, split, count):
 
     async def go():
         return await asyncio.gather(
-            *(judge.evaluate_async(as_problem(p), p.solution, trials=3, timeout_s=60) for p in problems)
+            *(judge.evaluate_async(p.to_problem(), p.solution, trials=3, timeout_s=60) for p in problems)
         )
 
     verdicts = asyncio.run(go())
@@ -61,7 +60,7 @@ def test_most_broken_attempts_of_warm_up_examples_are_not_correct(judge):
 
     async def go():
         return await asyncio.gather(
-            *(judge.evaluate_async(as_problem(p), a, trials=2) for p, a in zip(problems, attempts, strict=True))
+            *(judge.evaluate_async(p.to_problem(), a, trials=2) for p, a in zip(problems, attempts, strict=True))
         )
 
     assert sum(v.correct for v in asyncio.run(go())) <= 2

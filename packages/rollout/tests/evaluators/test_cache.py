@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from warpsmith.evaluator.verdict import invalid
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.cache import CachedEvaluator
 
 
@@ -17,7 +16,7 @@ def test_the_same_kernel_is_judged_once_and_a_hit_takes_no_time(problem, scripte
     judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["wrong"]))
 
     async def twice():
-        return [await judge.evaluate_async(as_problem(problem), "kernel", trials=1) for _ in range(2)]
+        return [await judge.evaluate_async(problem.to_problem(), "kernel", trials=1) for _ in range(2)]
 
     first, second = run(twice())
     assert (len(inner.asked), judge.misses, judge.hits) == (1, 1, 1)
@@ -30,7 +29,7 @@ def test_simultaneous_questions_share_one_evaluation(problem, scripted_judge, ve
     judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["correct"]))
 
     async def many():
-        return await asyncio.gather(*(judge.evaluate_async(as_problem(problem), "kernel") for _ in range(8)))
+        return await asyncio.gather(*(judge.evaluate_async(problem.to_problem(), "kernel") for _ in range(8)))
 
     assert {v.status for v in run(many())} == {"correct"}
     assert len(inner.asked) == 1
@@ -41,9 +40,9 @@ def test_other_kernels_problems_and_trials_are_judged_apart(problem, scripted_ju
     judge = CachedEvaluator(inner := scripted_judge(lambda _: verdicts["correct"]))
 
     async def all_different():
-        await judge.evaluate_async(as_problem(problem), "one", trials=1)
-        await judge.evaluate_async(as_problem(problem), "two", trials=1)
-        await judge.evaluate_async(as_problem(problem), "one", trials=5)
+        await judge.evaluate_async(problem.to_problem(), "one", trials=1)
+        await judge.evaluate_async(problem.to_problem(), "two", trials=1)
+        await judge.evaluate_async(problem.to_problem(), "one", trials=5)
 
     run(all_different())
     assert len(inner.asked) == 3
@@ -54,10 +53,10 @@ def test_invalid_verdicts_and_errors_are_not_kept(problem, scripted_judge, verdi
     judge = CachedEvaluator(scripted_judge(lambda _: answers.pop(0)))
 
     async def three():
-        assert (await judge.evaluate_async(as_problem(problem), "k")).status == "invalid"
+        assert (await judge.evaluate_async(problem.to_problem(), "k")).status == "invalid"
         with pytest.raises(RuntimeError, match="gone"):
-            await judge.evaluate_async(as_problem(problem), "k")
-        return await judge.evaluate_async(as_problem(problem), "k")
+            await judge.evaluate_async(problem.to_problem(), "k")
+        return await judge.evaluate_async(problem.to_problem(), "k")
 
     assert run(three()).status == "correct"
     assert judge.hits == 0
@@ -68,16 +67,16 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
         def __init__(self):
             self.go = asyncio.Event()
 
-        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+        async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
             await self.go.wait()
             return verdicts["correct"]
 
     async def scene():
         slow = Slow()
         judge = CachedEvaluator(slow)
-        first = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
+        first = asyncio.ensure_future(judge.evaluate_async(problem.to_problem(), "k"))
         await asyncio.sleep(0)
-        second = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k"))
+        second = asyncio.ensure_future(judge.evaluate_async(problem.to_problem(), "k"))
         await asyncio.sleep(0)
         first.cancel()
         slow.go.set()
@@ -95,7 +94,7 @@ class Scripted:
         self.may_end = asyncio.Event()
         self.may_end.set()
 
-    async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+    async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
         self.asked += 1
         outcome = self.outcomes.pop(0)
         try:
@@ -120,7 +119,7 @@ def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_an
     async def scene():
         judge = CachedEvaluator(inner := Scripted(lost, verdicts["correct"]))
         inner.may_end.clear()
-        asked = [asyncio.ensure_future(judge.evaluate_async(as_problem(problem), "k")) for _ in range(3)]
+        asked = [asyncio.ensure_future(judge.evaluate_async(problem.to_problem(), "k")) for _ in range(3)]
         await asyncio.sleep(0.05)
         for task in asked[:2]:
             task.cancel()
@@ -129,13 +128,13 @@ def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_an
         asked[2].cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked[2]
-        again = await asyncio.wait_for(judge.evaluate_async(as_problem(problem), "k"), 5)
+        again = await asyncio.wait_for(judge.evaluate_async(problem.to_problem(), "k"), 5)
         assert inner.cancelled == 0, "the retry did not wait for the end of the lost one"
         inner.may_end.set()
         async with asyncio.timeout(10):
             while not inner.cancelled:
                 await asyncio.sleep(0)
-        return inner, again, await judge.evaluate_async(as_problem(problem), "k")
+        return inner, again, await judge.evaluate_async(problem.to_problem(), "k")
 
     inner, again, kept = run(scene())
     assert (inner.asked, inner.cancelled) == (2, 1)
@@ -146,7 +145,7 @@ def test_an_evaluation_that_everybody_gave_up_is_cancelled_and_a_retry_begins_an
 def test_those_who_joined_an_evaluation_that_came_to_nothing_share_the_next_one(problem, verdicts, first):
     async def scene(*outcomes):
         judge = CachedEvaluator(inner := Scripted(*outcomes))
-        asked = (judge.evaluate_async(as_problem(problem), "k") for _ in range(16))
+        asked = (judge.evaluate_async(problem.to_problem(), "k") for _ in range(16))
         return inner, [verdict.status for verdict in await asyncio.gather(*asked)]
 
     inner, found = run(scene(first, verdicts["correct"]))
@@ -160,7 +159,7 @@ def test_the_least_recently_used_goes_first(problem, scripted_judge, verdicts):
 
     async def scene():
         for kernel in ("a", "b", "a", "c", "a", "b"):
-            await judge.evaluate_async(as_problem(problem), kernel)
+            await judge.evaluate_async(problem.to_problem(), kernel)
 
     run(scene())
     assert [asked[1] for asked in inner.asked] == ["a", "b", "c", "b"]
@@ -171,7 +170,7 @@ def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
         def __init__(self):
             self.go = asyncio.Event()
 
-        async def evaluate_async(self, problem, candidate, *, trials=None, timeout_s=None, on_running=None):
+        async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
             self.tell = on_running
             await self.go.wait()
             return verdicts["correct"]
@@ -182,7 +181,7 @@ def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
 
         async def ask(number):
             asked = asyncio.ensure_future(
-                judge.evaluate_async(as_problem(problem), "k", on_running=heard[number].append)
+                judge.evaluate_async(problem.to_problem(), "k", on_running=heard[number].append)
             )
             await asyncio.sleep(0)
             await asyncio.sleep(0)

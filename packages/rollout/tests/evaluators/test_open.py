@@ -1,14 +1,18 @@
 """Where candidates are judged: what the configuration takes and refuses, and the judge in this process."""
 
 import asyncio
+from typing import get_args, get_type_hints
 
 import pytest
 from pydantic import ValidationError
 
 from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
 from warpsmith.rollout.config import RolloutConfig, ServerEvaluation
-from warpsmith.rollout.evaluators.base import as_problem
+from warpsmith.rollout.evaluators.cache import CachedEvaluator
 from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
+from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
 
 def test_candidates_are_judged_in_this_process_unless_told_otherwise():
@@ -48,5 +52,11 @@ def test_a_verdict_may_not_come_later_than_anybody_waits():
 @pytest.mark.slow
 def test_the_judge_of_this_process_judges(problem):
     with open_evaluator(RolloutConfig().evaluation, EvaluatorConfig(slots=1, ready_workers=1)) as judge:
-        verdict = asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1))
+        verdict = asyncio.run(judge.evaluate_async(problem.to_problem(), problem.solution, trials=1))
     assert verdict.status == "correct"
+
+
+@pytest.mark.parametrize("kind", [CachedEvaluator, RayEvaluator, ServerEvaluator])
+def test_each_kind_takes_the_options_of_the_evaluator_interface(kind):
+    options = get_type_hints(kind.evaluate_async)["options"]
+    assert get_args(options) == (AsyncEvaluationOptions,)

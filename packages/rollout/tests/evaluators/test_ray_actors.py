@@ -10,7 +10,6 @@ from warpsmith.records.errors import UsageError
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.errors import DeadlinePassedError
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.evaluators.ray_actors import RayEvaluator, on_assigned_gpu
 
@@ -49,11 +48,11 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
 
     async def go(judge):
         verdicts = await asyncio.gather(
-            *(judge.evaluate_async(as_problem(problem), source, trials=1) for source in [problem.solution, broken] * 2)
+            *(judge.evaluate_async(problem.to_problem(), source, trials=1) for source in [problem.solution, broken] * 2)
         )
         assert [v.correct for v in verdicts] == [True, False] * 2
         asked = [
-            asyncio.ensure_future(judge.evaluate_async(as_problem(problem), f"{problem.solution}\n# {n}", trials=5))
+            asyncio.ensure_future(judge.evaluate_async(problem.to_problem(), f"{problem.solution}\n# {n}", trials=5))
             for n in range(4)
         ]
         await until_running(judge, 4)
@@ -78,7 +77,7 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
 @pytest.mark.long
 def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_not_die_again_are_an_error(ray, problem):
     async def killed_twice(judge):
-        waiting = asyncio.ensure_future(judge.evaluate_async(as_problem(problem), SLEEPER, timeout_s=100))
+        waiting = asyncio.ensure_future(judge.evaluate_async(problem.to_problem(), SLEEPER, timeout_s=100))
         for _ in range(2):
             await until_running(judge, 1)
             (actor,) = [member.actor for member in judge.members if member.running]
@@ -90,7 +89,7 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
         assert (verdict.status, verdict.correct) == ("invalid", False)
         assert "asked 2 times" in verdict.error_message
         with pytest.raises(JudgeUnavailableError, match="All 2 evaluator actors are gone"):
-            await judge.evaluate_async(as_problem(problem), problem.solution)
+            await judge.evaluate_async(problem.to_problem(), problem.solution)
 
     with open_evaluator(config(retries=1, max_restarts=0), EVALUATOR) as judge:
         asyncio.run(killed_twice(judge))
@@ -102,7 +101,7 @@ def test_a_late_verdict_is_not_waited_for_and_an_evaluator_that_cannot_start_say
         open_evaluator(config(actors=1, deadline_s=0.5), EVALUATOR) as judge,
         pytest.raises(DeadlinePassedError, match=r"0\.5 s for a verdict"),
     ):
-        asyncio.run(judge.evaluate_async(as_problem(problem), SLEEPER))
+        asyncio.run(judge.evaluate_async(problem.to_problem(), SLEEPER))
     impossible = EvaluatorConfig(start_timeout_s=0.01)
     with pytest.raises(JudgeUnavailableError, match="did not start"), open_evaluator(config(actors=1), impossible):
         pass
@@ -145,5 +144,5 @@ def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
     with open_evaluator(config(actors=1), EVALUATOR) as judge:
         broken = judge.members[0].actor
         ray.get(broken.__ray_call__.remote(lose_the_judge))
-        assert asyncio.run(judge.evaluate_async(as_problem(problem), problem.solution, trials=1)).correct
+        assert asyncio.run(judge.evaluate_async(problem.to_problem(), problem.solution, trials=1)).correct
         assert (judge.members[0].actor is broken, judge.members[0].restarts, judge.lost) == (False, 1, 1)

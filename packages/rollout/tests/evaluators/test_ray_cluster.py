@@ -13,7 +13,6 @@ from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.errors import SamplerError
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
 
 pytestmark = pytest.mark.slow
@@ -32,7 +31,7 @@ def slowed(problem):
     """Return a problem whose evaluation takes some seconds, so that one is under way when its actor ends."""
     text = problem.text.replace("def get_inputs():\n", "def get_inputs():\n    import time; time.sleep(0.5)\n")
     assert text != problem.text
-    return as_problem(replace(problem, text=text))
+    return replace(problem, text=text).to_problem()
 
 
 @contextmanager
@@ -64,7 +63,7 @@ def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(probl
         assert [v.status for v in await asyncio.gather(*asked)] == ["correct"] * 4
         assert judge.lost >= 1
         after = asyncio.gather(
-            *(judge.evaluate_async(as_problem(problem), f"{problem.solution}\n# {n}", trials=1) for n in range(4, 8))
+            *(judge.evaluate_async(problem.to_problem(), f"{problem.solution}\n# {n}", trials=1) for n in range(4, 8))
         )
         assert [v.status for v in await after] == ["correct"] * 4
 

@@ -24,7 +24,6 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig, ServerEvaluation
 from warpsmith.rollout.datasets import from_generated
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.generator import generate
 
@@ -86,7 +85,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
     later = closed_port()
 
     async def ask(judge):
-        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(40)]
+        return [await judge.evaluate_async(problem.to_problem(), f"k{n}") for n in range(40)]
 
     with stand_in(closed_port(), ["namespaces"], verdict) as good:
         config = ServerEvaluation(servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
@@ -109,18 +108,18 @@ def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
     with stand_in(closed_port(), tier, correct) as url:
         config = ServerEvaluation(servers=(url,), deadline_s=20)
         with open_evaluator(config, EvaluatorConfig(minimum_isolation="landlock")) as judge:
-            assert asyncio.run(judge.evaluate_async(as_problem(problem), "k")).correct
+            assert asyncio.run(judge.evaluate_async(problem.to_problem(), "k")).correct
             tier[0] = "none"
             for _ in range(2):
                 with pytest.raises(IsolationUnavailableError, match="tier"):
-                    asyncio.run(judge.evaluate_async(as_problem(problem), "k"))
+                    asyncio.run(judge.evaluate_async(problem.to_problem(), "k"))
 
 
 def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem, caplog):
     other = {**USUAL, "hidden_shapes": False}
 
     async def ask(judge):
-        return [await judge.evaluate_async(as_problem(problem), f"k{n}") for n in range(40)]
+        return [await judge.evaluate_async(problem.to_problem(), f"k{n}") for n in range(40)]
 
     later = closed_port()
     with stand_in(closed_port(), ["namespaces"], correct) as good:

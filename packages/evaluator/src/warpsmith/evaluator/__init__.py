@@ -16,6 +16,7 @@ from warpsmith.evaluator._version import __version__
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.client.evaluator import Evaluator, evaluate
+    from warpsmith.evaluator.client.interface import AsyncEvaluator, SyncEvaluator
     from warpsmith.evaluator.client.remote import (
         Client,
         OtherConditionsError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES: Final = {
     "warpsmith.evaluator.client.evaluator": ("Evaluator", "evaluate"),
+    "warpsmith.evaluator.client.interface": ("AsyncEvaluator", "SyncEvaluator"),
     "warpsmith.evaluator.config": ("EvaluatorConfig",),
     "warpsmith.evaluator.errors": (
         "BadProblemError",
@@ -68,6 +70,7 @@ __all__ = [
     "ERROR_CATEGORIES",
     "FLAGS",
     "STATUSES",
+    "AsyncEvaluator",
     "BadProblemError",
     "Client",
     "DatasetError",
@@ -84,6 +87,7 @@ __all__ = [
     "ServerError",
     "ServerRefusedError",
     "ServerUnreachableError",
+    "SyncEvaluator",
     "UsageError",
     "Verdict",
     "WarpsmithError",

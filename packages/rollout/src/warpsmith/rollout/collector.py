@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.completions import Chat, ChatSampler
 from warpsmith.rollout.config import RolloutConfig
@@ -12,7 +13,6 @@ from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.base import EnvironmentContext
 from warpsmith.rollout.environments.registry import make_environment, max_turns
 from warpsmith.rollout.episodes import EpisodeSetup, run_episode
-from warpsmith.rollout.evaluators.base import CandidateEvaluator
 from warpsmith.rollout.evaluators.cache import CachedEvaluator
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.samplers.base import Sampler
@@ -50,7 +50,7 @@ class Collector:
     def __init__(
         self,
         sampler: Sampler,
-        evaluator: CandidateEvaluator,
+        evaluator: AsyncEvaluator,
         chat: Chat,
         config: RolloutConfig,
         *,

@@ -36,6 +36,14 @@ class ProblemRow:
     solution: str | None = None
     composition: str | None = None
 
+    def to_problem(self) -> Problem:
+        """Return it as the evaluator's problem.
+
+        Raises:
+            BadProblemError: the source is not a problem.
+        """
+        return Problem(self.name, self.text, self.level, self.source)
+
 
 def generated(*, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)) -> list[ProblemRow]:
     """Return generated problems; `source` is `generated/<split>`."""

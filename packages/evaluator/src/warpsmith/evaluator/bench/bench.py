@@ -12,10 +12,11 @@ from warpsmith.evaluator.bench import page, results, scoring
 from warpsmith.evaluator.bench.baseline import Baseline, read_baseline
 from warpsmith.evaluator.bench.generations import Generation, Run, read_run
 from warpsmith.evaluator.bench.progress import Reporter
-from warpsmith.evaluator.bench.runner import Judge, Runner, Task, tasks_of, unsettled
+from warpsmith.evaluator.bench.runner import Runner, Task, tasks_of, unsettled
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
 from warpsmith.evaluator.bench.settings import Settings
 from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_folder
+from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
@@ -95,7 +96,9 @@ class StoppedError(Exception):
         self.total = total
 
 
-def conduct(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]], console: Console | None = None) -> Result:
+def conduct(
+    plan: Plan, judging: Callable[[], AbstractContextManager[SyncEvaluator]], console: Console | None = None
+) -> Result:
     """Judge what is not judged yet, and write all results.
 
     Args:
@@ -144,7 +147,7 @@ def _tell_before(read: _Read, waiting: int, reporter: Reporter) -> None:
 
 def _judge(
     plan: Plan,
-    judging: Callable[[], AbstractContextManager[Judge]],
+    judging: Callable[[], AbstractContextManager[SyncEvaluator]],
     waiting: Sequence[Task],
     log: VerdictLog,
     reporter: Reporter,

@@ -15,9 +15,9 @@ from warpsmith.evaluator.bench import results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
 from warpsmith.evaluator.bench.printing import print_scores
-from warpsmith.evaluator.bench.runner import Judge
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client.evaluator import Evaluator
+from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.client.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
 from warpsmith.evaluator.config import (
     LAST_GPU,
@@ -261,7 +261,7 @@ def _conditions_of(servers: Sequence[str], token_env: str) -> Conditions | None:
 
 def _judging(
     plan: Plan, config: EvaluatorConfig, servers: Sequence[str], token_env: str, conditions: Conditions | None
-) -> Callable[[], AbstractContextManager[Judge]]:
+) -> Callable[[], AbstractContextManager[SyncEvaluator]]:
     if conditions is None:
         return lambda: Evaluator(config)
     deadline_s = server_deadline_s(plan.at_once, plan.timeout_s)
@@ -273,7 +273,7 @@ def server_deadline_s(at_once: int, timeout_s: float) -> float:
     return SERVER_DEADLINE_S + at_once * (timeout_s + COMPILE_S)
 
 
-def _conducted(plan: Plan, judging: Callable[[], AbstractContextManager[Judge]]) -> Result:
+def _conducted(plan: Plan, judging: Callable[[], AbstractContextManager[SyncEvaluator]]) -> Result:
     try:
         return conduct(plan, judging)
     except StoppedError as stopped:

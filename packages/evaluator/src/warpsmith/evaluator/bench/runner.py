@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from typing import Final
 
 from warpsmith.evaluator.bench.generations import Generation
 from warpsmith.evaluator.bench.settings import Settings, key_of
 from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, ended_now
+from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict
@@ -17,21 +18,6 @@ HEARD_S: Final = 0.2
 """The longest wait: a signal that comes just before one is heard only when that ends."""
 MOST_CHARACTERS: Final = 256 << 10
 """Longest candidate that is asked about: what servers take at most."""
-
-
-class Judge(Protocol):
-    """What judges: an Evaluator or a Client."""
-
-    def evaluate(
-        self,
-        problem: Problem,
-        candidate: str,
-        *,
-        trials: int | None = None,
-        seed: int | None = None,
-        timeout_s: float | None = None,
-    ) -> Verdict:
-        """Return the verdict; BadProblemError where the problem cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +72,7 @@ class Runner:
         timeout_s: seconds of a candidate's run.
     """
 
-    judge: Judge
+    judge: SyncEvaluator
     at_once: int
     trials: int
     timeout_s: float

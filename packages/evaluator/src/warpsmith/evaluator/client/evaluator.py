@@ -6,28 +6,25 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, Unpack
 
 from warpsmith.evaluator import _native, errors
-from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of, source_of, verdict_on_a_path
-from warpsmith.evaluator.config import MAX_TIMEOUT_S, EvaluatorConfig
+from warpsmith.evaluator.client.interface import EvaluationOptions, OnRunning
+from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
-from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.sandbox.policies import gpu_environment
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
-from warpsmith.records.errors import UsageError
 
-MAX_SOURCE_BYTES: Final = 4 << 20
-MAX_TRIALS: Final = 1000
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
 """How long a judge may say nothing, and then leave unanswered whether it lives."""
@@ -36,10 +33,6 @@ STOP_S: Final = 10.0
 
 class _JudgeLostError(Exception):
     """The judge process died while a request was with it."""
-
-
-OnRunning = Callable[[bool], None]
-"""Hears True when the work on a request begins or goes on, and False when it waits for others to end."""
 
 
 class DeviceFacts(NamedTuple):
@@ -238,22 +231,6 @@ def _refusal(fields: codec.Fields) -> EvaluatorError:
     return kind(fields.text("message"), fields.text("remedy"))
 
 
-def _check_request(trials: object, seed: object, timeout_s: object) -> None:
-    """Refuse what would weaken a check unseen, or be blamed on the candidate."""
-    if trials is not None and not (_is_integer(trials) and 1 <= trials <= MAX_TRIALS):
-        raise UsageError(f"trials is {trials!r}; an integer from 1 to {MAX_TRIALS} was expected.", "5 is usual.")
-    if seed is not None and not (_is_integer(seed) and 0 <= seed < 1 << 128):
-        raise UsageError(f"seed is {seed!r}; an integer from 0 to 2**128 - 1 was expected.", "None draws one.")
-    if timeout_s is not None and not (isinstance(timeout_s, int | float) and 0 < timeout_s <= MAX_TIMEOUT_S):
-        raise UsageError(
-            f"timeout_s is {timeout_s!r}; seconds above 0 up to {MAX_TIMEOUT_S} were expected.", "30 is usual."
-        )
-
-
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
@@ -310,24 +287,24 @@ class Evaluator:
         """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
         Args:
-            problem: what the candidate is to solve: a `Problem`, the path of its file (`pathlib.Path`), or its source.
-            candidate: Python source, or the path of a file of it. It is executed in a contained worker, never here.
-            trials: correctness trials; the configuration's number by default.
-            seed: makes inputs and trials repeatable; leave it None so that nobody can foresee them.
-            timeout_s: seconds that the candidate's whole run may take; the configuration's by default.
+            problem: what the candidate must solve: a `Problem`, the path of its file (`pathlib.Path`), or its source.
+            candidate: Python source, or the path of its file. Only a contained worker executes it.
+            trials: correctness trials; None takes the configured number.
+            seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
+            timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
 
         Raises:
-            UsageError: an argument is of another type or range.
+            UsageError: an argument has the wrong type or range.
             BadProblemError: the problem itself cannot be judged.
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
-        source = source_of(candidate)
-        if refused := verdict_on_a_path(source):
-            return refused
-        fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
+        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        if refusal := request.refusal:
+            return refusal
+        fields = self._fields(request)
         for _ in range(2):
             try:
-                return self._ask(fields, _nobody).result()
+                return self._ask(fields, _ignore).result()
             except _JudgeLostError:
                 if self._closed:
                     break
@@ -348,7 +325,7 @@ class Evaluator:
             number = next(self._numbers)
             fields = {"number": number, "name": asked.name, "problem": asked.source}
             try:
-                facts: dict[str, Any] = self._living().ask(number, fields, _nobody, Kind.AUDIT).result()
+                facts: dict[str, Any] = self._living().ask(number, fields, _ignore, Kind.AUDIT).result()
             except _JudgeLostError:
                 continue
             return facts
@@ -367,14 +344,14 @@ class Evaluator:
         """As `evaluate`, for asyncio: many may be awaited at once; the judge runs as many as it has slots.
 
         Args:
-            on_running: called in this loop with True when the work begins or goes on, with False when it has to wait
-                for others. Until the first call, and after False, the evaluation stands in line.
+            on_running: called in this loop with True when work begins or continues, with False when it waits for a
+                free slot. Until the first call the request waits.
         """
-        source = source_of(candidate)
-        if refused := verdict_on_a_path(source):
-            return refused
-        fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
-        told = _in_this_loop(on_running or _nobody)
+        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        if refusal := request.refusal:
+            return refusal
+        fields = self._fields(request)
+        told = _in_this_loop(on_running or _ignore)
         for _ in range(2):
             try:
                 future = await asyncio.to_thread(self._ask, fields, told)
@@ -384,19 +361,14 @@ class Evaluator:
                     break
         return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
 
-    def _request(
-        self, problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
-    ) -> dict[str, Any]:
-        _check_request(trials, seed, timeout_s)
-        if len(candidate) > MAX_SOURCE_BYTES or len(problem.source) > MAX_SOURCE_BYTES:
-            raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
+    def _fields(self, request: EvaluationRequest) -> dict[str, Any]:
         return {
-            "name": problem.name,
-            "problem": problem.source,
-            "candidate": candidate,
-            "trials": self.config.trials if trials is None else trials,
-            "seed": seed,
-            "timeout_s": float(self.config.timeout_s if timeout_s is None else timeout_s),
+            "name": request.problem.name,
+            "problem": request.problem.source,
+            "candidate": request.candidate,
+            "trials": self.config.trials if request.trials is None else request.trials,
+            "seed": request.seed,
+            "timeout_s": float(self.config.timeout_s if request.timeout_s is None else request.timeout_s),
         }
 
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
@@ -420,8 +392,8 @@ class Evaluator:
             return self._judge
 
 
-def _nobody(running: bool) -> None:
-    """Hear how a request stands, for callers to whom it is one."""
+def _ignore(running: bool) -> None:
+    """Drop the state of a request, for callers that do not follow it."""
 
 
 def _in_this_loop(listener: OnRunning) -> OnRunning:
@@ -437,7 +409,10 @@ def _in_this_loop(listener: OnRunning) -> OnRunning:
 
 
 def evaluate(
-    problem: GivenProblem, candidate: GivenCandidate, config: EvaluatorConfig | None = None, **options: Any
+    problem: GivenProblem,
+    candidate: GivenCandidate,
+    config: EvaluatorConfig | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Verdict:
     """Judge one candidate with an evaluator of its own; options as for `Evaluator.evaluate`.
 

@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from warpsmith.evaluator.client.address import is_address
-from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of, source_of, verdict_on_a_path
+from warpsmith.evaluator.client.interface import OnRunning
+from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, Conditions, differences, name_of
-from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -194,10 +195,10 @@ class Client:
             IsolationUnavailableError, OtherConditionsError: no server is left that contains workers as is asked for,
                 and judges under the `conditions`.
         """
-        source = source_of(candidate)
-        if refused := verdict_on_a_path(source):
-            return refused
-        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
+        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        if refusal := request.refusal:
+            return refusal
+        body = _body(request) | self._given
         return self._loop.run(self._evaluated(body))
 
     async def evaluate_async(
@@ -208,12 +209,16 @@ class Client:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        on_running: OnRunning | None = None,
     ) -> Verdict:
-        """As `evaluate`, for asyncio: cancelling it frees the place on the server."""
-        source = source_of(candidate)
-        if refused := verdict_on_a_path(source):
-            return refused
-        body = _body(problem_of(problem), source, trials, seed, timeout_s) | self._given
+        """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
+
+        `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call.
+        """
+        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        if refusal := request.refusal:
+            return refusal
+        body = _body(request) | self._given
         return await self._loop.awaited(self._evaluated(body))
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:
@@ -460,21 +465,17 @@ def _other_service(url: str, reason: str) -> ServerRefusedError:
     )
 
 
-def _body(
-    problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
-) -> dict[str, Any]:
+def _body(request: EvaluationRequest) -> dict[str, Any]:
     try:
-        for text in (problem.source, problem.name, candidate):
+        for text in (request.problem.source, request.problem.name, request.candidate):
             text.encode()
     except UnicodeEncodeError as error:
-        raise EvaluatorError(
-            f"A source holds a character that is no text: {error.reason}.", "Send valid Unicode."
-        ) from error
-    given = {"trials": trials, "seed": seed, "timeout_s": timeout_s}
+        raise EvaluatorError(f"A source is not valid Unicode: {error.reason}.", "Send valid Unicode.") from error
+    options = {"trials": request.trials, "seed": request.seed, "timeout_s": request.timeout_s}
     return {
-        "problem": {"source": problem.source, "name": problem.name[:200]},
-        "candidate": candidate,
-        **{name: value for name, value in given.items() if value is not None},
+        "problem": {"source": request.problem.source, "name": request.problem.name[:200]},
+        "candidate": request.candidate,
+        **{name: value for name, value in options.items() if value is not None},
     }
 
 

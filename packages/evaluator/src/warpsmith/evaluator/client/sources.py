@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from warpsmith.evaluator.problem import Problem, read_source
-from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
 
 GivenProblem: TypeAlias = Problem | str | os.PathLike[str]
@@ -28,7 +27,7 @@ def problem_of(given: GivenProblem) -> Problem:
             return given
         case str():
             if is_like_a_path(given):
-                raise UsageError(f"problem is the text {given!r}; source or a path was expected.", _pass_a_path(given))
+                raise UsageError(f"problem is the text {given!r}; source or a path was expected.", pass_a_path(given))
             return Problem.from_source(given)
         case os.PathLike():
             return Problem.from_file(Path(given))
@@ -70,16 +69,6 @@ def is_like_a_path(text: str) -> bool:
     return name.endswith(".py") and len(name) <= LONGEST_PATH and len(name.splitlines()) == 1
 
 
-def verdict_on_a_path(candidate: str) -> Verdict | None:
-    """Return the verdict on a candidate whose text is a path instead of source; None for any other.
-
-    It is a verdict and no exception, since a model may have written it.
-    """
-    if not is_like_a_path(candidate):
-        return None
-    message = f"The candidate is the text {candidate.strip()!r}, a path and no source. {_pass_a_path(candidate)}"
-    return Verdict("compile_error", compiled=False, correct=False, error_category="parse_error", error_message=message)
-
-
-def _pass_a_path(text: str) -> str:
+def pass_a_path(text: str) -> str:
+    """Return the remedy for a path that was given as text."""
     return f"To have a file judged, pass pathlib.Path({text.strip()!r}); text is taken as the source itself."

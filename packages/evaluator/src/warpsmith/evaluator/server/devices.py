@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, Unpack
 
 from warpsmith.evaluator.client.evaluator import DeviceFacts, Evaluator
+from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.errors import DeviceQuarantinedError, EvaluatorError, JudgeUnavailableError
-from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.logs import log
@@ -67,15 +68,15 @@ class Device:
             return "restarting" if self.lane.state == "restarting" else "quarantined"
         return "error" if self.lane.troubles >= _LOST_IN_A_ROW else "healthy"
 
-    async def evaluate(
-        self, problem: Problem, candidate: str, *, trials: int | None, seed: int | None, timeout_s: float | None
+    async def evaluate_async(
+        self, problem: GivenProblem, candidate: GivenCandidate, **options: Unpack[AsyncEvaluationOptions]
     ) -> Verdict:
-        """Return the verdict; see `Evaluator.evaluate_async`. What it says of the device is counted."""
+        """Return the verdict; see `Evaluator.evaluate_async`. Faults of the device are counted."""
         evaluator = self._evaluator
         self._running += 1
         self._idle.clear()
         try:
-            verdict = await evaluator.evaluate_async(problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s)
+            verdict = await evaluator.evaluate_async(problem, candidate, **options)
         except DeviceQuarantinedError as error:
             if evaluator is self._evaluator:
                 self._quarantine(error.message)

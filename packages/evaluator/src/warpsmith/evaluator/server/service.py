@@ -183,7 +183,7 @@ class Service:
         began = time.monotonic()
         seed = None if ask.seed is None else self._secret_seed(ask.seed)
         try:
-            verdict = await device.evaluate(
+            verdict = await device.evaluate_async(
                 problem, ask.candidate, trials=ask.trials, seed=seed, timeout_s=ask.timeout_s
             )
         finally:

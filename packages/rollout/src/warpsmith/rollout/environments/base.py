@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.completions import Chat
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.rollout.evaluators.base import CandidateEvaluator
 from warpsmith.rollout.prompts import Message
 from warpsmith.rollout.rewards.base import Scorer
 from warpsmith.rollout.turns import Score, Turn
@@ -30,7 +30,7 @@ class EnvironmentContext:
     """
 
     config: RolloutConfig
-    evaluator: CandidateEvaluator
+    evaluator: AsyncEvaluator
     chat: Chat
     scorer: Scorer
 

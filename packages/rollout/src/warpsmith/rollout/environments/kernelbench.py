@@ -9,7 +9,6 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.environments.base import EnvironmentContext
-from warpsmith.rollout.evaluators.base import as_problem
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.prompts import Attempt, Message, build_prompt
 from warpsmith.rollout.returns import discounted
@@ -97,7 +96,7 @@ class KernelBench:
             )
         config, state = self._context.config, QueueState()
         request = self._context.evaluator.evaluate_async(
-            as_problem(problem),
+            problem.to_problem(),
             answer,
             trials=config.trials,
             timeout_s=config.candidate_timeout_s,

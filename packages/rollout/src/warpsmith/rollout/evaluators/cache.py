@@ -5,11 +5,13 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Unpack
 
-from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.client.interface import AsyncEvaluationOptions, AsyncEvaluator, OnRunning
+from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 from warpsmith.rollout import retries
-from warpsmith.rollout.evaluators.base import CandidateEvaluator, OnRunning
 
 
 class _Running:
@@ -26,7 +28,7 @@ class _Running:
         self._running = False
         self._listeners: list[OnRunning] = []
 
-    def tell(self, running: bool) -> None:
+    def notify(self, running: bool) -> None:
         self._running = running
         for listener in self._listeners:
             listener(running)
@@ -53,7 +55,7 @@ class _Running:
 
 
 class CachedEvaluator:
-    """Judges each (problem, kernel, trials) once.
+    """Judges each (problem, candidate, trials, seed) once.
 
     A request for a kernel that is being judged waits for that verdict. An `invalid` verdict is not kept: the first of
     those who joined that evaluation begins another one, and the others join it; its result is final for all of them.
@@ -63,7 +65,7 @@ class CachedEvaluator:
         capacity: most verdicts kept; the least recently used goes first.
     """
 
-    def __init__(self, evaluator: CandidateEvaluator, *, capacity: int = 65536) -> None:
+    def __init__(self, evaluator: AsyncEvaluator, *, capacity: int = 65536) -> None:
         self._evaluator = evaluator
         self._capacity = capacity
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
@@ -73,15 +75,13 @@ class CachedEvaluator:
 
     async def evaluate_async(
         self,
-        problem: Problem,
-        candidate: str,
-        *,
-        trials: int | None = None,
-        timeout_s: float | None = None,
-        on_running: OnRunning | None = None,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
+        **options: Unpack[AsyncEvaluationOptions],
     ) -> Verdict:
         """Return a cached verdict, with `cached` set and no seconds, or a new one."""
-        key = _key(problem, candidate, trials)
+        request = EvaluationRequest.from_options(problem, candidate, options)
+        key = _key(request)
         known = self._verdicts.get(key)
         if known is not None:
             self._verdicts.move_to_end(key)
@@ -91,8 +91,8 @@ class CachedEvaluator:
             running = self._running.get(key)
             if running is None:
                 self.misses += 1
-                return await self._begun(key, problem, candidate, trials, timeout_s).join(on_running), True
-            verdict = await running.join(on_running)
+                return await self._begun(key, request).join(options.get("on_running")), True
+            verdict = await running.join(options.get("on_running"))
             return (self._hit(verdict), True) if retries.is_verdict(verdict) else (verdict, False)
 
         verdict, _ = await retries.with_retries(
@@ -104,13 +104,11 @@ class CachedEvaluator:
         self.hits += 1
         return replace(verdict, cached=True, seconds=Seconds())
 
-    def _begun(
-        self, key: str, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
-    ) -> _Running:
+    def _begun(self, key: str, request: EvaluationRequest) -> _Running:
         running = self._running[key] = _Running(lambda ended: self._forget(key, ended))
         running.verdict = asyncio.ensure_future(
             self._evaluator.evaluate_async(
-                problem, candidate, trials=trials, timeout_s=timeout_s, on_running=running.tell
+                request.problem, request.candidate, **request.options, on_running=running.notify
             )
         )
         running.verdict.add_done_callback(lambda done: self._finished(key, running, done))
@@ -135,6 +133,6 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _key(problem: Problem, candidate: str, trials: int | None) -> str:
-    digest = hashlib.sha256(candidate.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{problem.key}:{digest}:{trials}"
+def _key(request: EvaluationRequest) -> str:
+    digest = hashlib.sha256(request.candidate.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{request.problem.key}:{digest}:{request.trials}:{request.seed}"

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.config import Evaluation, ProcessEvaluation, RayEvaluation, ServerEvaluation
-from warpsmith.rollout.evaluators.base import CandidateEvaluator
 
 
 @contextmanager
-def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[CandidateEvaluator]:
+def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[AsyncEvaluator]:
     """Yield an evaluator that is ready, and end what it started afterwards.
 
     Args:

@@ -5,11 +5,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
+from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
-from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
@@ -18,7 +20,6 @@ from warpsmith.rollout.cluster.calls import answered, lost
 from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
-from warpsmith.rollout.evaluators.base import OnRunning
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -48,10 +49,7 @@ class EvaluatorActor:
 
     async def evaluate(
         self,
-        problem: Problem,
-        candidate: str,
-        trials: int | None,
-        timeout_s: float | None,
+        request: EvaluationRequest,
         limits: tuple[float, float],
     ) -> dict[str, Any]:
         """Return the record of the verdict; see `Evaluator.evaluate`.
@@ -60,11 +58,11 @@ class EvaluatorActor:
             DeadlinePassedError: it waited in the queue, or was worked on, for longer than `limits` says.
         """
         state, (wait_s, work_s) = QueueState(), limits
-        request = self.evaluator.evaluate_async(
-            problem, candidate, trials=trials, timeout_s=timeout_s, on_running=state.set
+        verdict = self.evaluator.evaluate_async(
+            request.problem, request.candidate, **request.options, on_running=state.set
         )
-        what = f"a verdict of the evaluator actors on a kernel for {problem.name}"
-        return (await within_phases(wait_s, work_s, state, request, what)).to_record()
+        what = f"a verdict of the evaluator actors on a kernel for {request.problem.name}"
+        return (await within_phases(wait_s, work_s, state, verdict, what)).to_record()
 
 
 def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> EvaluatorConfig:
@@ -150,29 +148,27 @@ class RayEvaluator:
 
     async def evaluate_async(
         self,
-        problem: Problem,
-        candidate: str,
-        *,
-        trials: int | None = None,
-        timeout_s: float | None = None,
-        on_running: OnRunning | None = None,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
+        **options: Unpack[AsyncEvaluationOptions],
     ) -> Verdict:
         """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
 
-        `on_running` is not called: the deadlines of the queue and of the work are kept here and in the actor.
+        `on_running` is not called: this object and the actor keep the deadlines of the queue and of the work.
 
         Raises:
             BadProblemError: the problem itself cannot be judged.
             DeadlinePassedError: the work on it took `deadline_s`, or it waited in the queue for `wait_s`.
             JudgeUnavailableError: every actor died more often than `max_restarts`.
         """
+        request = EvaluationRequest.from_options(problem, candidate, options)
         try:
             async with asyncio.timeout(self._in_all_s):
-                return await self._judged(problem, candidate, trials, timeout_s)
+                return await self._judged(request)
         except TimeoutError:
             raise DeadlinePassedError(
                 f"Waited {self._in_all_s:g} s for a verdict of the evaluator actors on a kernel for "
-                f"{problem.name}; it did not come.",
+                f"{request.problem.name}; it did not come.",
                 "Raise evaluation.wait_s, or give more actors or cores.",
             ) from None
 
@@ -180,14 +176,14 @@ class RayEvaluator:
     def _in_all_s(self) -> float:
         return self.config.wait_s + self.config.deadline_s
 
-    async def _judged(self, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None) -> Verdict:
+    async def _judged(self, request: EvaluationRequest) -> Verdict:
         causes: list[str] = []
         avoided: Member | None = None
 
         async def asked_one() -> Verdict:
             nonlocal avoided
             avoided = member = await self._next(avoided)
-            verdict = await self._asked(member, problem, candidate, trials, timeout_s)
+            verdict = await self._asked(member, request)
             if not retries.is_verdict(verdict):
                 causes.append(verdict.error_message or "")
             return verdict
@@ -197,15 +193,13 @@ class RayEvaluator:
             return verdict
         return invalid(f"No actor gave a verdict, asked {len(causes)} times: {' '.join(causes)}")
 
-    async def _asked(
-        self, member: Member, problem: Problem, candidate: str, trials: int | None, timeout_s: float | None
-    ) -> Verdict:
+    async def _asked(self, member: Member, request: EvaluationRequest) -> Verdict:
         """Return the verdict of one actor; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
         limits = self.config.wait_s, self.config.deadline_s
         actor = member.actor
         member.running += 1
         try:
-            call = actor.evaluate.remote(problem, candidate, trials, timeout_s, limits)
+            call = actor.evaluate.remote(request, limits)
             record = await answered(call, self._in_all_s, member.name, "to judge a candidate")
         except (ActorLostError, JudgeUnavailableError) as error:
             self.lost += 1

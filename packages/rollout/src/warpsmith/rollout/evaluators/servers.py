@@ -2,15 +2,15 @@
 
 import logging
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from warpsmith.evaluator import Client, ServerError, Verdict
+from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
 from warpsmith.evaluator.client.remote import common_conditions, is_contained, too_weak
+from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.fingerprint import Conditions
-from warpsmith.evaluator.problem import Problem
 from warpsmith.rollout.config import ServerEvaluation
-from warpsmith.rollout.evaluators.base import OnRunning
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,20 +50,15 @@ class ServerEvaluator:
 
     async def evaluate_async(
         self,
-        problem: Problem,
-        candidate: str,
-        *,
-        trials: int | None = None,
-        timeout_s: float | None = None,
-        on_running: OnRunning | None = None,
+        problem: GivenProblem,
+        candidate: GivenCandidate,
+        **options: Unpack[AsyncEvaluationOptions],
     ) -> Verdict:
         """Return a server's verdict; see `Client.evaluate_async`.
 
-        A server whose isolation or settings have changed for the worse since the start is left out.
-
-        `on_running` is not called: `deadline_s` counts from the request on, and the server's queue is bounded.
+        A server is left out once its isolation or its settings differ from those at the start.
         """
-        return await self._client.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
+        return await self._client.evaluate_async(problem, candidate, **options)
 
     def _made(self, conditions: Conditions | None) -> Client:
         return Client(
