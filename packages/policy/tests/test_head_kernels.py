@@ -13,7 +13,7 @@ import torch
 from warpsmith.policy import logprobs
 from warpsmith.policy.logprobs import token_logprobs
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parent / "support"
 
 
 def run_python(*arguments, **environment):
@@ -36,7 +36,7 @@ def run_python(*arguments, **environment):
 def interpreted(tiny_dir):
     """Errors by case, as the program tells them."""
     pytest.importorskip("triton")
-    return json.loads(run_python(HERE / "interpreted_head_kernels.py", tiny_dir, TRITON_INTERPRET="1"))
+    return json.loads(run_python(SUPPORT / "interpreted_head_kernels.py", tiny_dir, TRITON_INTERPRET="1"))
 
 
 @pytest.mark.slow

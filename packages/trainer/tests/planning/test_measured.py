@@ -22,7 +22,7 @@ from warpsmith.trainer.planning.parts import peak
 from warpsmith.trainer.planning.shapes import read_shape
 from warpsmith.trainer.planning.training import Training, activations, head_gradient, layer_token_bytes, state_parts
 
-WORKER = Path(__file__).with_name("memory_worker.py")
+WORKER = Path(__file__).parents[1] / "support" / "memory_worker.py"
 TOKENS = 192
 
 

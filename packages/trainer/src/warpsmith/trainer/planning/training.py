@@ -94,7 +94,7 @@ def state_parts(run: Training) -> list[Part]:
     4 Q / N under 2 and 3; in bf16 under stage 1 those of b Q that the backward pass left besides. In the update,
     DeepSpeed (0.19.8) holds one more copy of a rank's gradients: in fp32 under stages 1 and 2 (where stage 1 has given
     back the whole ones), and under stage 3 of a sub-group of 10^9 elements.
-    `tests/test_planning_measured.py` compares these with the tensors of real runs.
+    `tests/planning/test_measured.py` compares these with the tensors of real runs.
     """
     stage, offloaded = run.zero.stage, run.zero.offload_optimizer
     state_over = 1 if stage == 0 else run.ranks

@@ -18,7 +18,7 @@ from injection import Injector
 
 from warpsmith.evaluator import EvaluatorConfig
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 ANSWER_S = 90.0
 MOST_CALLS = 500
 CONFIG = EvaluatorConfig(slots=1, ready_workers=1, timeout_s=20, start_timeout_s=40)
@@ -48,7 +48,13 @@ class Asked:
 @contextmanager
 def started(config: EvaluatorConfig = CONFIG):
     ours, theirs = os.pipe()
-    line = [sys.executable, str(HERE / "injection.py"), str(theirs), sys.executable, str(HERE / "asked_evaluator.py")]
+    line = [
+        sys.executable,
+        str(SUPPORT / "injection.py"),
+        str(theirs),
+        sys.executable,
+        str(SUPPORT / "asked_evaluator.py"),
+    ]
     process = subprocess.Popen(
         [*line, config.model_dump_json()],
         stdin=subprocess.PIPE,

@@ -17,7 +17,7 @@ import pytest
 import warpsmith.evaluator
 from warpsmith.evaluator import EvaluatorConfig
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 ANSWER_S = 200.0
 CONFIG = EvaluatorConfig(slots=1, ready_workers=1, timeout_s=20, start_timeout_s=120)
 USER = 54321
@@ -52,7 +52,7 @@ class Limited:
 
 @contextmanager
 def limited(before: list[str], **environment: str):
-    command = [*before, sys.executable, str(HERE / "asked_evaluator.py"), CONFIG.model_dump_json()]
+    command = [*before, sys.executable, str(SUPPORT / "asked_evaluator.py"), CONFIG.model_dump_json()]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -72,7 +72,7 @@ def limited(before: list[str], **environment: str):
 
 def as_user(limit: int) -> tuple[list[str], dict[str, str]]:
     """Return how to run as a user of at most so many processes, in a tree that it can read."""
-    needed = {Path(sys.base_prefix), Path(sys.prefix), Path(warpsmith.evaluator.__file__).parents[3], HERE}
+    needed = {Path(sys.base_prefix), Path(sys.prefix), Path(warpsmith.evaluator.__file__).parents[3], SUPPORT}
     closed = [folder for path in needed for folder in path.parents if not folder.stat().st_mode & 0o001]
     hidden = min(closed, key=lambda folder: len(folder.parts), default=None)
     kept = [str(path) for path in needed if hidden and path.is_relative_to(hidden)]

@@ -1,6 +1,7 @@
 """Many evaluations in a row, of candidates that end in every way: nothing grows and nothing is left behind.
 
-150 by default; `WARPSMITH_SOAK=3000 pytest -s packages/evaluator/tests/test_soak.py` runs more and prints what it saw.
+150 by default; `WARPSMITH_SOAK=3000 pytest -s packages/evaluator/tests/judge/test_soak.py` runs more and prints
+what it saw.
 """
 
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from candidate_endings import ENDINGS, FORWARD, STATUS
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
 
@@ -20,17 +22,6 @@ SETTLE_S = 30
 PER_EVALUATION_KIB = 4
 """What the judge may keep of an evaluation: the answer of its compilation, of which it holds 20,000."""
 
-FORWARD = "def forward(self, x, y):\n"
-ENDINGS = {
-    "correct": lambda source: source,
-    "incorrect": lambda source: source.replace("mask=mask) + tl", "mask=mask) - tl"),
-    "compile_error": lambda source: source.replace("tl.arange(0, BLOCK)", "tl.arange(0, BLOCK"),
-    "runtime_error": lambda source: source.replace(FORWARD, f"{FORWARD}        raise ValueError('no')\n"),
-    "crash": lambda source: source.replace(FORWARD, f"{FORWARD}        import ctypes; ctypes.string_at(0)\n"),
-    "exit": lambda source: source.replace(FORWARD, f"{FORWARD}        import os; os._exit(0)\n"),
-    "timeout": lambda source: source.replace(FORWARD, f"{FORWARD}        import time; time.sleep(60)\n"),
-}
-STATUS = {"crash": "runtime_error", "exit": "runtime_error"}
 MIX = ("correct", "incorrect", "correct", "runtime_error", "correct", "crash", "compile_error", "exit", "correct")
 
 

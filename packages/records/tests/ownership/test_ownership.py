@@ -17,7 +17,7 @@ from warpsmith.records.ownership import OwnershipLostError, RunInUseError, owned
 from warpsmith.records.ownership.generations import existing, make
 from warpsmith.records.ownership.process import this_process
 
-SCRIPT = Path(__file__).with_name("owner_process.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "owner_process.py"
 Start = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -18,7 +18,7 @@ from warpsmith.rollout.generator import generate, split_of
 from warpsmith.rollout.generator.chains import Step, has_sharp_extremum, is_well_conditioned
 from warpsmith.rollout.generator.operations import UNARY
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 BY_NAME = {operation.name: operation for operation in UNARY}
 
 
@@ -37,7 +37,7 @@ def written(root, problems):
 
 def run_program(name, root, **environment):
     done = subprocess.run(
-        [sys.executable, str(HERE / name), str(root)],
+        [sys.executable, str(SUPPORT / name), str(root)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from test_soak import ENDINGS, STATUS
+from candidate_endings import ENDINGS, STATUS
 
 from warpsmith.evaluator import EvaluatorConfig, Problem
 from warpsmith.evaluator.judge.pipeline import Evaluation
