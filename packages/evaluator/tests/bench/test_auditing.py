@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -242,11 +243,32 @@ def running(config):
 
 @pytest.fixture
 def judge(running, monkeypatch):
-    """A judge whose memory passes for that of a device, and that remembers nothing."""
+    """A judge whose memory passes for that of a device, without idle references."""
     monkeypatch.setattr(judging, "DeviceMemory", HostMemory)
     running.references.drop_idle()
-    running._too_large.clear()
     return running
+
+
+@pytest.fixture
+def problem(add_problem, request):
+    """A problem of the test's own: the judge remembers those that were too large."""
+    return Problem.from_source(f"{add_problem.source}# {request.node.name!r}\n", "own")
+
+
+@pytest.fixture
+def is_alone(running, monkeypatch):
+    """Tells whether somebody has the judge for himself at the moment."""
+    inside, alone = [], running.floor.alone
+
+    @contextmanager
+    def noted(seconds):
+        with alone(seconds):
+            inside.append(seconds)
+            yield
+            inside.pop()
+
+    monkeypatch.setattr(running.floor, "alone", noted)
+    return lambda: bool(inside)
 
 
 def out_of_memory(stage: str) -> Exception:
@@ -264,57 +286,58 @@ FULL = [torch.OutOfMemoryError("CUDA out of memory."), out_of_memory("run")]
 
 
 @pytest.mark.parametrize("error", FULL)
-def test_what_a_device_has_no_room_for_is_audited_again_alone(judge, add_problem, monkeypatch, error):
+def test_what_a_device_has_no_room_for_is_audited_again_alone(judge, problem, is_alone, monkeypatch, error):
     alone = []
 
     def facts_of(session, machine):
-        alone.append(judge.floor._alone)
+        alone.append(is_alone())
         if len(alone) == 1:
             raise error
         return problem_facts.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
-    assert judge.audit(add_problem)["passes"]["evaluator"] == []
+    assert judge.audit(problem)["passes"]["evaluator"] == []
     assert alone == [False, True]
 
 
 @pytest.mark.parametrize("error", FULL)
 def test_a_problem_that_a_device_has_no_room_for_is_judged_again_alone(
-    judge, add_problem, add_candidate, monkeypatch, error
+    judge, problem, add_candidate, is_alone, monkeypatch, error
 ):
     take, alone = judge.references.take, []
 
     def taken(key, source):
-        alone.append(judge.floor._alone)
+        alone.append(is_alone())
         if len(alone) == 1:
             raise error
         return take(key, source)
 
     monkeypatch.setattr(judge.references, "take", taken)
-    verdict = judge.evaluate(add_problem, add_candidate, trials=2, seed=None, timeout_s=20)
+    verdict = judge.evaluate(problem, add_candidate, trials=2, seed=None, timeout_s=20)
     assert (verdict.status, verdict.flags) == ("correct", ("retried",)), verdict
     assert alone == [False, True]
 
 
-def test_a_problem_that_is_too_large_by_itself_is_to_blame_and_is_alone_once(judge, add_problem, monkeypatch):
+def test_a_problem_that_is_too_large_by_itself_is_to_blame_and_is_alone_once(judge, problem, is_alone, monkeypatch):
     alone = []
 
     def full(session, machine):
-        alone.append(judge.floor._alone)
+        alone.append(is_alone())
         raise out_of_memory("make_inputs")
 
     monkeypatch.setattr(judging, "facts_of", full)
     for _ in range(3):
         with pytest.raises(BadProblemError, match="OutOfMemoryError"):
-            judge.audit(add_problem)
+            judge.audit(problem)
     assert alone == [False, True, False, False]
 
 
-def test_who_is_alone_has_what_idle_references_held(judge, add_problem, monkeypatch):
-    other = Problem.from_source(add_problem.source.replace("x + y", "x - y"), "other")
-    for problem in (add_problem, other):
-        judge.audit(problem)
-    idle = [session for _, session in judge.references._idle]
+def test_who_is_alone_has_what_idle_references_held(judge, problem, monkeypatch):
+    idle, give_back = [], judge.references.give_back
+    monkeypatch.setattr(judge.references, "give_back", lambda key, one: idle.append(one) or give_back(key, one))
+    other = Problem.from_source(problem.source.replace("x + y", "x - y"), "other")
+    for each in (problem, other):
+        judge.audit(each)
     assert all(session.worker.alive for session in idle)
     seen = []
 
@@ -325,7 +348,7 @@ def test_who_is_alone_has_what_idle_references_held(judge, add_problem, monkeypa
         return problem_facts.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
-    judge.audit(add_problem)
+    judge.audit(problem)
     assert seen == [(True, [True, True]), (False, [False, False])]
 
 
@@ -334,7 +357,7 @@ def test_a_reference_that_fails_while_it_is_loaded_leaves_no_worker(judge):
     for _ in range(3):
         with pytest.raises(BadProblemError, match="out of memory"):
             judge.audit(broken)
-    in_use = [worker for worker in judge.machine._workers() if worker.role == "reference" and worker.in_use]
+    in_use = [worker for worker in judge.machine.workers() if worker.role == "reference" and worker.in_use]
     assert in_use == []
 
 
@@ -345,20 +368,20 @@ def test_a_worker_that_dies_before_it_is_used_is_no_problems_fault(config):
     assert failure_attribution.fault_of_a_reference(died, config) is None
 
 
-def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, add_problem, monkeypatch):
+def test_on_a_cpu_nobody_is_alone_for_want_of_a_devices_memory(running, problem, is_alone, monkeypatch):
     alone = []
 
     def full(session, machine):
-        alone.append(running.floor._alone)
+        alone.append(is_alone())
         raise out_of_memory("run")
 
     monkeypatch.setattr(judging, "facts_of", full)
     with pytest.raises(BadProblemError, match="OutOfMemoryError"):
-        running.audit(add_problem)
+        running.audit(problem)
     assert alone == [False]
 
 
-def test_only_a_want_of_memory_is_tried_again(judge, add_problem, monkeypatch):
+def test_only_a_want_of_memory_is_tried_again(judge, problem, monkeypatch):
     asked = []
 
     def failing(session, machine):
@@ -367,5 +390,5 @@ def test_only_a_want_of_memory_is_tried_again(judge, add_problem, monkeypatch):
 
     monkeypatch.setattr(judging, "facts_of", failing)
     with pytest.raises(BadProblemError, match="ValueError"):
-        judge.audit(add_problem)
+        judge.audit(problem)
     assert asked == [1]

@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
+from process_tree import children, is_gone, judge_of
 from pydantic import ValidationError
 
 from warpsmith.evaluator import (
@@ -27,7 +27,6 @@ from warpsmith.evaluator import (
     JudgeUnavailableError,
     Problem,
 )
-from warpsmith.evaluator.client.evaluator import _Judge
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError, overrun
 from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerTimeoutError
 
@@ -38,26 +37,6 @@ class ModelNew(nn.Module):
     def forward(self, x, y):
         time.sleep(60)
 """
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                status = (entry / "stat").read_text()
-            except OSError:
-                continue
-            if int(status.rpartition(")")[2].split()[1]) == pid:
-                found.append(int(entry.name))
-    return found
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
@@ -239,10 +218,6 @@ def own_evaluator(struck_evaluator, add_problem, add_candidate):
     return struck_evaluator
 
 
-def judge_of(evaluator: Evaluator) -> int:
-    return evaluator._judge.process.pid
-
-
 @pytest.mark.slow
 def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_problem, add_candidate):
     judge = judge_of(own_evaluator)
@@ -267,7 +242,7 @@ def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", start)
     for config in (EvaluatorConfig(device="cuda", gpu=3), EvaluatorConfig()):
         with pytest.raises(JudgeUnavailableError, match="not started"):
-            _Judge.start(config)
+            Evaluator(config).__enter__()
     on_gpu, on_cpu = started
     assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
     assert on_gpu["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
@@ -277,17 +252,16 @@ def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
 
 @pytest.mark.slow
 def test_a_judge_killed_twice_is_invalid(own_evaluator, add_problem):
-    verdicts = []
-    asked = threading.Thread(target=lambda: verdicts.append(own_evaluator.evaluate(add_problem, SLOW_CANDIDATE)))
-    asked.start()
-    killed = set()
-    while len(killed) < 2:
-        judge = own_evaluator._judge
-        if judge is not None and judge.waiting and judge.process.pid not in killed:
-            killed.add(judge.process.pid)
-            os.kill(judge.process.pid, signal.SIGKILL)
-    asked.join()
-    assert [verdict.status for verdict in verdicts] == ["invalid"]
+    killed = []
+
+    def kill(_running):
+        """Called when a judge has begun with the request."""
+        killed.append(judge_of(own_evaluator))
+        os.kill(killed[-1], signal.SIGKILL)
+
+    verdict = asyncio.run(own_evaluator.evaluate_async(add_problem, SLOW_CANDIDATE, on_running=kill))
+    assert verdict.status == "invalid"
+    assert len({*killed}) == 2
 
 
 def kill_together(pids: list[int]) -> None:
@@ -331,11 +305,12 @@ def test_what_a_whole_family_killed_together_leaves_is_gone_with_the_next_start(
         "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
         "tier = sys.argv[1]\n"
         "config = EvaluatorConfig(slots=1, ready_workers=1, strongest_isolation=tier, minimum_isolation=tier)\n"
-        "evaluator = Evaluator(config).__enter__()\nprint(evaluator._judge.process.pid, flush=True)\nsys.stdin.read()\n"
+        "evaluator = Evaluator(config).__enter__()\nprint('started', flush=True)\nsys.stdin.read()\n"
     )
     command = [sys.executable, "-c", code, tier]
     client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    judge = int(client.stdout.readline())
+    assert client.stdout.readline() == "started\n"
+    (judge,) = children(client.pid)
     kill_together([client.pid, judge, *children(judge)])
     client.communicate()
     with started(EvaluatorConfig(slots=1, ready_workers=1)):
@@ -368,10 +343,11 @@ def test_a_killed_client_leaves_nobody():
     code = (
         "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig\n"
         "evaluator = Evaluator(EvaluatorConfig(slots=1, ready_workers=1)).__enter__()\n"
-        "print(evaluator._judge.process.pid, flush=True)\nsys.stdin.read()\n"
+        "print('started', flush=True)\nsys.stdin.read()\n"
     )
     client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    judge = int(client.stdout.readline())
+    assert client.stdout.readline() == "started\n"
+    (judge,) = children(client.pid)
     family = [judge, *children(judge)]
     watched = [os.pidfd_open(pid) for pid in family]
     client.kill()
@@ -417,12 +393,13 @@ def test_a_client_killed_in_the_middle_of_a_compilation_leaves_nobody(add_proble
     code = (
         "import sys\nfrom warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem\n"
         "evaluator = Evaluator(EvaluatorConfig(slots=1, ready_workers=1)).__enter__()\n"
-        "print(evaluator._judge.process.pid, flush=True)\n"
+        "print('started', flush=True)\n"
         "evaluator.evaluate(Problem.from_source(sys.argv[1], 'add'), sys.argv[2])\n"
     )
     command = [sys.executable, "-c", code, add_problem.source, STALLING_CANDIDATE]
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    judge = int(client.stdout.readline())
+    assert client.stdout.readline() == "started\n"
+    (judge,) = children(client.pid)
     while not compiles(judge):
         assert client.poll() is None, "the compilation ended by itself"
     zygotes = children(judge)

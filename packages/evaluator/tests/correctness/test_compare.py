@@ -230,7 +230,7 @@ def facts(comparison):
 
 
 def flat(expected, *_):
-    return expected if expected.value.numel() == 1 else expected._with(torch.Tensor.flatten)
+    return expected if expected.value.numel() == 1 else expected.changed(torch.Tensor.flatten)
 
 
 @settings(deadline=None)
@@ -238,7 +238,7 @@ def flat(expected, *_):
 def test_parts_amount_to_the_whole(output, part):
     with pytest.MonkeyPatch.context() as patch:
         # What is found from a sample is found from all here, of which the next test tells.
-        patch.setattr("warpsmith.evaluator.correctness.compare._sampled", flat)
+        patch.setattr("warpsmith.evaluator.correctness.compare.sampled", flat)
         whole = compare(*output, 4.0)
         patch.setattr("warpsmith.evaluator.correctness.compare.PART", part)
         assert facts(compare(*output, 4.0)) == facts(whole)

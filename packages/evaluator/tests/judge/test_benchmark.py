@@ -270,7 +270,9 @@ def test_the_bits_of_a_wrong_answer_are_not_kept(session, ring):
     witness = Witness(session, ring, Judging(), random.Random(0))
     for _ in range(2):
         answer_rightly(ring, session, 0)[0, 0] += 1.0
-        witness._wrong(0, ring.answers[0])
+        witness.wrong = ""
+        look(witness, [0])
+        assert witness.wrong
     assert witness.compare.compared == 2
     assert all(witness.compare.said)
 
@@ -338,7 +340,7 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
     lease, held = Lease(), []
 
     def noted(who, asked):
-        held.append((who, lease._holds(), asked))
+        held.append((who, lease.held_here(), asked))
 
     class Heard(Player):
         def ask(self, fields):
@@ -360,7 +362,7 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
     assert len(compared) == sets
     assert {entry[1] for entry in compared} == {"shared"}
     assert {how for _, how, _ in held[4 : -len(compared)]} == {"alone"}
-    assert lease._holds() == ""
+    assert lease.held_here() == ""
 
 
 def test_what_is_right_in_every_timed_call_has_a_time(session, ring, conducted):
@@ -375,7 +377,7 @@ def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, co
     # The clock of a busy machine may find no time at all in a few microseconds, so what it says is given here.
     of_reference = iter([5.0, 4.9, 3.0])
     monkeypatch.setattr(
-        "warpsmith.evaluator.timing.clocks._judged", lambda side, look: 5.0 if look else next(of_reference)
+        "warpsmith.evaluator.timing.clocks.judge_side", lambda side, look: 5.0 if look else next(of_reference)
     )
     monkeypatch.setattr("warpsmith.evaluator.timing.clocks.KEPT_S", 1e9)
 

@@ -1,15 +1,17 @@
 """The compile service on real workers: one compilation at a time for a candidate, given up as soon as nobody waits."""
 
-import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+import copy
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import pytest
 
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.ipc import codec, compressed_store
+from warpsmith.evaluator.ipc import compressed_store
 from warpsmith.evaluator.judge import compile_service
 from warpsmith.evaluator.judge.compile_service import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
+from warpsmith.evaluator.processes.pool import WorkerStartError
 
 ENDLESS = """\
 import triton
@@ -39,6 +41,52 @@ def service(machine):
     running.close()
 
 
+@pytest.fixture
+def for_device(machine):
+    """Start services that ask for machine code, as on a device. No GPU takes part."""
+    on_device = copy.copy(machine)
+    on_device.config = machine.config.model_copy(update={"device": "cuda"})
+    started = []
+
+    def start() -> CompileService:
+        started.append(CompileService(on_device))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+class LateFuture(Future):
+    """A future whose callbacks run when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = []
+
+    def add_done_callback(self, fn) -> None:
+        self.late.append(fn)
+
+    def run_callbacks(self) -> None:
+        for callback in self.late:
+            callback(self)
+
+
+class LateExecutor:
+    """Runs at once what it is given."""
+
+    def submit(self, fn, *arguments) -> LateFuture:
+        future = LateFuture()
+        try:
+            future.set_result(fn(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_) -> None:
+        """It has no threads."""
+
+
 def failed(future) -> bool:
     try:
         return future.exception(timeout=30) is not None
@@ -53,12 +101,24 @@ def test_launches_are_compiled_once_and_known_then(service):
     assert again.future.result(timeout=0).cached
 
 
-def test_a_retry_does_not_join_a_compilation_that_has_just_failed(service):
-    failing = compile_service.Job(service._key(ENDLESS, [launch(QUICK)]))
-    failing.future.set_exception(CompileFailedError("no processes"))
-    service._under_way[failing.key] = failing
+def no_worker(role, timeout_s):
+    raise WorkerStartError("no processes")
+
+
+def test_a_retry_does_not_join_a_compilation_that_has_just_failed(machine, monkeypatch):
+    monkeypatch.setattr(compile_service, "started_executor", lambda count, name: LateExecutor())
+    service = CompileService(machine)
+    with monkeypatch.context() as patch:
+        patch.setattr(machine, "take", no_worker)
+        failing = service.start(ENDLESS, [launch(QUICK)])
+    with pytest.raises(CompileFailedError, match="no processes"):
+        failing.future.result(timeout=0)
     job = service.start(ENDLESS, [launch(QUICK)])
-    assert job.future.result(timeout=60).ok
+    assert job.future.result(timeout=0).ok
+    # That the first has failed is heard of only now, and takes nothing from the second.
+    failing.future.run_callbacks()
+    again = service.start(ENDLESS, [launch(QUICK)])
+    assert again.future.result(timeout=0).cached
 
 
 def test_what_nobody_waits_for_ends_and_is_forgotten(service):
@@ -156,9 +216,8 @@ def test_each_launch_is_compiled_by_itself(by_launch):
     assert found.binaries == ()
 
 
-def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
-    service._binaries = True
-    run = LaunchByLaunch(service, SEVERAL)
+def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(for_device):
+    run = LaunchByLaunch(for_device(), SEVERAL)
     (values,) = run.of(PRODUCT).binaries
     binary = Binary.of(values)
     assert (binary.symbol, binary.warps, [kind for _, kind in binary.parameters]) == (
@@ -184,12 +243,11 @@ def sized(out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, monkeypatch):
-    service._binaries = True
-    asked = []
+def test_a_size_of_the_same_kind_has_the_code_that_is_there(for_device, monkeypatch):
+    service, asked = for_device(), []
     start = service.start
     monkeypatch.setattr(service, "start", lambda *given: asked.append(given) or start(*given))
-    run = by_launch(SIZED)
+    run = LaunchByLaunch(service, SIZED)
 
     def of(n, block=64):
         arguments = {"out_ptr": POINTER, "n": ["value", n], "BLOCK": ["value", block]}
@@ -210,11 +268,12 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, 
 
 def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
     code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
-    held = []
+    held, started = [], []
     same_code = compile_service.same_code
     monkeypatch.setattr(compile_service, "same_code", lambda *given: held.append(given) or same_code(*given))
 
     def start(source, launches):
+        started.append(launches)
         job = compile_service.Job(b"")
         job.future.set_result(compile_service.Compilation(True, binaries=(code,)))
         return job
@@ -229,26 +288,52 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
     for block in range(100):
         of(4096, block)
     assert len(held) < 100 * compile_service.MOST_ALIKE
-    assert len(run._jobs) == 100
+    assert len(started) == 100
     of(2048, 3)
-    assert len(run._jobs) == 100, "one of the first has the code"
+    assert len(started) == 100, "one of the first has the code"
 
 
-def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service):
-    service._binaries = True
+class Told(compressed_store.PackedStore):
+    """A store that tells when something was put into it."""
 
-    def found(times: int):
-        told = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)
-        # Whoever waits is told before the answer is kept.
-        deadline = time.monotonic() + 60
-        while service._under_way and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return told
+    def __init__(self, entries: int, size: int) -> None:
+        super().__init__(entries, size)
+        self.puts = threading.Semaphore(0)
 
+    def put(self, key, packed) -> None:
+        super().put(key, packed)
+        self.puts.release()
+
+
+@pytest.fixture
+def keeping(for_device, monkeypatch):
+    """Start a service that keeps so many bytes; returns what compiles one kernel, and the store."""
+
+    def start(size: int = compile_service.CACHE_BYTES):
+        stores = []
+        monkeypatch.setattr(compile_service, "CACHE_BYTES", size)
+        monkeypatch.setattr(compile_service, "PackedStore", lambda *given: stores.append(Told(*given)) or stores[0])
+        service = for_device()
+
+        def found(times: int):
+            told = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)
+            # Whoever waits is told before the answer is kept.
+            assert told.cached or stores[0].puts.acquire(timeout=60)
+            return told
+
+        return found, stores[0]
+
+    return start
+
+
+def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(keeping):
+    found, store = keeping()
     cubin = found(1).binaries[0]["cubin"]
-    one = service._kept.bytes
+    one = store.bytes
     assert 0 < one < len(cubin) // 2 + 2 * compressed_store.ENTRY_BYTES, "code is kept compressed"
-    service._kept._size = 2 * one + one // 2
+    size = 2 * one + one // 2
+    found, store = keeping(size)
+    found(1)
     found(2)
     again = found(1)
     assert again.cached, "two have room"
@@ -257,11 +342,11 @@ def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service)
     assert not found(2).cached, "what was unused for longest made room"
     assert found(3).cached
     assert not found(1).cached
-    assert 0 < service._kept.bytes <= service._kept._size
-    service._kept._size = one // 2
+    assert 0 < store.bytes <= size
+    found, store = keeping(one // 2)
     assert found(4).ok, "what is never kept is answered"
     assert not found(4).cached
-    assert service._under_way == {}
+    assert store.bytes == 0
 
 
 def test_all_launches_together_are_one_answer(by_launch):
@@ -304,8 +389,10 @@ def test_what_was_reported_and_never_asked_for_is_compiled_at_the_end(by_launch)
 
 
 def under_way(run, service):
-    """Let a run have a compilation that never ends."""
-    job = run._jobs[codec.encode([launch(ENDLESS_TIMES)])] = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
+    """Let a run have a compilation that never ends, and return it."""
+    run.begin([launch(ENDLESS_TIMES)])
+    job = service.start(ENDLESS, [launch(ENDLESS_TIMES)])
+    service.give_up(job)
     return job
 
 

@@ -40,16 +40,21 @@ def test_no_evaluation_outlives_its_verdict(judge, kind, add_problem, add_candid
 
 
 @pytest.mark.slow
-def test_kept_references_hold_no_more_than_one_worker_may(add_problem, add_candidate):
+def test_kept_references_hold_no_more_than_one_worker_may(add_problem, add_candidate, monkeypatch):
     judge = Judge(EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30))
     try:
         judge.machine.prepare()
+        given_back, give_back = [], judge.references.give_back
+        monkeypatch.setattr(
+            judge.references, "give_back", lambda key, session: given_back.append(session) or give_back(key, session)
+        )
         for number in range(5):
             held = f"HELD = torch.ones({75 + number} << 20)\n"
             problem = Problem(f"p{number}", add_problem.source.replace("class Model", f"{held}class Model", 1))
             judge.evaluate(problem, add_candidate, trials=1, seed=1, timeout_s=20.0, on_running=lambda _: None)
-        kept = [session.worker.used_bytes() for _, session in judge.references._idle]
+        kept = [session.worker.used_bytes() for session in given_back if session.worker.alive]
     finally:
         judge.close()
+    assert len(given_back) == 5
     assert 1 <= len(kept) <= 3
     assert kept[0] > 300 << 20

@@ -71,26 +71,19 @@ def running(config):
 def judge(running, monkeypatch):
     """A judge whose `why` says of each candidate that could not be recorded detached why that was."""
     running.why = []
-    original = Evaluation._load_in
 
-    def load_in(self, way):
-        try:
-            original(self, way)
-        except NeedsDeviceError as error:
-            running.why.append(str(error))
-            raise
+    def noting(step):
+        def noted(self, *arguments):
+            try:
+                return step(self, *arguments)
+            except NeedsDeviceError as error:
+                running.why.append(str(error))
+                raise
 
-    record = DetachedRecorder.record
+        return noted
 
-    def recorded(self, answer, room):
-        try:
-            return record(self, answer, room)
-        except NeedsDeviceError as error:
-            running.why.append(str(error))
-            raise
-
-    monkeypatch.setattr(Evaluation, "_load_in", load_in)
-    monkeypatch.setattr(DetachedRecorder, "record", recorded)
+    for step in ("__init__", "load", "record"):
+        monkeypatch.setattr(DetachedRecorder, step, noting(getattr(DetachedRecorder, step)))
     return running
 
 
@@ -517,14 +510,14 @@ BY_VERSION = "self.version != self.scale._version"
 def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
     """As after a copy into it, so that what is kept until torch shows a change is made anew."""
     made = []
-    recorded = way._recorded
+    record = way.record
 
     def kept(self, answer, room):
-        found = recorded(self, answer, room)
-        made.append(found[1])
+        found = record(self, answer, room)
+        made.extend(found)
         return found
 
-    monkeypatch.setattr(way, "_recorded", kept)
+    monkeypatch.setattr(way, "record", kept)
     assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
     assert bool(judge.why) is (way is OnDeviceRecorder)
     assert made
@@ -726,7 +719,7 @@ def test_no_worker_is_lost_either_way(judge):
     for source in (candidate(), candidate("x.flatten()[0].item()"), candidate("os._exit(1)")):
         judged(judge, source)
     deadline = time.monotonic() + 20
-    while (left := Counter(worker.role for worker in judge.machine._workers() if worker.alive)) > EXPECTED:
+    while (left := Counter(worker.role for worker in judge.machine.workers() if worker.alive)) > EXPECTED:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from candidate_endings import ENDINGS, FORWARD, STATUS
+from process_tree import judge_of
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
 
@@ -128,7 +129,7 @@ def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path,
     config = EvaluatorConfig(slots=2, ready_workers=1)
     third = EVALUATIONS // 3
     with Evaluator(config) as evaluator:
-        judge = evaluator._judge.process.pid
+        judge = judge_of(evaluator)
         ready = 4 * config.slots * config.ready_workers
         ended = run(evaluator, add_problem, add_candidate, range(third))
         fill_slots(evaluator, add_problem, add_candidate)
@@ -139,7 +140,7 @@ def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path,
         took = time.monotonic() - began
         fill_slots(evaluator, add_problem, add_candidate)
         last = at_rest(judge, ready + references)
-        assert evaluator._judge.process.pid == judge
+        assert judge_of(evaluator) == judge
         assert set(last.memory) == set(first.memory), "a zygote was lost"
     print(f"\n{EVALUATIONS} evaluations, {(EVALUATIONS - third) / took:.1f} a second: {dict(ended)}\n{first}\n{last}")
     assert last.open_files == first.open_files

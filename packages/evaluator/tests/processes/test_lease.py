@@ -96,11 +96,13 @@ def test_the_last_that_shares_lets_one_be_alone(lease):
         alone = Holder(lease, "alone")
         lease.await_waiting(1)
         one.release()
-        # Another that shares and lets go wakes whoever waits: were the first to let go enough, this would tell.
+        # One more that waits has had the lock after the first let go: were that enough, this would tell.
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(2)
         assert not alone.holds.is_set()
-        assert lease._sharing == 1
         two.release()
         alone.held().release()
+        newcomer.held().release()
 
 
 def test_who_wants_it_alone_is_waited_for_by_newcomers(lease):
@@ -126,7 +128,7 @@ def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):
             assert asked.wait(DEADLINE_S)
             lease.give_way()
             gone_on.set()
-            assert lease._holds() == "shared"
+            assert lease.held_here() == "shared"
 
     shared, asked = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -146,9 +148,9 @@ def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):
 @pytest.mark.parametrize("way", ["shared", "alone", "none"])
 def test_giving_way_changes_nothing_where_nobody_waits(lease, way):
     with {"shared": lease.shared, "alone": lease.alone, "none": nullcontext}[way]():
-        before = lease._holds()
+        before = lease.held_here()
         lease.give_way()
-        assert lease._holds() == before
+        assert lease.held_here() == before
 
 
 def test_one_that_is_alone_gives_way_to_nobody(lease):
@@ -214,17 +216,18 @@ def test_an_exception_lets_go(lease, way):
         pass
 
 
-def test_a_wait_that_is_broken_off_holds_nobody_up(lease):
+def test_a_wait_that_is_broken_off_holds_nobody_up():
+    lease = Lease()
     with holding(lease, "shared"):
-        lease._state.wait_for = interrupted
-        with pytest.raises(KeyboardInterrupt), lease.alone():
-            pass
-        del lease._state.wait_for
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Condition, "wait_for", interrupted)
+            with pytest.raises(KeyboardInterrupt), lease.alone():
+                pass
         with holding(lease, "shared"):
             pass
 
 
-def interrupted(predicate, timeout=None):
+def interrupted(condition, predicate, timeout=None):
     raise KeyboardInterrupt
 
 
@@ -279,11 +282,11 @@ def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
         alone = Holder(lease, "alone").held()
         back.set()
         lease.await_waiting(1)
-        assert lease._sharing == 0
         assert not leaving.done()
         alone.release()
         leaving.result(DEADLINE_S)
-    assert lease._sharing == 0
+    with holding(lease, "alone"):
+        pass
 
 
 def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):

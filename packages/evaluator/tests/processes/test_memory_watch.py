@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.processes.memory_watch import MemoryWatch, _lines_with, resident_bytes, shared_bytes
+from warpsmith.evaluator.processes.memory_watch import MemoryWatch, lines_with, resident_bytes, shared_bytes
 from warpsmith.evaluator.processes.pool import Worker
 
 LIMIT = 64 << 20
@@ -157,7 +157,7 @@ def test_what_is_mapped_and_open_counts_once(process):
 @given(st.lists(st.lists(st.sampled_from([b"mark", b"ma", b"rk", b" ", b"x"])).map(b"".join)), st.booleans())
 def test_the_lines_with_a_mark_are_found(lines, ended):
     text = b"\n".join(lines) + (b"\n" if ended else b"")
-    assert list(_lines_with(b"mark", text)) == [line for line in lines if b"mark" in line]
+    assert list(lines_with(b"mark", text)) == [line for line in lines if b"mark" in line]
 
 
 def test_private_memory_is_not_counted(process):

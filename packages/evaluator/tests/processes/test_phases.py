@@ -65,9 +65,14 @@ def test_a_method_of_what_has_a_machine_is_counted(clock):
 
 def test_waiting_for_a_device_that_others_use_is_counted(clock, monkeypatch):
     lease, waits, waited = Lease(clock), threading.Event(), []
-    wait_for = lease._state.wait_for
-    # Called with the lock held: nobody gets on before this thread waits for it.
-    monkeypatch.setattr(lease._state, "wait_for", lambda condition: waits.set() or wait_for(condition))
+    wait_for = threading.Condition.wait_for
+
+    def noted(condition, predicate, timeout=None):
+        """Called with the lock held: nobody gets on before this thread waits for it."""
+        waits.set()
+        return wait_for(condition, predicate, timeout)
+
+    monkeypatch.setattr(threading.Condition, "wait_for", noted)
 
     def shares():
         with lease.shared():

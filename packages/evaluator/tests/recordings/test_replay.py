@@ -13,7 +13,7 @@ from warpsmith.evaluator.ipc.tensor_slots import pack
 from warpsmith.evaluator.recordings import movement, trace
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.trace import Recorder, UntraceableError
-from warpsmith.evaluator.workers.player_cuda import _dtypes_of
+from warpsmith.evaluator.workers.player_cuda import dtypes_of
 from warpsmith.evaluator.workers.player_host import Kernels, Replay
 
 SLOTS, SIZE = pack([tensor_views.contiguous("float32", (4, 6)), tensor_views.contiguous("float32", (6,))], 1 << 20)
@@ -401,4 +401,4 @@ def test_the_dtype_of_fresh_memory_is_one_that_it_is_used_as():
         ["launch", "k", [1], {"a": of(1, "int64"), "b": ["tuple", [of(2, "float16"), ["value", 3]]]}, {}],
         ["copy", ["tensor", "inputs", 7, "int8", [2], [1], 0], of(1, "int64")],
     ]
-    assert dict(_dtypes_of(events)) == {0: "float32", 1: "int64", 2: "float16"}
+    assert dict(dtypes_of(events)) == {0: "float32", 1: "int64", 2: "float16"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluator import Problem
+from warpsmith.evaluator import BadProblemError, Problem
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Form, Resizing, answer_to_others, learn, smaller
@@ -190,13 +190,12 @@ def test_hidden_shapes_can_be_left_out(session_of):
     assert learn_problem(session, hidden_shapes=False).resizing is None
 
 
-def test_inputs_too_large_for_the_judge_leave_the_session_usable(session_of):
-    session = session_of(HEAD + "return x[0] * 2" + inputs("torch.randn(20, 32)"))
+def test_inputs_too_large_for_the_judge_leave_the_session_usable(machine, session_of, monkeypatch):
+    monkeypatch.setattr(machine, "config", machine.config.model_copy(update={"max_tensor_bytes": 1 << 16}))
+    session = session_of(HEAD + "return x[0] * 2\nrows = 20" + inputs("torch.randn(rows, 32)"))
     session.make_inputs(1)
-    limit, session._limit = session._limit, 64
-    with pytest.raises(Exception, match="bytes"):
-        session.make_inputs(2)
-    session._limit = limit
+    with pytest.raises(BadProblemError, match="max_tensor_bytes"):
+        session.make_inputs(2, {"rows": 600})
     session.make_inputs(1)
     assert torch.isfinite(session.answer(0).expected[0].value).all()
 

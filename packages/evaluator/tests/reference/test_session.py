@@ -2,6 +2,7 @@
 
 import os
 import random
+from dataclasses import replace
 from itertools import islice, product
 
 import pytest
@@ -13,13 +14,15 @@ from warpsmith.evaluator import BadProblemError
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
+from warpsmith.evaluator.processes.pool import Worker
 from warpsmith.evaluator.reference.draw_plan import SAME_SIGN, VARIED
 from warpsmith.evaluator.reference.session import Placed, ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Form, Resizing
 from warpsmith.evaluator.reference.trials import Learned, Trial, learn, plan, prepare
-from warpsmith.evaluator.workers.reference import Reference, _ModelCall
+from warpsmith.evaluator.workers.reference import Reference
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
 
@@ -51,11 +54,12 @@ def test_inputs_follow_the_seed_and_answers_follow_the_inputs(session_of):
     assert torch.equal(answer.expected[0].exact, first[0].double() * 2 + first[1].double())
 
 
-def test_an_answer_without_room_for_what_goes_with_it_is_given_without(session_of, monkeypatch):
+def test_an_answer_without_room_for_what_goes_with_it_is_given_without(machine, session_of, monkeypatch):
     elements = 64 * 64
     for each, there in ((4 + 8 + 4, (True, True)), (4 + 4, (False, True)), (4, (False, False))):
+        room = {"max_tensor_bytes": each * elements + 4096}
+        monkeypatch.setattr(machine, "config", machine.config.model_copy(update=room))
         session = session_of(problem("return x * 2", "torch.randn(64, 64)"))
-        monkeypatch.setattr(session, "_limit", each * elements + 4096)
         session.make_inputs(1)
         for _ in range(2):
             (expected,) = session.answer(0).expected
@@ -104,12 +108,15 @@ def test_a_problem_that_raises_on_perturbed_inputs_is_judged_without_its_spread(
     assert expected.exact is not None
 
 
-def test_no_time_for_more_than_its_own_run_leaves_the_others_out(session_of, monkeypatch):
+def test_no_time_for_more_than_its_own_run_leaves_the_others_out(machine, session_of, monkeypatch):
     session = session_of(problem("return x * 2", "torch.randn(8, 8)"))
     session.make_inputs(1)
     assert session.answer(0, exact=False).expected[0].spread is None
-    monkeypatch.setattr(session, "_extra_ms", 0)
-    assert session.answer(0).expected[0].exact is None
+    assert session.answer(0).expected[0].exact is not None
+    monkeypatch.setattr(machine, "config", machine.config.model_copy(update={"conditioning_s": 0.0}))
+    hurried = session_of(problem("return x * 2", "torch.randn(8, 8)"))
+    hurried.make_inputs(1)
+    assert hurried.answer(0).expected[0].exact is None
 
 
 def test_a_perturbed_run_leaves_parameters_buffers_and_inputs_as_they_are(session_of):
@@ -136,15 +143,16 @@ def test_a_perturbed_run_leaves_parameters_buffers_and_inputs_as_they_are(sessio
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The kinds of messages that sessions send."""
+    """The kinds of messages that sessions send their workers."""
     sent: list[str] = []
-    original = ReferenceSession._ask
+    send = Worker.send
 
-    def ask(self, kind, *arguments):
-        sent.append(kind.name)
-        return original(self, kind, *arguments)
+    def noted(self, kind, *arguments):
+        if self.role == "reference":
+            sent.append(kind.name)
+        send(self, kind, *arguments)
 
-    monkeypatch.setattr(ReferenceSession, "_ask", ask)
+    monkeypatch.setattr(Worker, "send", noted)
     return sent
 
 
@@ -205,20 +213,31 @@ def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memo
     assert not roomy or len(memory.created) <= 3
 
 
+class Claiming:
+    """Fields of a message of which one flag is set, whatever was sent."""
+
+    def __init__(self, fields, claimed):
+        self.fields, self.claimed = fields, claimed
+
+    def __getattr__(self, name):
+        return getattr(self.fields, name)
+
+    def flag(self, name):
+        return name == self.claimed or self.fields.flag(name)
+
+
 @pytest.mark.parametrize(("kind", "told"), [("MAKE_INPUTS", "filled"), ("RUN", "collected")])
-def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, monkeypatch, kind, told):
+def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, asked, monkeypatch, kind, told):
     session = session_of(SIZED)
     session.make_inputs(1)
     session.answer(0)
-    original = ReferenceSession._ask
+    receive = Worker.receive
 
-    def claims(self, asked, *arguments):
-        message = original(self, asked, *arguments)
-        if asked.name == kind:
-            message.fields._values = {**message.fields._values, told: True}
-        return message
+    def claims(self, timeout_s):
+        message = receive(self, timeout_s)
+        return replace(message, fields=Claiming(message.fields, told)) if asked[-1] == kind else message
 
-    monkeypatch.setattr(ReferenceSession, "_ask", claims)
+    monkeypatch.setattr(Worker, "receive", claims)
     with pytest.raises(ReferenceFaultError, match="another form"):
         session.make_inputs(1, {"rows": 9})
         session.answer(0)
@@ -232,19 +251,19 @@ def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, roomy_
     if roomy:
         monkeypatch.setattr(machine, "memory", roomy_memory())
     session = ReferenceSession(machine, SIZED, init_seed=7)
-    original, failing = ReferenceSession._ask, []
+    original, failing = Worker.send, []
 
-    def ask(self, kind, fields, answer, fds=None):
+    def send(self, kind, fields, fds, timeout_s):
         if kind.name == step and failing:
             # A descriptor that cannot be mapped: the worker's step fails before anything of its own changes.
             with open(os.devnull) as nothing:
-                return original(self, kind, fields, answer, [nothing.fileno()])
-        return original(self, kind, fields, answer, fds)
+                return original(self, kind, fields, [nothing.fileno()], timeout_s)
+        return original(self, kind, fields, fds, timeout_s)
 
     try:
         session.make_inputs(1)
         session.answer(0)
-        monkeypatch.setattr(ReferenceSession, "_ask", ask)
+        monkeypatch.setattr(Worker, "send", send)
         failing.append(step)
         with pytest.raises(ReferenceFailedError):
             session.make_inputs(2, {"rows": 900})
@@ -567,10 +586,11 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
     )
     memory = HostMemory()
     reference = Reference(source, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
-    inputs = memory.create("inputs", 4096)
+    inputs = memory.create("inputs", 2 * 4096)
     reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
     first = reference.model.kept
-    calls = [_ModelCall(reference, tensor_views.Part(inputs, 0, 4096)) for _ in range(2)]
+    ring = codec.Fields({"sets": 2, "inputs_bytes": 4096})
+    calls = reference.ring(ring, [os.dup(inputs.fileno())])
     for call in (*calls, *calls):
         call.reset()
         assert reference.model.kept is first

@@ -8,7 +8,7 @@ import torch
 
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
 from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
-from warpsmith.evaluator.reference.trials import Learned, Trial, _one_far, _reorders, learn
+from warpsmith.evaluator.reference.trials import Learned, Trial, learn, one_far, reorders
 
 STATE = """
 import torch
@@ -64,13 +64,13 @@ def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of,
 def test_of_several_draws_one_at_most_is_far_and_tosses_keep_their_rows_of_zeros(seed):
     levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE, "toss": SAME_SIGN}
     learned = Learned(levels=levels, draws=frozenset("abcd"))
-    found = _one_far(learned, random.Random(seed))
+    found = one_far(learned, random.Random(seed))
     far = [site for site, level in found.items() if level == FAR]
     assert len(far) <= 1
     assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
     assert not far or set(found) == {*far, "c", "toss"}
     alone = {"a": FAR, "c": IN_RANGE, "toss": SAME_SIGN}
-    assert _one_far(replace(learned, levels=alone), random.Random(seed)) == alone
+    assert one_far(replace(learned, levels=alone), random.Random(seed)) == alone
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -96,9 +96,9 @@ def test_what_may_be_far_alone_is_found(session_of):
 
 def test_a_trial_says_that_written_lists_are_in_another_order():
     plan = DrawPlan("shifted", {f"{LISTS}4": IN_RANGE})
-    assert _reorders(plan)
-    assert not _reorders(DrawPlan("plain", plan.levels))
-    assert not _reorders(DrawPlan("shifted", {f"{LISTS}4": PLAIN, "7:3 #1": FAR}))
+    assert reorders(plan)
+    assert not reorders(DrawPlan("plain", plan.levels))
+    assert not reorders(DrawPlan("shifted", {f"{LISTS}4": PLAIN, "7:3 #1": FAR}))
     assert "another order" in Trial("shifted", reordered=True).remark
 
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process_tree import judge_of, parent_of
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, _native
 from warpsmith.evaluator.errors import IsolationUnavailableError
@@ -42,15 +43,11 @@ def worker_cgroups() -> list[Path]:
     return sorted(folder for folder in folders if folder.match("warpsmith-workers-*/worker-*"))
 
 
-def parent_of(pid: int) -> int:
-    return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
-
-
 def zygote_of(cgroup: Path, evaluator: Evaluator) -> int:
     """Return the zygote of this evaluator (there are others on a machine) that made a cgroup; 0 where none did."""
     try:
         zygote = parent_of(int((cgroup / "cgroup.procs").read_text().split()[0]))
-        return zygote if parent_of(zygote) == evaluator._judge.process.pid else 0
+        return zygote if parent_of(zygote) == judge_of(evaluator) else 0
     except (OSError, IndexError):
         return 0
 

@@ -2,16 +2,16 @@
 
 import asyncio
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
 
 from warpsmith.evaluator import DeviceQuarantinedError, Evaluator, EvaluatorConfig, JudgeUnavailableError
-from warpsmith.evaluator.client.evaluator import _refusal
-from warpsmith.evaluator.ipc.codec import Fields
 from warpsmith.evaluator.server.errors import RefusalError, refusal_of
 from warpsmith.evaluator.server.service import Ask, Service
 from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.evaluator.verdict import invalid
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarant
         assert service.device(1).status == "quarantined"
         assert "2 evaluations in a row failed" in service.device(1).cause
         assert (await judged(service, ask)).correct
-        assert service.metrics.moved._value.get() == 2
+        assert service.metrics.registry.get_sample_value("warpsmith_evaluator_moved_total") == 2
         assert (service.admission.running, service.admission.admitted) == (0, 0)
 
     asyncio.run(go())
@@ -89,18 +89,22 @@ def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_probl
     ids=["in its time", "or at once"],
 )
 def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_afterwards(
-    broken, add_problem, add_candidate, drains
+    broken, add_problem, add_candidate, drains, monkeypatch
 ):
     sleeper = add_candidate.replace("        out =", "        import time; time.sleep(60)\n        out =")
+    begun, evaluate = [], Evaluator.evaluate_async
+    monkeypatch.setattr(
+        Evaluator, "evaluate_async", lambda *what, **how: evaluate(*what, on_running=begun.append, **how)
+    )
 
     async def go():
         service = service_of(broken)
         await service.open()
         for drain_s, status in drains:
+            begun.clear()
             slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
             # Only what has reached the judge gets the time that it asked for.
-            while not service.device(0)._evaluator._judge.waiting:
-                await asyncio.sleep(0.01)
+            await until(lambda: begun)
             reset = asyncio.ensure_future(service.device(0).reset(drain_s))
             waiting = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, add_candidate)))
             assert (await slow).status == status
@@ -125,7 +129,7 @@ class Worn(Evaluator):
     """An evaluator whose device is out of use, as its judge would say."""
 
     async def evaluate_async(self, *_, **__):
-        raise _refusal(Fields({"type": "DeviceQuarantinedError", "message": "5 probes failed", "remedy": "Reset it."}))
+        raise DeviceQuarantinedError("5 probes failed", "Reset it.")
 
 
 def test_a_device_that_its_evaluator_calls_out_of_use_is_quarantined_at_once(evaluator, add_problem, add_candidate):
@@ -163,27 +167,56 @@ def test_devices_are_gpus_by_the_drivers_numbers_and_an_unknown_one_is_refused()
         service.device(0)
 
 
-def test_verdicts_that_are_invalid_lead_to_a_probe_and_a_device_that_passes_it_stays(evaluator):
+class Unlucky(Evaluator):
+    """An evaluator that answers `invalid` to clients, and gives another what the server itself asks, as its probe."""
+
+    def __init__(self, other, message):
+        super().__init__(other.config)
+        self.other, self.message = other, message
+
+    async def evaluate_async(self, problem, candidate, **options):
+        if candidate.endswith(OF_A_CLIENT):
+            return invalid(self.message)
+        return await self.other.evaluate_async(problem, candidate, **options)
+
+
+OF_A_CLIENT = "# of a client\n"
+
+
+async def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def test_verdicts_that_are_invalid_lead_to_a_probe_and_a_device_that_passes_it_stays(
+    evaluator, add_problem, add_candidate
+):
     async def go():
-        service = service_of(evaluator, max_failures=3)
+        unlucky = Unlucky(evaluator, "The judge failed: a request of a client made it so")
+        service = service_of(unlucky, max_failures=3)
         device = service.device(0)
         for _ in range(30):
-            device._count(evaluator, "The judge failed: a request of a client made it so")
-        await device._checking
-        assert (device.status, device.cause, device.lane.troubles) == ("healthy", "", 0)
+            verdict = await judged(service, Ask("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
+            assert verdict.status == "invalid"
+        assert device.lane.troubles > 0
+        await until(lambda: device.lane.troubles == 0)
+        assert (device.status, device.cause) == ("healthy", "")
 
     asyncio.run(go())
 
 
-def test_a_device_whose_verdicts_are_invalid_and_that_fails_its_probe_is_quarantined(broken):
+def test_a_device_whose_verdicts_are_invalid_and_that_fails_its_probe_is_quarantined(
+    broken, add_problem, add_candidate
+):
     async def go():
-        service = service_of(broken, max_failures=2)
+        service = service_of(Unlucky(broken, "The evaluator lost a worker of its own, twice"), max_failures=2)
         device = service.device(0)
         with no_python():
             for _ in range(2):
-                device._count(broken, "The evaluator lost a worker of its own, twice")
-            await device._checking
-        assert device.status == "quarantined"
+                await judged(service, Ask("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
+            await until(lambda: device.status == "quarantined")
         assert "lost a worker" in device.cause
 
     asyncio.run(go())

@@ -114,9 +114,10 @@ def test_a_reference_that_lacked_something_makes_nobody_wrong(evaluator, add_pro
 
 def test_all_threads_of_a_judge_run_before_it_says_that_it_is_ready(config):
     channel, fd = _native.Channel.pair()
-    os.close(fd)
     service = Service(channel, SimpleNamespace(config=config))
     try:
         assert {"slot_0", "slot_1"} <= {thread.name for thread in threading.enumerate()}
     finally:
-        service._slots.shutdown()
+        os.close(fd)
+        with pytest.raises(_native.PeerClosed):
+            service.serve()

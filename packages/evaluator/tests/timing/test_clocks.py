@@ -101,17 +101,20 @@ def test_few_values_are_all_that_is_known():
 
 @given(st.integers(1, 8), st.integers(1, 50), st.integers(0, 10), st.integers(0, 1 << 30))
 def test_places_are_of_sets_that_differ(sets, count, looks, seed):
-    side = Side(Timed().ask, sets, random.Random(seed))
-    order = side._order(count)
-    places = side._places(order, looks)
-    chosen = [order[place] for place in places]
+    worker = Timed(sets=sets)
+    chosen = Side(worker.ask, sets, random.Random(seed)).calls(count, looks)
+    (asked,) = worker.asked
+    order, places = asked["order"], asked["deliver"]
+    assert chosen == [order[place] for place in places]
     assert places == sorted(set(places))
     assert len(set(chosen)) == len(chosen) == min(looks, len(set(order)))
 
 
 @given(st.integers(1, 8), st.integers(1, 50), st.integers(0, 1 << 30))
 def test_every_set_comes_as_often_as_any_other(sets, count, seed):
-    order = Side(Timed().ask, sets, random.Random(seed))._order(count)
+    worker = Timed(sets=sets)
+    Side(worker.ask, sets, random.Random(seed)).calls(count)
+    order = worker.asked[0]["order"]
     often = [order.count(number) for number in range(sets)]
     assert len(order) == sum(often) == count
     assert max(often) - min(often) <= 1
@@ -344,7 +347,7 @@ def test_calls_that_were_slow_at_first_are_replayed_often_enough(message_ms):
         clocks.make_ready(side, Timed().side())
         worker.call_ms = worker.true_ms = 0.6
         side.calls(40)
-        assert clocks._judged(side, None) == pytest.approx(0.6)
+        assert clocks.judge_side(side, None) == pytest.approx(0.6)
         most = max(fields["count"] for fields in worker.of_mode("graph"))
         assert (side.walks, side.estimate_ms) == (1, 3.0)
         assert (most - 1) * 0.6 >= 2.0

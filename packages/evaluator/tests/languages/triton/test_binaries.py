@@ -11,7 +11,7 @@ from triton.runtime.jit import MockTensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.languages.triton.descriptors import FLAGS
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, Tile, _packed
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, Tile, packed_arguments
 from warpsmith.evaluator.workers.compiler import compile_source
 
 HEAD = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
@@ -145,7 +145,7 @@ def test_packed_arguments_are_what_the_code_declares(name, tmp_path):
     source, arguments, sizes = CASES[name]
     (binary,) = compiled(tmp_path, source, launch(arguments))
     values = {key: value_of(described) for key, described in arguments.items()}
-    packed = [len(parameter) for parameter in _packed(binary.parameters, values)]
+    packed = [len(parameter) for parameter in packed_arguments(binary.parameters, values)]
     assert packed == sizes
     # Two pointers of Triton's own follow: to scratch memory, and to the profiler's.
     assert sizes_in(binary.cubin, tmp_path) == [*sizes, 8, 8]
@@ -168,7 +168,7 @@ def test_descriptors_of_the_host_are_what_the_code_declares(tmp_path):
     (tiled,) = compiled(tmp_path, HOST_DESCRIPTORS, launch(ON_HOST))
     # 64 elements of 16 bits are 128 bytes, which shared memory swizzles as a whole (CU_TENSOR_MAP_SWIZZLE_128B).
     assert tiled.tiles == [Tile(element=6, item_bytes=2, swizzle=3, block=[32, 64])] * 2
-    sizes = [len(part) for part in _packed(tiled.parameters, values, lambda _: bytes(128))]
+    sizes = [len(part) for part in packed_arguments(tiled.parameters, values, lambda _: bytes(128))]
     assert sizes == [128, 4, 4, 8, 8, 128, 4, 4, 8, 8, 4]
     assert sizes_in(tiled.cubin, tmp_path) == [*sizes, 8, 8]
 
@@ -177,7 +177,7 @@ def test_descriptors_of_the_host_are_taken_apart_for_a_chip_without_a_unit_for_t
     values = {"x": descriptor(), "pair": (descriptor(), 3), "BLOCK": 32}
     (plain,) = compiled(tmp_path, HOST_DESCRIPTORS, launch(ON_HOST), arch=80)
     assert plain.tiles == []
-    sizes = [len(part) for part in _packed(plain.parameters, values)]
+    sizes = [len(part) for part in packed_arguments(plain.parameters, values)]
     one = [8, 8, 8, 8, 8, *[1] * FLAGS, 4, 4, 8, 8]
     assert sizes == [*one, *one, 4]
     assert sizes_in(plain.cubin, tmp_path) == [*sizes, 8, 8]

@@ -121,9 +121,9 @@ def test_every_access_of_a_real_kernel_is_checked_and_assembles(arch, name, kern
     launch = ZOO_90[name]
     if name == "own_descriptor":
         pytest.skip("has a test of its own")
-    prepared = compilation._prepared(kernels, kernels[launch["kernel"]], launch, arch)
+    prepared = compilation.prepare(kernels, kernels[launch["kernel"]], launch, arch)
     compiled = prepared.compiled()
-    slots = slots_of([[key, compilation._as_lists(kind)] for key, kind in prepared.source.signature.items()])
+    slots = slots_of(prepared.parameters)
     text = fenced(compiled.asm["ptx"], compiled.metadata.name, slots)
     assert unchecked(text, slots) == []
     # The twin and the record of violations, as a launch of the real thing would have it.
@@ -150,7 +150,7 @@ def test_the_reader_of_these_tests_finds_what_is_unchecked():
 
 def test_a_kernel_that_makes_its_descriptors_is_fenced_by_pointers(kernels):
     launch = LAUNCHES_90["own_descriptor"]
-    compiled = compilation._prepared(kernels, kernels["own_descriptor"], launch, 90).compiled()
+    compiled = compilation.prepare(kernels, kernels["own_descriptor"], launch, 90).compiled()
     with pytest.raises(fence.OwnDescriptorError, match="TensorDescriptor, or use pointers"):
         fenced(compiled.asm["ptx"], "own_descriptor", SLOTS)
     binary = Binary.of(compilation.compile_launch(kernels, launch, 90, binary=True)["binary"])
@@ -459,7 +459,7 @@ def test_any_code_is_checked_or_refused(words):
 @given(st.lists(st.sampled_from(WORDS), max_size=30))
 def test_what_is_written_reads_back_as_it_was(words):
     text = ptx.written(tuple(words))
-    assert [token for token in ptx._tokens(text) if token != "\n"] == words
+    assert [token for token in ptx.tokens(text) if token != "\n"] == words
 
 
 # --- what a launch may reach ---

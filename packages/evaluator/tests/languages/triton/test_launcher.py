@@ -15,9 +15,9 @@ from warpsmith.evaluator.languages.triton.launcher import (
     DeviceMonitor,
     DeviceTuning,
     KernelFailedError,
-    _bound,
-    _checked,
-    _unwrapped,
+    checked_grid,
+    named_arguments,
+    unwrapped,
 )
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 
@@ -47,7 +47,7 @@ X, Y = torch.zeros(8), torch.ones(8)
     ],
 )
 def test_arguments_are_bound_in_the_order_of_the_parameters(args, kwargs, expected):
-    assert list(_bound(kernel, args, kwargs).items()) == list(zip(kernel.arg_names, expected, strict=True))
+    assert list(named_arguments(kernel, args, kwargs).items()) == list(zip(kernel.arg_names, expected, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_arguments_are_bound_in_the_order_of_the_parameters(args, kwargs, expect
 )
 def test_a_launch_that_does_not_fit_says_how(args, kwargs, says):
     with pytest.raises(ArgumentError, match=says):
-        _bound(kernel, args, kwargs)
+        named_arguments(kernel, args, kwargs)
 
 
 def test_constants_are_unwrapped_inside_tuples_too():
-    found = _unwrapped({"a": tl.constexpr(3), "b": (1, tl.constexpr(2), (tl.constexpr("c"),)), "x": X})
+    found = unwrapped({"a": tl.constexpr(3), "b": (1, tl.constexpr(2), (tl.constexpr("c"),)), "x": X})
     assert found == {"a": 3, "b": (1, 2, ("c",)), "x": X}
 
 
@@ -85,19 +85,19 @@ def test_constants_are_unwrapped_inside_tuples_too():
     ],
 )
 def test_a_grid_is_one_to_three_whole_numbers(grid, sizes):
-    assert _checked(grid) == sizes
+    assert checked_grid(grid) == sizes
 
 
 @pytest.mark.parametrize("grid", [(), (1, 2, 3, 4), 4, None, "4", (4.0,), (2.5, 1), (None,), (torch.tensor(1.5),)])
 def test_what_is_no_grid_is_refused(grid):
     with pytest.raises(GridError, match="a grid is"):
-        _checked(grid)
+        checked_grid(grid)
 
 
 @pytest.mark.parametrize(("grid", "axis"), [((2**31,), "x"), ((1, 65536), "y"), ((1, 1, 65536), "z")])
 def test_a_grid_beyond_what_a_gpu_launches_is_refused(grid, axis):
     with pytest.raises(GridError, match=f"programs along {axis}"):
-        _checked(grid)
+        checked_grid(grid)
 
 
 # --- the monitor ---
@@ -244,7 +244,7 @@ def tuned(monkeypatch):
     monitor = SimpleNamespace(silent=False)
     tuning = DeviceTuning(monitor)
     runs = Runs(monitor)
-    monkeypatch.setattr(launcher, "_milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
+    monkeypatch.setattr(launcher, "milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
 
     def make(configs=CONFIGS, **options):
         tuner = triton.autotune(list(configs), **({"key": ["n"]} | options))(kernel)
@@ -361,6 +361,6 @@ def test_a_clock_needs_a_few_calls_more_where_they_are_short(monkeypatch):
     """How many calls are timed follows the first one: about ten milliseconds, at most fifty calls."""
     counts = []
     for first in (0.0, 0.1, 1.0, 3.0, 40.0):
-        monkeypatch.setattr(launcher, "_timed", lambda call, count, first=first: counts.append(count) or first)
-        launcher._milliseconds(lambda: None)
+        monkeypatch.setattr(launcher, "time_calls", lambda call, count, first=first: counts.append(count) or first)
+        launcher.milliseconds(lambda: None)
     assert counts == [1, 50, 1, 50, 1, 10, 1, 3, 1, 1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, Tile, _packed
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, Tile, packed_arguments
 
 INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -29,7 +29,7 @@ FLOATS = {
 
 
 def packed(kind, value, name="n"):
-    return list(_packed([[name, kind]], {name: value}))
+    return list(packed_arguments([[name, kind]], {name: value}))
 
 
 @st.composite
@@ -155,14 +155,14 @@ def test_parameters_follow_in_order_and_constants_are_left_out():
     parameters = [["x", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"], ["eps", "fp32"], ["m", "i64"]]
     values = {"m": 1 << 40, "eps": 0.5, "n": 7, "BLOCK": 64, "x": None}
     expected = [bytes(8), struct.pack("<i", 7), struct.pack("<f", 0.5), struct.pack("<q", 1 << 40)]
-    assert list(_packed(parameters, values)) == expected
+    assert list(packed_arguments(parameters, values)) == expected
 
 
 def test_tuples_are_flattened():
     parameters = [["sizes", ["i32", "constexpr", ["i64", "*fp32"]]], ["n", "i8"]]
     values = {"sizes": (7, 1, (9, None)), "n": 3}
-    assert list(_packed(parameters, values)) == [struct.pack("<i", 7), struct.pack("<q", 9), bytes(8), b"\3"]
-    assert list(_packed([["sizes", []]], {"sizes": ()})) == []
+    assert list(packed_arguments(parameters, values)) == [struct.pack("<i", 7), struct.pack("<q", 9), bytes(8), b"\3"]
+    assert list(packed_arguments([["sizes", []]], {"sizes": ()})) == []
 
 
 @pytest.mark.parametrize("value", [(1,), (1, 2, 3), 5, None, "ab"])

@@ -309,7 +309,7 @@ def compiled(source: str, folder: Path) -> list[int | None]:
     """The constants that the compiled code stores: nothing in it depends on an argument but the address."""
     kernels = compilation.load_kernels(extract(source), folder)
     launch = {"kernel": "k", "arguments": {"p": ["tensor", "int32", True], "C": ["value", 4]}, "options": {}}
-    code = compilation._prepared(kernels, kernels["k"], launch, 90).compiled()
+    code = compilation.prepare(kernels, kernels["k"], launch, 90).compiled()
     numbers: dict[str, int] = {}
     places: dict[str, int] = {}
     stored: list[int | None] = [None] * len(SAME)

@@ -26,12 +26,12 @@ def test_a_helper_of_tritons_library_may_answer_none_and_of_a_kernel_may_not():
 
 
 def test_only_functions_that_live_in_tritons_language_are_its():
-    assert semantics._is_tritons(tl.standard.sum.fn)
-    assert semantics._is_tritons(tl.standard._sum_combine.fn)
+    assert semantics.is_tritons(tl.standard.sum.fn)
+    assert semantics.is_tritons(tl.standard._sum_combine.fn)
     forged: dict[str, object] = {"__name__": tl.standard.__name__}
     exec("def sum(x):\n    return x", forged)
     assert forged["sum"].__module__ == tl.standard.__name__
-    assert not semantics._is_tritons(forged["sum"])
-    assert not semantics._is_tritons(rewritten)
+    assert not semantics.is_tritons(forged["sum"])
+    assert not semantics.is_tritons(rewritten)
     forged["sum"].__module__ = None
-    assert not semantics._is_tritons(forged["sum"])
+    assert not semantics.is_tritons(forged["sum"])
