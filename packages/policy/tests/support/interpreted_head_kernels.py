@@ -102,8 +102,8 @@ def function_errors(dtype, *, bias, wanted, tokens=5):
     weights = torch.randn(tokens, 2, generator=generator)
     results, gradients = [], []
     for function, work in (
-        (FusedLinearStats, logprobs._Work(targets, 0.7, 2, fused=True)),
-        (logprobs._LinearStats, logprobs._Work(targets, 0.7, tokens or 1)),
+        (FusedLinearStats, logprobs.Work(targets, 0.7, 2, fused=True)),
+        (logprobs.LinearStats, logprobs.Work(targets, 0.7, tokens or 1)),
     ):
         leaves = [t.clone() if function is FusedLinearStats else t.double() for t in operands]
         for leaf, want in zip(leaves, wanted, strict=False):
@@ -142,10 +142,10 @@ def model_errors(directory):
     vocabulary = model.config.vocab_size
     ids = torch.randint(3, vocabulary, (2, 11), generator=torch.Generator().manual_seed(0))
     weights = torch.randn(2, *ids.shape, generator=torch.Generator().manual_seed(1))
-    plain = logprobs._fusable
+    plain = logprobs.is_fusable
     found = []
     for fusable in (plain, lambda hidden, projection: type(projection) is torch.nn.Linear):
-        logprobs._fusable = fusable
+        logprobs.is_fusable = fusable
         with Rows(vocabulary) as rows:
             stats = torch.stack(
                 logprobs.token_logprobs(model, ids, torch.ones_like(ids), 0.7, logits_at_once=8 * vocabulary)
@@ -153,7 +153,7 @@ def model_errors(directory):
             (stats * weights).sum().backward()
         found.append((stats.detach(), [p.grad.clone() for p in model.parameters()]))
         model.zero_grad()
-    logprobs._fusable = plain
+    logprobs.is_fusable = plain
     (expected, gradients), (got, ours) = found
     return {
         "figures": worst((got - expected).abs(), torch.tensor(1e-5)),

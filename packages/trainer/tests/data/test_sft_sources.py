@@ -19,7 +19,7 @@ from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import CheckpointSection, WandbSection, ZeroSection
 from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection
 from warpsmith.trainer.data.dataset import open_data
-from warpsmith.trainer.runs.sft import _Sft
+from warpsmith.trainer.runs.sft import SftRun
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def config_of(tiny: Path, folder: Path, data: SftDataSection, **run: Any) -> Sft
 def run(config: SftConfig, tiny: Path, ranks: Any, *, resume: bool = False) -> list[dict[str, Any]]:
     """Run to the end; return the steps that are recorded."""
     data = open_data(config, load_chat(tiny), ranks, resume=resume)
-    _Sft(config, ranks, data).run(resume)
+    SftRun(config, ranks, data).run(resume)
     return RunReader(config.run.dir).table("steps", latest=True).to_pylist()
 
 

@@ -19,8 +19,8 @@ _SUB_GROUP = 10**9
 """Elements that DeepSpeed updates at once under stage 3 (`sub_group_size`, its default)."""
 _LIVE_BUCKETS = 20
 """`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
-_LOGITS_AT_ONCE = 2**25
-_FUSED_LOGITS_AT_ONCE = 2**28
+LOGITS_AT_ONCE = 2**25
+FUSED_LOGITS_AT_ONCE = 2**28
 """Those of `policy.logprobs`, which cannot be imported without torch; a test compares them."""
 _LOGIT_COPIES = 7
 """Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32, where torch's own
@@ -221,8 +221,8 @@ def logits(run: Training) -> int:
     """
     whole = max(run.tokens, 1) * run.shape.vocabulary
     if run.on_gpu:
-        return run.width * min(_FUSED_LOGITS_AT_ONCE, whole)
-    return _LOGIT_COPIES * _FP32 * min(_LOGITS_AT_ONCE, whole)
+        return run.width * min(FUSED_LOGITS_AT_ONCE, whole)
+    return _LOGIT_COPIES * _FP32 * min(LOGITS_AT_ONCE, whole)
 
 
 def head_gradient(run: Training) -> int:
