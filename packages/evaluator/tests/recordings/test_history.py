@@ -85,6 +85,7 @@ def test_parameters_of_earlier_calls_are_others():
 def test_any_list_of_events_is_read_without_an_error(events):
     history = History()
     said = Called(FORM, {}, events if isinstance(events, list) else [events], [])
-    history.pattern(said)
+    assert isinstance(history.pattern(said), bytes)
     history.calls = [said]
-    history.with_its_past(doubled(0))
+    own, _ = history.with_its_past(doubled(0))
+    assert own

@@ -39,7 +39,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", app()).exclude(path_reg
 @schema.parametrize()
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_one_that_the_description_names(case):
-    case.call_and_validate(checks=CHECKS)
+    assert case.call_and_validate(checks=CHECKS).status_code < 500
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])

@@ -563,9 +563,10 @@ def test_messages_are_kept_but_for_their_formats():
 @given(st.text(alphabet="abc():\n\t =.;@\\'\"#x1\x0c\r", max_size=80))
 def test_any_text_is_extracted_or_refused(text):
     try:
-        extract(text)
+        found = extract(text).source
     except (SyntaxError, ValueError, ExtractionError):
         return
+    assert isinstance(ast.parse(found), ast.Module)
 
 
 BODIES = st.recursive(
@@ -583,4 +584,11 @@ BODIES = st.recursive(
 @given(BODIES)
 def test_any_body_reads_back_on_its_own_lines(body):
     source = kernel(body)
-    extract(source)  # raises where a statement is not written on its line, or reads otherwise than it was built
+    # It raises as well where a statement is not written on its line, or reads otherwise than it was built.
+    found = ast.parse(extract(source).source)
+    assert lines_of(found) <= lines_of(ast.parse(source))
+    assert len(lines_of(found)) > 1
+
+
+def lines_of(tree):
+    return {node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)}

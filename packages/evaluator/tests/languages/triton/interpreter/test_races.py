@@ -137,12 +137,16 @@ def test_a_loop_that_waits_for_a_program_that_cannot_run_is_not_judged():
 
 
 def test_a_loop_that_tries_again_until_it_succeeds_is():
+    ended = []
+
     def body(launch, _):
         for _ in range(1000):
             launch.compared(succeeded=False)
             launch.compared(succeeded=True)
+        ended.append(launch)
 
     launched((4, 1, 1), body)
+    assert len(ended) == 4
 
 
 @pytest.fixture
@@ -179,12 +183,13 @@ def test_an_exchange_after_all_updates_does_not_race(exchanges):
 
 
 def judged(accesses):
-    """Have each program of a launch make the accesses of its place to a tensor of eight integers."""
+    """Have each program of a launch make its access to a tensor of eight integers; return how many did."""
     out = torch.zeros(8, dtype=torch.int32)
     monitor = LaunchMonitor(lambda _: None, lambda _: False)
     monitor.launch("kernel", {"out": out}, {})
     address = np.array([out.data_ptr() + 8], dtype=np.uint64)
     builder = interpreter.interpreter_builder
+    done = []
 
     def body(launch, place):
         kind, value = accesses[place[0]]
@@ -193,6 +198,7 @@ def judged(accesses):
         stored = values if kind == "store" else None
         kind = "atomic" if kind == "exchange" else kind
         monitor.check_access(Access(kind, address, 4, stored, np.array([True]), exchanged=exchanged))
+        done.append(place)
 
     launch = Launch(
         (len(accesses), 1, 1), builder.set_grid_idx, lambda: body(launch, builder.grid_idx), np.random.default_rng()
@@ -200,6 +206,7 @@ def judged(accesses):
     builder.set_grid_dim(len(accesses), 1, 1)
     builder.launch = launch
     launch.run()
+    return len(done)
 
 
 @pytest.mark.parametrize(
@@ -218,4 +225,4 @@ def test_a_race_is_told_as_what_cannot_be_judged(accesses):
 
 @pytest.mark.parametrize("accesses", [[("atomic", 0)] * 3, [("exchange", 1)] * 3, [("load", 0)] * 3, [("store", 1)]])
 def test_what_does_not_depend_on_the_order_is_judged(accesses):
-    judged(accesses)
+    assert judged(accesses) == len(accesses)
