@@ -22,7 +22,7 @@ def succeeded():
     for _ in range(3000):
         os.mkdir("d")
         os.chdir("d")
-    # Whoever is judged next would tell: packages/evaluator/tests/test_leftovers.py looks.
+    # Whoever is judged next would tell: packages/evaluator/tests/sandbox/test_leftovers.py looks.
     return False
 
 

@@ -14,8 +14,8 @@ from warpsmith.evaluator.processes.pool import Machine
 from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.server.child import ServerProcess
 
-# pytest's importlib mode leaves sys.path alone, and some tests share their kernels.
-sys.path.insert(0, str(Path(__file__).parent))
+# pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)

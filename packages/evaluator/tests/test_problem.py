@@ -78,4 +78,4 @@ def test_reading_problems_imports_no_torch():
     import sys
 
     code = "import sys, warpsmith.evaluator, warpsmith.evaluator.config; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -122,8 +122,8 @@ def test_another_file_under_the_name_is_refused(tmp_path):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"other")
     with pytest.raises(FetchError, match="SHA-256"):
-        conversion._check_digest(file, conversion.SMOLLM2_SHA256)
-    conversion._check_digest(file, "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa")
+        conversion.check_digest(file, conversion.SMOLLM2_SHA256)
+    conversion.check_digest(file, "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa")
 
 
 def test_a_failed_download_is_named(tmp_path):

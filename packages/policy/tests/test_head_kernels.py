@@ -13,7 +13,7 @@ import torch
 from warpsmith.policy import logprobs
 from warpsmith.policy.logprobs import token_logprobs
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parent / "support"
 
 
 def run_python(*arguments, **environment):
@@ -36,7 +36,7 @@ def run_python(*arguments, **environment):
 def interpreted(tiny_dir):
     """Errors by case, as the program tells them."""
     pytest.importorskip("triton")
-    return json.loads(run_python(HERE / "interpreted_head_kernels.py", tiny_dir, TRITON_INTERPRET="1"))
+    return json.loads(run_python(SUPPORT / "interpreted_head_kernels.py", tiny_dir, TRITON_INTERPRET="1"))
 
 
 @pytest.mark.slow
@@ -101,10 +101,8 @@ def test_they_compile_for_a_gpu_that_is_not_here(name, dtype, arch, tmp_path, mo
     }  # fmt: skip
     kernel = getattr(head_kernels, name)
     place = kernel.arg_names.index("BLOCK")
-    source = ASTSource(
-        kernel, {key: types[key] for key in kernel.arg_names}, constexprs={(place,): head_kernels._BLOCK}
-    )
-    made = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=head_kernels._OPTIONS)
+    source = ASTSource(kernel, {key: types[key] for key in kernel.arg_names}, constexprs={(place,): head_kernels.BLOCK})
+    made = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=head_kernels.LAUNCH_OPTIONS)
     assert made.asm["cubin"]
 
 
@@ -133,7 +131,7 @@ def figures(model, monkeypatch, *, fused):
     calls = []
     with monkeypatch.context() as patch:
         if not fused:
-            patch.setattr(logprobs, "_fusable", lambda hidden, projection: False)
+            patch.setattr(logprobs, "is_fusable", lambda hidden, projection: False)
         kernel = head_kernels.statistics
         patch.setattr(head_kernels, "statistics", lambda *given: (calls.append(1), kernel(*given))[1])
         ids = torch.randint(0, 5003, (2, 64), generator=torch.Generator().manual_seed(1)).cuda()
@@ -183,6 +181,6 @@ def test_on_a_gpu_one_chunk_of_logits_is_held():
     targets = torch.arange(2 * size, device="cuda")
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    stats = logprobs._linear_stats(hidden_MC, weight_VC, None, logprobs._Work(targets, 1.0, size, fused=True))
+    stats = logprobs.linear_stats(hidden_MC, weight_VC, None, logprobs.Work(targets, 1.0, size, fused=True))
     stats.sum().backward()
     assert chunk <= torch.cuda.max_memory_allocated() - before < 1.5 * chunk

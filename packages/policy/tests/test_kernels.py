@@ -16,7 +16,7 @@ from warpsmith.policy.kernels import MODEL_TYPES, apply_liger, check_kernels
 from warpsmith.policy.loading import Policy
 from warpsmith.policy.logprobs import token_logprobs
 
-WORKER = Path(__file__).with_name("liger_worker.py")
+WORKER = Path(__file__).parent / "support" / "liger_worker.py"
 needs_liger = pytest.mark.skipif(find_spec("liger_kernel") is None, reason="needs the extra liger")
 
 SWIGLU, ROPE = "_swiglu_forward_kernel", "_triton_rope"

@@ -190,13 +190,13 @@ def test_gradients_of_both_results(policy, at_once):
 
 
 def test_function_passes_gradcheck(policy):
-    from warpsmith.policy.logprobs import _linear_stats, _Work
+    from warpsmith.policy.logprobs import Work, linear_stats
 
     generator = torch.Generator().manual_seed(0)
     shapes = ((5, 4), (7, 4), (7,))
     operands = [torch.randn(*s, generator=generator, dtype=torch.float64).requires_grad_() for s in shapes]
-    work = _Work(torch.tensor([0, 6, 3, 3, 1]), 0.6, 2)
-    assert torch.autograd.gradcheck(lambda *t: _linear_stats(*t, work), operands)
+    work = Work(torch.tensor([0, 6, 3, 3, 1]), 0.6, 2)
+    assert torch.autograd.gradcheck(lambda *t: linear_stats(*t, work), operands)
 
 
 def test_a_value_is_of_the_state_before_its_token(shared_policy):

@@ -34,7 +34,7 @@ MIXING = {
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen2", "llama", "gpt2"])
-def test_architectures_that_keep_sequences_apart(family):
+def test_architectures_that_keep_sequences_apart_are_taken(family):
     check_packing(model_of(family), CPU)
 
 

@@ -189,7 +189,7 @@ def test_what_was_skipped_is_told_once(tmp_path, original):
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_mutated_files_of_every_table_never_crash_the_reader_nor_give_other_rows(tmp_path, count, compression):
     run_dir = write_run(tmp_path / "run", compression=compression)
-    command = [sys.executable, str(Path(__file__).with_name("fuzz_worker.py")), run_dir, tmp_path / "scratch"]
+    command = [sys.executable, str(Path(__file__).parent / "support" / "fuzz_worker.py"), run_dir, tmp_path / "scratch"]
     done = subprocess.run([*map(str, command), "11", str(count)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)

@@ -114,7 +114,7 @@ def run_lives(run_dir: Path, count: int, durability: str, together: int = 1) -> 
     # A disk that syncs slowly records nothing in so short a life; some life must have been long enough.
     while len(lives) < count * together or (not batches_of(lives) and len(lives) < 20 * together):
         names = range(len(lives), len(lives) + together)
-        writers = [start(WRITER, Path(__file__).parent, run_dir, name, durability) for name in names]
+        writers = [start(WRITER, Path(__file__).parent / "support", run_dir, name, durability) for name in names]
         lives += map(acknowledged, kill_after(writers, chance.uniform(0.0, 0.25)))
         if (run_dir / "records").exists():
             check(run_dir, lives)

@@ -94,7 +94,7 @@ def test_the_kernel_counts_what_it_killed_for_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: str, expected: int
 ) -> None:
     path = tmp_path / "vmstat"
-    monkeypatch.setattr(last_words, "_VMSTAT", path)
+    monkeypatch.setattr(last_words, "VMSTAT", path)
     assert oom_kills() == 0
     path.write_text(counters)
     assert oom_kills() == expected

@@ -40,10 +40,13 @@ def test_attempts_break_in_different_ways():
 
 
 def test_what_is_called_incorrect_still_parses():
+    parsed = []
     for messages in sft_examples(PROBLEMS, 3, "compact", second_turn_share=1.0):
         shown, _, verdict = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")
         if verdict.startswith("incorrect"):
-            ast.parse(shown)
+            parsed.append(ast.parse(shown))
+    assert parsed
+    assert all(tree.body for tree in parsed)
 
 
 def test_the_seed_decides_and_the_share_is_kept():

@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
+# pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")

@@ -39,7 +39,7 @@ class Report:
 
 class Runner:
     def __init__(self, environment: dict[str, str] | None = None, *arguments: str) -> None:
-        script = str(Path(__file__).with_name("contained_runner.py"))
+        script = str(Path(__file__).parents[1] / "support" / "contained_runner.py")
         self.process = subprocess.Popen(
             [sys.executable, script, *arguments],
             stdin=subprocess.PIPE,

@@ -167,15 +167,16 @@ def test_a_value_is_that_of_the_prompts_end(alone: Ranks, tiny: Path, turns_tabl
     trained = Trained(tiny, alone, turns_table, type="ppo", estimator={"value_lr": 1e-2})
     trained.step(0)
     trained.engine.train(False)
-    critic = trained.crediting._critic(trained.table)
+    credit, _ = trained.crediting.credit(trained.table)
+    assert credit.value is not None
     head = trained.engine.module.get_submodule(NAME)
-    for row, value in zip(trained.table.to_pylist(), critic.value, strict=True):
+    for row, value in zip(trained.table.to_pylist(), credit.value, strict=True):
         ids = torch.tensor([row["prompt_ids"] + row["completion_ids"]])
         with torch.no_grad():
             found = token_figures(trained.engine.module, ids, torch.ones_like(ids), value_head=head).value_BT
         assert found is not None
         assert found[0, len(row["prompt_ids"])].item() == pytest.approx(value, abs=1e-6)
-    assert np.ptp(critic.value) > 1e-4
+    assert np.ptp(credit.value) > 1e-4
 
 
 @pytest.mark.parametrize(("trains", "moved"), [("policy", True), ("head", False)])
@@ -213,7 +214,7 @@ def test_dropout_reaches_neither_old_log_probabilities_nor_values(alone: Ranks, 
     credit, _ = trained.crediting.credit(trained.table)
     turns = training_turns(trained.table, credit)
     trained.engine.train()
-    old = trained.update._recomputed(turns)
+    old = trained.update.recomputed(turns)
     for row, found in zip(trained.table.to_pylist(), old, strict=True):
         expected = scored(trained.engine.module, row["prompt_ids"], row["completion_ids"])
         assert found[len(row["prompt_ids"]) :] == pytest.approx(expected, abs=1e-5)
@@ -239,7 +240,7 @@ def test_the_divergence_in_the_reward_is_summed_over_a_turns_tokens(
     rows = trained.table.to_pylist()
     shifted = turns_table([{**row, "logprobs": [value + 0.1 for value in row["logprobs"]]} for row in rows])
     assert trained.crediting.reference is not None
-    found = trained.crediting._divergence(trained.crediting.reference, shifted, "k1")
+    found = trained.crediting.divergence(trained.crediting.reference, shifted, "k1")
     assert found == pytest.approx([0.1 * len(row["completion_ids"]) for row in rows], abs=1e-4)
     _, figures = trained.crediting.credit(shifted)
     assert figures["kl_penalty_mean"] == pytest.approx(0.5 * 0.1 * 4.5, abs=1e-4)

@@ -277,7 +277,7 @@ def test_configurations_import_without_torch() -> None:
         "import sys, warpsmith.trainer.config, warpsmith.trainer.cli;"
         "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers', 'wandb'} & set(sys.modules); assert not bad, bad"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_configurations_import_where_the_extension_is_not_built(tmp_path: Path) -> None:

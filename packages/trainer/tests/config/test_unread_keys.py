@@ -191,7 +191,7 @@ def test_sft_files_are_looked_at_too(file: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
-    load_grpo(file, off.split())
+    assert isinstance(load_grpo(file, off.split()), TrainerConfig)
 
 
 def test_a_task_that_no_package_provides_is_refused(file: Path) -> None:

@@ -2,13 +2,13 @@
 
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings
-from warpsmith.trainer.demo.run import _checked
+from warpsmith.trainer.demo.run import checked_overrides
 
 
 def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load_sft(OWN_SFT).data.source.type == "generated"
     assert load_grpo(OWN_GRPO).held_out.problems
-    sft, grpo = _checked(DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), resume=False)
+    sft, grpo = checked_overrides(DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), resume=False)
     assert f"run.dir={tmp_path / 'out' / 'sft'}" in sft
     assert f"policy.path={tmp_path / 'out' / 'sft' / 'final_model'}" in grpo

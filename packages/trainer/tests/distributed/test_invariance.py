@@ -1,28 +1,16 @@
 """The gradient of a batch is one thing, however the batch is cut and however the state is spread."""
 
-import importlib.util
 import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
+import gradient_worker
 import pytest
 import torch
 
 from warpsmith.trainer.launch.port import free_port
-
-WORKER = Path(__file__).with_name("gradient_worker.py")
-
-
-def worker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gradient_worker", WORKER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], case: str) -> None:
@@ -49,7 +37,7 @@ def assert_same_ratios(found: dict[str, float], expected: dict[str, float]) -> N
 def test_micro_batches_packing_and_stages_do_not_change_the_gradient(
     alone, tiny: Path, stage: int, preset: str
 ) -> None:
-    gradient = worker().gradient
+    gradient = gradient_worker.gradient
     expected, figures = gradient(tiny, alone, 0, 10_000, preset=preset)
     assert ("value_head.weight" in expected) == (preset == "ppo")
     for budget, packing in itertools.product((16, 60, 10_000), (False, True)):
@@ -68,8 +56,7 @@ def test_the_gradient_is_that_of_a_plain_loss(alone, tiny: Path) -> None:
     from warpsmith.policy.loading import load_policy
     from warpsmith.policy.logprobs import token_logprobs
 
-    module = worker()
-    turns = module.turns()
+    turns = gradient_worker.turns()
     model = load_policy(tiny, "float32").model
     used = [i for i in range(7) if turns.counted[i]]
     tokens = sum(int(turns.lengths[i]) for i in used)
@@ -82,7 +69,7 @@ def test_the_gradient_is_that_of_a_plain_loss(alone, tiny: Path) -> None:
         surrogate = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
         (-(surrogate * mask).sum() / tokens).backward()
     expected = {name: p.grad for name, p in model.named_parameters()}
-    found, _ = module.gradient(tiny, alone, 2, 60, kl=0.0)
+    found, _ = gradient_worker.gradient(tiny, alone, 2, 60, kl=0.0)
     assert_same(found, expected, "plain")
 
 
@@ -95,7 +82,7 @@ def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -
     port = str(free_port())
     ranks = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(tiny), str(out), *cases],
+            [sys.executable, gradient_worker.__file__, str(tiny), str(out), *cases],
             env={
                 **os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "DS_ACCELERATOR": "cpu",
@@ -108,7 +95,7 @@ def test_two_ranks_make_the_gradient_of_one(alone, tiny: Path, tmp_path: Path) -
     finally:
         for rank in ranks:
             rank.kill()
-    whole = {preset: worker().gradient(tiny, alone, 0, 10_000, preset=preset) for preset in ("dapo", "ppo")}
+    whole = {preset: gradient_worker.gradient(tiny, alone, 0, 10_000, preset=preset) for preset in ("dapo", "ppo")}
     for case, (found, other) in torch.load(out).items():
         expected, figures = whole[case.split(":")[-1]]
         assert_same(found, expected, f"two ranks, {case}")

@@ -332,7 +332,7 @@ def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone:
     for directory in (merged, kept):
         found = plain_logprobs(load_policy(directory))
         torch.testing.assert_close(found, expected[str(directory)], atol=1e-5, rtol=1e-4)
-    worker = Path(__file__).with_name("vllm_worker.py")
+    worker = Path(__file__).parents[1] / "support" / "vllm_worker.py"
     ended = subprocess.run(
         [sys.executable, str(worker), json.dumps(IDS), *expected],
         capture_output=True, text=True, timeout=500, check=False,

@@ -5,6 +5,7 @@ import resource
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -186,9 +187,9 @@ def test_memory_and_shared_memory(load: Load, monkeypatch: pytest.MonkeyPatch) -
     config = load()
     made = plan(config, shape_of(config.policy.path), machines.named("cpu-24g"))
     assert [one.state for one in machine.memory(made, None)] == ["ok"]
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(8 << 30, 0, 8 << 30))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=8 << 30))
     assert [one.state for one in machine.shared_memory(config, made)] == ["ok"]
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(64 << 20, 0, 64 << 20))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 << 20))
     (small,) = machine.shared_memory(config, made)
     assert small.state == "error"
     assert "--shm-size" in small.remedy
@@ -237,7 +238,7 @@ def test_the_command(
     file: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whatever this machine has; containers often have little shared memory.
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(64 << 30, 0, 64 << 30))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 << 30))
     monkeypatch.setattr("warpsmith.trainer.doctor.command.this_machine", lambda: machines.named("cpu-24g"))
     code, told = command("doctor", str(file)), capsys.readouterr().out
     assert code == 0, told

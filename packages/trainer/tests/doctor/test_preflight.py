@@ -251,7 +251,7 @@ def test_fused_kernels_are_refused_where_there_are_none(grpo: Grpo, monkeypatch:
 def test_so_is_a_reference_policy_that_they_are_not_for(
     grpo: Grpo, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "_triton_runs", lambda: True)
+    monkeypatch.setattr(kernels, "triton_runs", lambda: True)
     monkeypatch.setattr(kernels, "find_spec", lambda _: object())
     other = tmp_path / "reference"
     shutil.copytree(tiny, other)

@@ -15,7 +15,7 @@ from warpsmith.trainer.config.sections import RunSection, WandbSection
 from warpsmith.trainer.doctor import packages, services
 from warpsmith.trainer.doctor.preflight import check_files
 from warpsmith.trainer.errors import ContainmentError, WandbError
-from warpsmith.trainer.telemetry.step_log import _start_wandb
+from warpsmith.trainer.telemetry.step_log import start_wandb
 
 Load = Callable[..., TrainerConfig]
 KEY = "a" * 40
@@ -113,7 +113,7 @@ def test_a_server_that_is_away_is_refused(load: Load, monkeypatch: pytest.Monkey
 def test_a_run_of_wandb_that_cannot_begin_is_a_sentence(tmp_path: Path) -> None:
     """Reached where a key is taken away after the check."""
     with pytest.raises(WandbError, match=r"W&B does not begin its run: .*API key") as caught:
-        _start_wandb(RunSection(dir=tmp_path), WandbSection(mode="online"), {})
+        start_wandb(RunSection(dir=tmp_path), WandbSection(mode="online"), {})
     assert "offline" in caught.value.remedy
 
 

@@ -79,7 +79,7 @@ def test_a_rank_that_cannot_speak_any_more_is_told_of_with_its_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, death: Death | None, told: int, says: str
 ) -> None:
     log_of(tmp_path, 1).write_text("of an earlier start\n=== rank 1, pid 7\nlast words\n")
-    assert launcher._told(code, death, tmp_path, oom_kills()) == told
+    assert launcher.reported(code, death, tmp_path, oom_kills()) == told
     said = capsys.readouterr().err
     assert says in " ".join(said.split())
     assert said.endswith(f"The last lines of {log_of(tmp_path, 1)}:\n    last words\n") == (

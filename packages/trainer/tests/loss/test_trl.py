@@ -4,30 +4,19 @@ TRL's trainer is not built (it wants a model, a data set and a reward): its `_co
 holds what that method reads. It was written against TRL 1.16.
 """
 
-import importlib.util
-import sys
 from collections import defaultdict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from objective_rows import LENGTH, Row, loss_of, made_rows, padded, turns_of
 
 from warpsmith.trainer.advantage import assign
 from warpsmith.trainer.config.grpo import AlgorithmSection
 
 pytest.importorskip("trl", reason="TRL is not installed")
-
-spec = importlib.util.spec_from_file_location("papers_rows", Path(__file__).with_name("test_papers.py"))
-assert spec is not None and spec.loader is not None
-papers = importlib.util.module_from_spec(spec)
-sys.modules["papers_rows"] = papers
-spec.loader.exec_module(papers)
-
-Row = dict[str, Any]
-LENGTH = 7
 
 
 def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> tuple[float, np.ndarray]:
@@ -35,14 +24,14 @@ def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> t
     from trl import GRPOTrainer
 
     lengths = torch.tensor([len(row["new"]) for row in rows])
-    new = papers.padded(rows, "new").requires_grad_()
+    new = padded(rows, "new").requires_grad_()
     mask = (torch.arange(new.shape[1])[None] < lengths[:, None]).double()
-    credit = assign(papers.turns_of(rows), algorithm.estimator, algorithm.normalisation)
+    credit = assign(turns_of(rows), algorithm.estimator, algorithm.normalisation)
     inputs = {
         "prompt_ids": torch.zeros(len(rows), 1, dtype=torch.long), "prompt_mask": torch.ones(len(rows), 1),
         "completion_ids": torch.zeros_like(mask, dtype=torch.long), "completion_mask": mask,
-        "advantages": torch.from_numpy(credit.advantage), "old_per_token_logps": papers.padded(rows, "old"),
-        "ref_per_token_logps": papers.padded(rows, "reference"), "num_items_in_batch": mask.sum(),
+        "advantages": torch.from_numpy(credit.advantage), "old_per_token_logps": padded(rows, "old"),
+        "ref_per_token_logps": padded(rows, "reference"), "num_items_in_batch": mask.sum(),
     }  # fmt: skip
     entropy = torch.zeros_like(mask)
     options = {"delta": None, "use_bias_correction_kl": False, "steps_per_generation": 1} | settings.pop("args", {})
@@ -85,9 +74,9 @@ def trl_loss(rows: list[Row], algorithm: AlgorithmSection, **settings: Any) -> t
 )
 @pytest.mark.parametrize("wide", [0.3, 1.0])
 def test_the_loss_and_its_gradient_are_trls(ours: dict[str, Any], theirs: dict[str, Any], wide: float) -> None:
-    rows = papers.made_rows(11, wide=wide)
+    rows = made_rows(11, wide=wide)
     algorithm = AlgorithmSection(**ours)
-    loss, gradient, _ = papers.loss_of(rows, algorithm)
+    loss, gradient, _ = loss_of(rows, algorithm)
     expected, slope = trl_loss(rows, algorithm, **theirs)
     assert loss == pytest.approx(expected, rel=1e-9)
     assert np.abs(slope).max() > 0

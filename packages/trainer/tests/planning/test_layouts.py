@@ -295,4 +295,4 @@ def test_a_plan_is_made_without_torch(file: Path) -> None:
         "except SystemExit as ended: assert ended.code == 2, ended.code\n"
         "bad = {'torch', 'vllm', 'ray', 'deepspeed', 'transformers'} & set(sys.modules); assert not bad, bad"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -22,7 +22,7 @@ from warpsmith.trainer.planning.parts import peak
 from warpsmith.trainer.planning.shapes import read_shape
 from warpsmith.trainer.planning.training import Training, activations, head_gradient, layer_token_bytes, state_parts
 
-WORKER = Path(__file__).with_name("memory_worker.py")
+WORKER = Path(__file__).parents[1] / "support" / "memory_worker.py"
 TOKENS = 192
 
 
@@ -90,7 +90,7 @@ def test_so_are_those_by_liger_kernel(model: Path, dtype: str, monkeypatch: pyte
     """What is kept hangs on shapes alone, so the kernels need not run, and need no GPU."""
     from liger_kernel.ops import rms_norm, rope, swiglu
 
-    monkeypatch.setattr(kernels, "_triton_runs", lambda: True)
+    monkeypatch.setattr(kernels, "triton_runs", lambda: True)
     for module, kernel in ((rms_norm, "_rms_norm"), (swiglu, "_swiglu")):
         monkeypatch.setattr(module, f"{kernel}_forward_kernel", Idle())
     monkeypatch.setattr(rope, "_triton_rope", Idle())

@@ -175,8 +175,8 @@ def test_adapters_alone_have_states() -> None:
 
 
 def test_the_chunk_of_logits_is_the_policys() -> None:
-    assert training._LOGITS_AT_ONCE == LOGITS_AT_ONCE
-    assert training._FUSED_LOGITS_AT_ONCE == FUSED_LOGITS_AT_ONCE
+    assert training.LOGITS_AT_ONCE == LOGITS_AT_ONCE
+    assert training.FUSED_LOGITS_AT_ONCE == FUSED_LOGITS_AT_ONCE
 
 
 def test_a_gpu_holds_one_chunk_of_logits_in_the_policys_dtype_and_a_host_seven_in_fp32(file: Path) -> None:

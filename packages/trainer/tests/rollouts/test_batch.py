@@ -16,7 +16,7 @@ from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, Trai
 from warpsmith.trainer.errors import CollectionError, DataError
 from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
 from warpsmith.trainer.rollouts.session import refuse_lost
-from warpsmith.trainer.runs.grpo import _Grpo
+from warpsmith.trainer.runs.grpo import GrpoRun
 from warpsmith.trainer.runs.policy_update import PolicyUpdate
 from warpsmith.trainer.telemetry.batch_metrics import batch_figures, columns, credit_figures, staleness, trained_tokens
 
@@ -110,7 +110,7 @@ def test_a_run_leaves_truncated_completions_out_where_it_is_told_to(turns_table,
         run=GrpoRunSection(dir=Path("unused")), policy={"path": "unused"}, algorithm={"mask_truncated": masked}
     )
     update = SimpleNamespace(run=lambda turns, step: given.append(turns) or SimpleNamespace(made=0))
-    _Grpo._train(SimpleNamespace(config=config, update=update), table, flat_credit(2), SimpleNamespace(step=0))
+    GrpoRun.train_on(SimpleNamespace(config=config, update=update), table, flat_credit(2), SimpleNamespace(step=0))
     assert given[0].counted.tolist() == [True, not masked]
 
 
@@ -191,13 +191,13 @@ def test_only_turns_that_were_passed_through_the_policy_count_in_the_speed(turns
     assert trained_tokens(turns, {"ratio_mean": np.array([1.0, np.nan, 1.1])}) == 10
 
 
-def alone_update(tmp_path: Path, *overrides: str) -> PolicyUpdate:
+def alone_update(tmp_path: Path, *overrides: str, reference: object = None) -> PolicyUpdate:
     """The updates of one process whose policy is asked for nothing."""
     path = tmp_path / "grpo.toml"
     path.write_text('[run]\ndir = "x"\n[policy]\npath = "y"\n')
     ranks = SimpleNamespace(rank=0, world=1, device=torch.device("cpu"), total=lambda sums: sums)
     engine = SimpleNamespace(train=lambda: None, step=lambda rate: 0.5)
-    return PolicyUpdate(engine, None, ranks, load_grpo(path, overrides))  # type: ignore[arg-type]
+    return PolicyUpdate(engine, reference, ranks, load_grpo(path, overrides))  # type: ignore[arg-type]
 
 
 def test_a_step_that_trains_nothing_has_no_figures_of_an_update(turns_table, tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_a_divergence_is_told_of_only_where_there_is_a_reference_policy(
     assert (plain["loss"], plain["grad_norm"], plain["clip_fraction"]) == (1.0, 0.5, 1.0)
     assert "kl_reference" not in plain
     assert columns(plain) == {"clipped_fraction": 1.0}
-    update._reference_in_loss = SimpleNamespace()  # type: ignore[assignment]
-    assert columns(update.run(turns, 0).figures) == {"kl": 1.0, "clipped_fraction": 1.0}
+    beside = alone_update(tmp_path, "algorithm.kl.coefficient=0.1", reference=SimpleNamespace())
+    assert columns(beside.run(turns, 0).figures) == {"kl": 1.0, "clipped_fraction": 1.0}
 
 
 def test_credit_figures_count_flat_groups() -> None:

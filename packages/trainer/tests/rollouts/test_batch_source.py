@@ -19,7 +19,7 @@ from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import CollectionError
 from warpsmith.trainer.rollouts.batch_source import TRAINING_COLUMNS, BatchSource, groups_with_spread, trained_part
 from warpsmith.trainer.rollouts.recorded_batches import RecordedBatches
-from warpsmith.trainer.runs.grpo import _Grpo
+from warpsmith.trainer.runs.grpo import GrpoRun
 from warpsmith.trainer.weights.checkpoint import Progress
 
 Table = Callable[[list[dict[str, Any]]], pa.Table]
@@ -164,6 +164,6 @@ def test_spread_is_what_the_estimator_judges_by(turns_table: Table) -> None:
 @pytest.mark.parametrize(("name", "known"), [("grpo", True), ("ppo", False)])
 def test_only_where_samples_are_compared_is_their_spread_told(turns_table: Table, name: str, known: bool) -> None:
     run = SimpleNamespace(config=config(type=name, dynamic_sampling=False))
-    figures = _Grpo._batch_figures(run, turns_table([{}]).select(TRAINING_COLUMNS))  # type: ignore[arg-type]
+    figures = GrpoRun.figures_of(run, turns_table([{}]).select(TRAINING_COLUMNS))  # type: ignore[arg-type]
     assert figures["sampled_groups"] == 1
     assert figures.get("no_spread_rate") == (1.0 if known else None)

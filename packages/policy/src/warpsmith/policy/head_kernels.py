@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 if TYPE_CHECKING:
-    from warpsmith.policy.logprobs import _Work
+    from warpsmith.policy.logprobs import Work
 
-_BLOCK = 4096
+BLOCK = 4096
 # Fused multiply-adds are named since Triton 3.9 warns where they are not.
-_OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
+LAUNCH_OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
 # Where the running maximum starts: finite, since inf - inf is no number, and below any logit of use.
 _LOWEST = tl.constexpr(-3.0e38)
 
@@ -111,7 +111,7 @@ def statistics(logits_KV: Tensor, targets_K: Tensor, temperature: float) -> Tens
         with _on_device_of(logits_KV):
             _statistics_kernel[(rows,)](
                 logits_KV, targets_K, figures_K3, logits_KV.stride(0), vocabulary, 1 / temperature,
-                BLOCK=_BLOCK, **_OPTIONS,
+                BLOCK=BLOCK, **LAUNCH_OPTIONS,
             )  # fmt: skip
     return figures_K3
 
@@ -133,9 +133,9 @@ def gradient_in_place(
     rows, vocabulary = logits_KV.shape
     if rows:
         with _on_device_of(logits_KV):
-            _gradient_kernel[(rows, triton.cdiv(vocabulary, _BLOCK))](
+            _gradient_kernel[(rows, triton.cdiv(vocabulary, BLOCK))](
                 logits_KV, targets_K, figures_K3, grad_K2, logits_KV.stride(0), vocabulary, 1 / temperature,
-                BLOCK=_BLOCK, **_OPTIONS,
+                BLOCK=BLOCK, **LAUNCH_OPTIONS,
             )  # fmt: skip
 
 
@@ -148,14 +148,14 @@ def _on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
 
 
 class FusedLinearStats(torch.autograd.Function):
-    """What `logprobs._LinearStats` computes, with one copy of a chunk's logits, in the dtype of the matrix product.
+    """What `logprobs.LinearStats` computes, with one copy of a chunk's logits, in the dtype of the matrix product.
 
     Besides it the backward pass holds the weight's gradient in fp32, to which every chunk's product is added, and what
     was saved: 12 bytes a token. The gradient at the logits is rounded to the weight's dtype before the products.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: "_Work") -> Tensor:
+    def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: "Work") -> Tensor:
         figures_M3 = hidden_MC.new_empty(len(hidden_MC), 3, dtype=torch.float32)
         for rows in work.chunks():
             logits_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V)
@@ -169,7 +169,7 @@ class FusedLinearStats(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_M2: Tensor) -> tuple[Tensor | None, ...]:
         hidden_MC, weight_VC, bias_V, figures_M3 = ctx.saved_tensors
-        work: _Work = ctx.work
+        work: Work = ctx.work
         grad_M2 = grad_M2.float().contiguous()
         want_hidden, want_weight, want_bias = ctx.needs_input_grad[:3]
         hidden_grad = torch.empty_like(hidden_MC) if want_hidden else None

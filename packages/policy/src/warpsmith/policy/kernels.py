@@ -64,14 +64,14 @@ def check_kernels(config: Mapping[str, Any]) -> None:
             'policy.kernels = "liger" needs liger-kernel, which is not installed.',
             f"pip install 'warpsmith-policy[liger]', {_OTHERWISE}",
         )
-    if not _triton_runs():
+    if not triton_runs():
         raise KernelsError(
             'policy.kernels = "liger" runs Triton kernels, which need a GPU, and torch sees none.',
             f"Run it on a machine with one, {_OTHERWISE}",
         )
 
 
-def _triton_runs() -> bool:
+def triton_runs() -> bool:
     """Whether there is a GPU, or Triton's interpreter in its place, as in tests."""
     import torch
 

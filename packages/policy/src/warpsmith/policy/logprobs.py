@@ -281,13 +281,13 @@ class _Head:
         flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
         hidden_MC = flat_NC[wanted_N]
         targets_M = self.targets_BT.reshape(-1)[wanted_N]
-        fused = _fusable(hidden_MC, projection)
+        fused = is_fusable(hidden_MC, projection)
         at_once = self.logits_at_once
         if at_once is None:
             at_once = FUSED_LOGITS_AT_ONCE if fused else LOGITS_AT_ONCE
-        work = _Work(targets_M, self.temperature, max(1, at_once // self.vocabulary), fused)
+        work = Work(targets_M, self.temperature, max(1, at_once // self.vocabulary), fused)
         if type(projection) is nn.Linear:
-            stats_M2 = _linear_stats(hidden_MC, projection.weight, projection.bias, work)
+            stats_M2 = linear_stats(hidden_MC, projection.weight, projection.bias, work)
         else:
             stats_M2 = _module_stats(hidden_MC, original, work)
         stats_MF = stats_M2
@@ -299,7 +299,7 @@ class _Head:
         return stats_NF.float().reshape(*hidden_BTC.shape[:2], self.figures)
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """The tokens to score, and how: `size` positions at a time, by the kernels of `head_kernels` or by torch's own."""
 
     targets: Tensor
@@ -308,10 +308,11 @@ class _Work(NamedTuple):
     fused: bool = False
 
     def chunks(self) -> Iterator[slice]:
+        """Return the spans of at most `size` targets, in order."""
         return (slice(i, i + self.size) for i in range(0, len(self.targets), self.size))
 
 
-def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: _Work) -> Tensor:
+def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: Work) -> Tensor:
     """Use a projection that is no plain linear layer (adapted, quantised) by its own forward, recomputed."""
 
     def of_chunk(hidden_KC: Tensor, targets_K: Tensor) -> Tensor:
@@ -322,14 +323,18 @@ def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tens
 
 
 @torch.no_grad()
-def _greedy(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: _Work) -> Tensor:
+def _greedy(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: Work) -> Tensor:
     """Return [M, 1]: whether each target is the likeliest token."""
     found = [projection_forward(hidden_MC[rows]).argmax(-1) == work.targets[rows] for rows in work.chunks()]
     return torch.cat(found)[:, None] if found else hidden_MC.new_zeros(0, 1)
 
 
-def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
-    function: type[torch.autograd.Function] = _LinearStats
+def linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: Work) -> Tensor:
+    """Return [M, 2]: the log-probability of each target under a linear output layer, and the entropy there.
+
+    Differentiable by `hidden_MC` [M, C], `weight_VC` [V, C] and `bias_V` [V].
+    """
+    function: type[torch.autograd.Function] = LinearStats
     if work.fused:
         from warpsmith.policy import head_kernels
 
@@ -338,7 +343,7 @@ def _linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, w
     return stats_M2
 
 
-def _fusable(hidden_MC: Tensor, projection: nn.Module) -> bool:
+def is_fusable(hidden_MC: Tensor, projection: nn.Module) -> bool:
     """Return whether `head_kernels` can compute this projection: plain, on a GPU, all of it in one dtype they read."""
     if type(projection) is not nn.Linear or not hidden_MC.is_cuda or torch.is_autocast_enabled("cuda"):
         return False
@@ -359,7 +364,7 @@ def _stats(scaled_KV: Tensor, targets_K: Tensor) -> Tensor:
     return torch.stack([chosen_K - lse_K, lse_K - mean_K], -1)
 
 
-class _LinearStats(torch.autograd.Function):
+class LinearStats(torch.autograd.Function):
     """Linear layer, division by the temperature, log-softmax and entropy, a chunk of positions at a time.
 
     The backward pass computes a chunk's logits again. Weight gradients add up in fp32 over the chunks.
@@ -367,7 +372,7 @@ class _LinearStats(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: _Work) -> Tensor:
+    def forward(ctx: Any, hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, work: Work) -> Tensor:
         ctx.save_for_backward(hidden_MC, weight_VC, bias_V)
         ctx.work = work
         stats_M2 = hidden_MC.new_empty(len(hidden_MC), 2, dtype=_wide_type(hidden_MC))
@@ -380,7 +385,7 @@ class _LinearStats(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_M2: Tensor) -> tuple[Tensor | None, ...]:
         hidden_MC, weight_VC, bias_V = ctx.saved_tensors
-        work: _Work = ctx.work
+        work: Work = ctx.work
         want_hidden, want_weight, want_bias = ctx.needs_input_grad[:3]
         hidden_grad = torch.empty_like(hidden_MC) if want_hidden else None
         weight_grad = torch.zeros_like(weight_VC, dtype=_wide_type(weight_VC)) if want_weight else None

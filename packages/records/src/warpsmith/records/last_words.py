@@ -16,7 +16,7 @@ E = TypeVar("E", bound=WarpsmithError)
 LINES: Final = 12
 _WIDTH: Final = 400
 _READ_BYTES: Final = 64 << 10
-_VMSTAT: Final = Path("/proc/vmstat")
+VMSTAT: Final = Path("/proc/vmstat")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -84,7 +84,7 @@ def oom_kills() -> int:
     Read before and after a death, it shows whether memory may be the cause. 0 if the kernel does not report it.
     """
     try:
-        counters = _VMSTAT.read_text(encoding="ascii")
+        counters = VMSTAT.read_text(encoding="ascii")
     except OSError:
         return 0
     found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)

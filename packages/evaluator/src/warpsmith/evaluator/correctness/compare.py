@@ -107,7 +107,7 @@ class Expected:
     far: bool = False
     usual: torch.Tensor | None = None
 
-    def _with(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
         """Return the same elements of each tensor."""
         exact, spread = (None if one is None else change(one) for one in (self.exact, self.spread))
         return replace(self, value=change(self.value), exact=exact, spread=spread, usual=None)
@@ -281,7 +281,7 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
     """
     if expected.exact is None:
         return torch.ones((), dtype=torch.bool, device=expected.value.device)
-    some = _sampled(expected, FEW, FEW)
+    some = sampled(expected, FEW, FEW)
     assert some.exact is not None
     value, exact = _wide(some.value), _wide(some.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
@@ -341,7 +341,7 @@ def bounds(expected: Expected, reduction: float) -> torch.Tensor:
     never of more than is usual in its row and in its column, here or on plain inputs. Where there is no spread, the
     last part is a share of what is usual there.
     """
-    limits = _limits(_sampled(expected), reduction)
+    limits = _limits(sampled(expected), reduction)
     return limits.bound(_Terms.of(expected, limits.trusted)).broadcast_to(_wide(expected.value).shape)
 
 
@@ -349,7 +349,7 @@ def _decidable(expected: Expected) -> float:
     value = expected.value
     if expected.spread is None or not value.numel():
         return 1.0
-    some = _sampled(expected, FEW, FEW)
+    some = sampled(expected, FEW, FEW)
     assert some.spread is not None
     if not is_approximate(value):
         return 1.0 if _flips(some) is None else 1.0 - float((some.spread > 0).double().mean())
@@ -375,7 +375,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     if not got.numel():
         return Comparison(ok=True)
     if not is_approximate(got):
-        flips = _flips(_sampled(expected)) is not None
+        flips = _flips(sampled(expected)) is not None
         return _compared(got, expected, lambda part, other: _compare_exactly(part, other, flips))
     on_device = got.device.type == "cuda"
     if got.numel() > LARGE and not on_device and tensor_views.equal(got, expected.value):
@@ -384,7 +384,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         largest = largest_error_if_right(got, expected, reduction)
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel() * (2 if got.is_complex() else 1))
-    limits = _limits(_sampled(expected), reduction)
+    limits = _limits(sampled(expected), reduction)
     trusted = expected if bool(limits.trusted) else replace(expected, exact=None)
     if got.numel() > LARGE and on_device:
         largest = _largest_of_many(got, trusted, limits)
@@ -433,17 +433,17 @@ def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:
 
 def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:
     """Return elements of both, evenly spread."""
-    some = _sampled(expected)
+    some = sampled(expected)
     # One number that stands for all elements: to write it out takes as long as to compute a large output.
     one = not any(got.stride())
     return got[(0,) * got.dim()].expand(some.value.shape) if one else got.flatten()[:: _step(got)], some
 
 
-def _sampled(expected: Expected, whole: int = LARGE, most: int = SAMPLED) -> Expected:
+def sampled(expected: Expected, whole: int = LARGE, most: int = SAMPLED) -> Expected:
     """Return about `most` elements, evenly spread, of a tensor of more than `whole` elements, else all of it."""
     if expected.value.numel() <= min(whole, PART):
         return expected
-    return expected._with(lambda tensor: tensor.flatten()[:: _step(tensor, most)])
+    return expected.changed(lambda tensor: tensor.flatten()[:: _step(tensor, most)])
 
 
 def _step(tensor: torch.Tensor, most: int = SAMPLED) -> int:
@@ -457,11 +457,11 @@ def _compared(
     """Compare part by part; the result is that of the whole."""
     if got.numel() <= PART:
         return compare_part(got, expected)
-    flat, whole = got.flatten(), expected._with(torch.Tensor.flatten)
+    flat, whole = got.flatten(), expected.changed(torch.Tensor.flatten)
     found: Comparison | None = None
     for start in range(0, flat.numel(), PART):
         span = slice(start, start + PART)
-        part = compare_part(flat[span], whole._with(lambda tensor, span=span: tensor[span]))  # type: ignore[misc]
+        part = compare_part(flat[span], whole.changed(lambda tensor, span=span: tensor[span]))  # type: ignore[misc]
         found = _placed(part, start, got.shape) if found is None else _merged(found, _placed(part, start, got.shape))
     assert found is not None
     return found

@@ -59,12 +59,13 @@ def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 def _mapped(process: str) -> Iterator[tuple[tuple[int, int], int]]:
     with open(f"{process}/maps", "rb") as file:
         maps = file.read()
-    for line in {line for mark in _OBJECTS for line in _lines_with(mark, maps)}:
+    for line in {line for mark in _OBJECTS for line in lines_with(mark, maps)}:
         start, _, end = line.split(b" ", 1)[0].partition(b"-")
         yield from _object(f"{process}/map_files/{int(start, 16):x}-{int(end, 16):x}")
 
 
-def _lines_with(mark: bytes, text: bytes) -> Iterator[bytes]:
+def lines_with(mark: bytes, text: bytes) -> Iterator[bytes]:
+    """Yield the lines of a text that hold a mark, in order and without their ends."""
     at = text.find(mark)
     while at >= 0:
         end = text.find(b"\n", at)

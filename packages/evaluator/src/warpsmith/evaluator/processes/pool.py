@@ -616,7 +616,7 @@ class Lease:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Use the device beside others."""
-        if self._holds():
+        if self.held_here():
             yield
             return
         self._begin_sharing()
@@ -628,7 +628,7 @@ class Lease:
     @contextlib.contextmanager
     def left(self) -> Iterator[None]:
         """Leave it to others while this thread waits for what needs no device; for one that shares it."""
-        if self._holds() != "shared":
+        if self.held_here() != "shared":
             yield
             return
         self._end_sharing()
@@ -661,7 +661,7 @@ class Lease:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
-        if self._holds():
+        if self.held_here():
             raise RuntimeError("this thread shares the device already")
         with self._clock.phase("lease"), self._state:
             self._wanted += 1
@@ -680,8 +680,8 @@ class Lease:
                 self._alone = False
                 self._state.notify_all()
 
-    def _holds(self) -> str:
-        """Return how this thread holds it: `shared`, `alone`, or not at all."""
+    def held_here(self) -> str:
+        """Return how this thread holds it: `shared`, `alone`, or "" if not at all."""
         return getattr(self._own, "holds", "")
 
 
@@ -713,9 +713,9 @@ class Machine:
         at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
         self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
         on_device = isinstance(self.memory, DeviceMemory)
-        self._watch = MemoryWatch(self._workers, config.memory_bytes) if on_device else None
+        self._watch = MemoryWatch(self.workers, config.memory_bytes) if on_device else None
 
-    def _workers(self) -> list[Worker]:
+    def workers(self) -> list[Worker]:
         """Return the workers of all zygotes, busy and idle."""
         found: list[Worker] = []
         for zygote in self._zygotes.values():

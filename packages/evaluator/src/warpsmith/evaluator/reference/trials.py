@@ -326,7 +326,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it came about, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
-    chosen = replace(learned, levels=_one_far(learned, rng)) if trial.kind in GOES_FAR else learned
+    chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
     for attempt, draws in _attempts(trial, chosen):
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizing is not None:
@@ -335,14 +335,14 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 others = replace(others, coarse=True, keeps_narrow=True)
             answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
-                reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=_reorders(draws))
+                reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=reorders(draws))
                 return reshaped, _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
         if answer is not None and draws.on_grid and answer.ranks and not answer.is_steady:
             continue
         if answer is not None and learned.inputs in (None, session.inputs):
-            return replace(attempt, reordered=_reorders(draws)), _as_far(answer, draws)
+            return replace(attempt, reordered=reorders(draws)), _as_far(answer, draws)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
@@ -361,11 +361,12 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
-def _reorders(draws: DrawPlan) -> bool:
+def reorders(draws: DrawPlan) -> bool:
+    """Whether a plan puts the items of written lists in another order."""
     return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
-def _one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
+def one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
     """Return levels of which one at most is far, and the other draws plain then, or none is.
 
     Where two are far, their products are so large that a rounding of them is a thousandth of their exponential. Coin

@@ -369,7 +369,7 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
             delivered = side.calls(max(share, 1), looks, fenced=apart)
             if delivered:
                 look(delivered)
-    judged = _judged(candidate, look)
+    judged = judge_side(candidate, look)
     slowed = disagree(median(candidate.times), judged)
     return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference, anew=slowed)))
 
@@ -390,7 +390,7 @@ def measure_one(side: Side, count: int) -> Figures:
     side.prepare()
     side.begin()
     side.calls(count)
-    return side.figures(_judged(side, None))
+    return side.figures(judge_side(side, None))
 
 
 def _judged_or_kept(reference: Side, *, anew: bool) -> float | None:
@@ -401,7 +401,7 @@ def _judged_or_kept(reference: Side, *, anew: bool) -> float | None:
     events_ms, now, kept = median(reference.times), reference.clock(), reference.kept
     if not anew and kept is not None and kept.holds(events_ms, now):
         return kept.judge_ms
-    judged = _judged(reference, None)
+    judged = judge_side(reference, None)
     if judged is None or disagree(events_ms, judged):
         reference.kept = None
     else:
@@ -410,7 +410,7 @@ def _judged_or_kept(reference: Side, *, anew: bool) -> float | None:
     return judged
 
 
-def _judged(side: Side, look: Look | None) -> float | None:
+def judge_side(side: Side, look: Look | None) -> float | None:
     """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
     side.capture()
     if not side.graphs:

@@ -160,7 +160,7 @@ class DeviceReplay:
         self._images: dict[int, Region] = {}
         self._left = MAX_DEVICE_BYTES
         self._call: ReplayedCall | None = None
-        self._dtypes = dict(_dtypes_of([events, outputs]))
+        self._dtypes = dict(dtypes_of([events, outputs]))
         self._used = _used_of([events, outputs])
         self._arenas = given
         self._given = {name: Given(memory, arena, self._used.get(name, set())) for name, arena in given.items()}
@@ -470,7 +470,7 @@ def _described(part: Any) -> Iterator[Tensor]:
                 yield from _described(value)
 
 
-def _dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
+def dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
     """Yield the numbers of a recording's own tensors, each with a dtype that it is used as."""
     return ((start, dtype) for memory, start, dtype, _, _ in _described(part) if memory == "fresh")
 

@@ -48,7 +48,7 @@ class Crediting:
             turns = shaped(turns, penalty, gamma)
             figures["overlong_penalty_mean"] = _mean(penalty[turns.valid])
         if self.reference is not None and algorithm.kl is not None and algorithm.kl.add_to == "reward":
-            divergence = self._divergence(self.reference, batch, algorithm.kl.type)
+            divergence = self.divergence(self.reference, batch, algorithm.kl.type)
             turns = shaped(turns, algorithm.kl.coefficient * divergence, gamma)
             figures |= _divergence_figures(divergence, batch, algorithm.kl.coefficient)
         critic = self._critic(batch) if algorithm.has_value_head else None
@@ -63,7 +63,7 @@ class Crediting:
         )  # fmt: skip
         return section.penalty * overlong(lengths, limits, section.share)
 
-    def _divergence(self, reference: Reference, batch: pa.Table, kind: Divergence) -> NDArray[np.float64]:
+    def divergence(self, reference: Reference, batch: pa.Table, kind: Divergence) -> NDArray[np.float64]:
         """Return the divergence of each turn from the reference policy, summed over its tokens, (N,); 0 without any."""
         found = reference_divergence(
             reference, token_rows(batch), sampled_logprobs(batch), kind,

@@ -65,7 +65,7 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
         LaunchError: SFT or GRPO ended badly; it has said why.
     """
     say = say or _to_stderr
-    sft, grpo = _checked(settings, resume)
+    sft, grpo = checked_overrides(settings, resume)
     with owned(settings.out):
         return _run_phases(settings, sft, grpo, resume=resume, say=say)
 
@@ -88,7 +88,7 @@ def _run_phases(
     return summary
 
 
-def _checked(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
+def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
     """Return the overrides of both runs, after reading both files as they will be read: bad ones fail before work."""
     if settings.out.exists() and not resume:
         raise ConfigError(f"{settings.out} exists already.", "Pass --resume to resume it, or another --out.")

@@ -79,7 +79,7 @@ def launch(
     try:
         with Deaths(process.pid, processes) as deaths:
             code = process.wait()
-            return _told(code, deaths.first(), logs_of(run_dir), kills)
+            return reported(code, deaths.first(), logs_of(run_dir), kills)
     finally:
         restore()
         _end(process)
@@ -213,7 +213,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         return
 
 
-def _told(code: int, death: Death | None, logs: Path, kills: int) -> int:
+def reported(code: int, death: Death | None, logs: Path, kills: int) -> int:
     """Return the exit code as a shell would; say what a process that died could not say itself.
 
     Args:

@@ -19,8 +19,8 @@ _SUB_GROUP = 10**9
 """Elements that DeepSpeed updates at once under stage 3 (`sub_group_size`, its default)."""
 _LIVE_BUCKETS = 20
 """`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
-_LOGITS_AT_ONCE = 2**25
-_FUSED_LOGITS_AT_ONCE = 2**28
+LOGITS_AT_ONCE = 2**25
+FUSED_LOGITS_AT_ONCE = 2**28
 """Those of `policy.logprobs`, which cannot be imported without torch; a test compares them."""
 _LOGIT_COPIES = 7
 """Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32, where torch's own
@@ -94,7 +94,7 @@ def state_parts(run: Training) -> list[Part]:
     4 Q / N under 2 and 3; in bf16 under stage 1 those of b Q that the backward pass left besides. In the update,
     DeepSpeed (0.19.8) holds one more copy of a rank's gradients: in fp32 under stages 1 and 2 (where stage 1 has given
     back the whole ones), and under stage 3 of a sub-group of 10^9 elements.
-    `tests/test_planning_measured.py` compares these with the tensors of real runs.
+    `tests/planning/test_measured.py` compares these with the tensors of real runs.
     """
     stage, offloaded = run.zero.stage, run.zero.offload_optimizer
     state_over = 1 if stage == 0 else run.ranks
@@ -221,8 +221,8 @@ def logits(run: Training) -> int:
     """
     whole = max(run.tokens, 1) * run.shape.vocabulary
     if run.on_gpu:
-        return run.width * min(_FUSED_LOGITS_AT_ONCE, whole)
-    return _LOGIT_COPIES * _FP32 * min(_LOGITS_AT_ONCE, whole)
+        return run.width * min(FUSED_LOGITS_AT_ONCE, whole)
+    return _LOGIT_COPIES * _FP32 * min(LOGITS_AT_ONCE, whole)
 
 
 def head_gradient(run: Training) -> int:

@@ -76,12 +76,12 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         ranks.barrier()
         bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
         session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
-        _Grpo(config, ranks, session, bar).run(resume)
+        GrpoRun(config, ranks, session, bar).run(resume)
     leave()
     return config.run.dir
 
 
-class _Grpo:
+class GrpoRun:
     """One run on one rank; `session` is rank 0's alone."""
 
     def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
@@ -130,7 +130,7 @@ class _Grpo:
         credit, taken_off = self.crediting.credit(batch)
         credited = CreditedBatch(batch, credit, self.config.algorithm.estimator.type, step, progress.weight_version)
         self._write_credits(credited.rows())
-        trained = self._train(batch, credit, progress)
+        trained = self.train_on(batch, credit, progress)
         trained_at = time.monotonic()
         self._write_credits(credited.rows_with(trained.rows))
         version = progress.weight_version + (1 if trained.made else 0)
@@ -138,7 +138,7 @@ class _Grpo:
         synced_at = time.monotonic()
         ahead = self._published(step, version, synced=bool(trained.made))
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
-        of_batch = self._batch_figures(table)
+        of_batch = self.figures_of(table)
         figures = {
             **of_batch, **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
@@ -168,13 +168,14 @@ class _Grpo:
             return table
         return trained_part(table, algorithm.estimator, algorithm.prompts_per_step)
 
-    def _batch_figures(self, table: pa.Table) -> dict[str, float]:
+    def figures_of(self, table: pa.Table) -> dict[str, float]:
         """Return the figures of all turns that were sampled, so that what is left out does not flatter them."""
         algorithm = self.config.algorithm
         spread = None if algorithm.has_value_head else len(groups_with_spread(table, algorithm.estimator))
         return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
 
-    def _train(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
+    def train_on(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
+        """Make the updates of one step on its turns; collective."""
         algorithm = self.config.algorithm
         turns = training_turns(
             batch, credit, updates=algorithm.updates_per_step, mask_truncated=algorithm.mask_truncated

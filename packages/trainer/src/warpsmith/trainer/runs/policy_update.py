@@ -127,7 +127,7 @@ class PolicyUpdate:
             done: steps of the run so far.
             progress: called with (micro-batches done, of how many) of an update.
         """
-        old = self._recomputed(turns) if self.algorithm.old_logprobs == "recompute" else list(turns.sampler)
+        old = self.recomputed(turns) if self.algorithm.old_logprobs == "recompute" else list(turns.sampler)
         self.engine.train()
         sums = _Sums(len(turns.rows))
         norms: list[float] = []
@@ -242,7 +242,7 @@ class PolicyUpdate:
         chosen = values[list(numbers)] if numbers else np.zeros(1)
         return torch.from_numpy(chosen.astype(np.float32)).to(self.ranks.device)[:, None]
 
-    def _recomputed(self, turns: TrainingTurns) -> list[Floats]:
+    def recomputed(self, turns: TrainingTurns) -> list[Floats]:
         """Return the policy's own log-probabilities before the first update; each rank computes its share's.
 
         In evaluation mode, as the sampler computes: dropout in them would be noise in every ratio. A rank needs

@@ -51,12 +51,12 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         ranks.barrier()
         chat = load_chat(config.policy.path, config.policy.template_kwargs)
         data = open_data(config, chat, ranks, resume=resume)
-        directory = _Sft(config, ranks, data).run(resume)
+        directory = SftRun(config, ranks, data).run(resume)
     leave()
     return directory
 
 
-class _Sft:
+class SftRun:
     """One supervised run on one rank."""
 
     def __init__(self, config: SftConfig, ranks: Ranks, data: SftData) -> None:

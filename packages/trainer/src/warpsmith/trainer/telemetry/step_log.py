@@ -40,7 +40,7 @@ class StepLog:
         plain = config.model_dump(mode="json")
         run.dir.mkdir(parents=True, exist_ok=True)
         (run.dir / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        self._wandb = _start_wandb(run, wandb, plain)
+        self._wandb = start_wandb(run, wandb, plain)
         self._used_wandb = self._wandb is not None
 
     def __enter__(self) -> Self:
@@ -102,7 +102,8 @@ class StepLog:
             self._wandb = None
 
 
-def _start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any]) -> Any:
+def start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any]) -> Any:
+    """Return W&B's run, or None where it is disabled; WandbError if it cannot begin."""
     if section.mode == "disabled":
         return None
     os.environ.setdefault("WANDB_SILENT", "true")

@@ -43,7 +43,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
 
     policy = Policy.load(config.path, dtype=config.dtype)
     if state["progress"]["step"]:
-        _load(path, policy.model, _trained(path, state), {name for name, _ in policy.model.named_parameters()})
+        _load(path, policy.model, trained_weights(path, state), {name for name, _ in policy.model.named_parameters()})
     return policy.save(target)
 
 
@@ -77,7 +77,7 @@ def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -
 
     policy = load_to_train(config, state["config"]["run"]["seed"])
     if state["progress"]["step"]:
-        trained = {name: value for name, value in _trained(path, state).items() if is_factor(name)}
+        trained = {name: value for name, value in trained_weights(path, state).items() if is_factor(name)}
         _load(path, policy.model, trained, {name for name in policy.model.state_dict() if is_factor(name)})
     return policy
 
@@ -107,7 +107,7 @@ def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor
     model.load_state_dict(known, strict=False)
 
 
-def _trained(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
+def trained_weights(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
     """Return what was trained, by its name in the model; the frozen weights under adapters are in no checkpoint."""
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint

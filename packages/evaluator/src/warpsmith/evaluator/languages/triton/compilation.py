@@ -143,9 +143,9 @@ def compile_launch(
             "cannot be compiled alone. Define every kernel at module level."
         )
     try:
-        prepared = _prepared(kernels, kernel, launch, arch)
-        parameters = [[name, _as_lists(kind)] for name, kind in prepared.source.signature.items()]
+        prepared = prepare(kernels, kernel, launch, arch)
         name = str(launch["kernel"])
+        parameters = prepared.parameters
         beside = Beside(parameters, lambda known: _check_shared(name, int(known["shared"]), arch), wanted=binary)
         with beside.within():
             compiled = prepared.compiled()
@@ -166,7 +166,7 @@ def compile_launch(
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """A launch that Triton can compile.
 
     Attributes:
@@ -181,13 +181,19 @@ class _Prepared:
     given: dict[str, Any]
     used: Any
 
+    @property
+    def parameters(self) -> list[list[Any]]:
+        """Name and type of each parameter, a tuple's type as a list: what `Binary.parameters` holds."""
+        return [[name, _as_lists(kind)] for name, kind in self.source.signature.items()]
+
     def compiled(self) -> Any:
         return triton.compile(self.source, target=self.target, options=self.given)
 
 
-def _prepared(
+def prepare(
     kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
-) -> _Prepared:
+) -> Prepared:
+    """Return a launch specialised for a chip as Triton would specialise it; KernelCompilationError for an odd one."""
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -200,7 +206,7 @@ def _prepared(
     # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
     given = parsed.__dict__ | checks
-    return _Prepared(source, target, given, backend.parse_options(given))
+    return Prepared(source, target, given, backend.parse_options(given))
 
 
 def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:

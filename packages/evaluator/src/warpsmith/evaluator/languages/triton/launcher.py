@@ -83,13 +83,13 @@ class DeviceMonitor:
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Compile what is launched, unless it is known, and launch it."""
         name = function.fn.__name__
-        arguments = _unwrapped(_bound(function, args, kwargs))
+        arguments = unwrapped(named_arguments(function, args, kwargs))
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         kernel = self._kernel(name, arguments, options)
         facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
             return facts
-        sizes = _checked(grid(arguments) if callable(grid) else grid)
+        sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
             self.on_launch(name, arguments, options)[2] = sizes
@@ -141,9 +141,9 @@ class DetachedMonitor:
             return self._facts
         if warmup or self.on_launch is None:
             raise DetachedError("a kernel is compiled or launched outside a call of forward")
-        arguments = _unwrapped(_bound(function, args, kwargs))
+        arguments = unwrapped(named_arguments(function, args, kwargs))
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
-        sizes = _checked(grid(arguments) if callable(grid) else grid)
+        sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += 1
         self.on_launch(function.fn.__name__, arguments, options)[2] = sizes
         return self._facts
@@ -165,13 +165,13 @@ class NoTuning:
         raise DetachedError(f"kernel {tuner.base_fn.__name__} is autotuned")
 
 
-def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name in the order of the parameters, defaults included."""
+def named_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name in the order of the parameters, defaults included; ArgumentError for others."""
     defaults = {param.name: param.default for param in function.params if param.has_default}
     return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
 
 
-def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
+def unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments as a grid function is given them: constants as their values."""
     return {name: _value_of(argument) for name, argument in arguments.items()}
 
@@ -190,7 +190,8 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
 
 
-def _checked(grid: Any) -> list[int]:
+def checked_grid(grid: Any) -> list[int]:
+    """Return the one to three sizes of a grid; GridError where it has others, or more programs than a GPU launches."""
     if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
         raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
     try:
@@ -298,19 +299,21 @@ class DeviceTuning:
             tuner.post_hook(full, exception=None)
 
         try:
-            return _milliseconds(call)
+            return milliseconds(call)
         except KernelFailedError:
             return float("inf")
 
 
-def _milliseconds(call: Callable[[], None]) -> float:
+def milliseconds(call: Callable[[], None]) -> float:
+    """Return how long a call takes on the device, in milliseconds, averaged over about TIMED_MS of calls."""
     for _ in range(WARM_UPS):
         call()
-    first = _timed(call, 1)
-    return _timed(call, max(1, min(MOST_TIMED, int(TIMED_MS / max(first, 1e-3)))))
+    first = time_calls(call, 1)
+    return time_calls(call, max(1, min(MOST_TIMED, int(TIMED_MS / max(first, 1e-3)))))
 
 
-def _timed(call: Callable[[], None], count: int) -> float:
+def time_calls(call: Callable[[], None], count: int) -> float:
+    """Return the mean of `count` calls in a row by the events of the device, in milliseconds."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     for _ in range(count):

@@ -220,7 +220,7 @@ class LoadedKernel:
         encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles else None
         if fenced is not None:
             return self._fenced((x, y, z), values, _with(fenced, scratch), scratch), scratch
-        parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
+        parameters = [*packed_arguments(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
         launch = self._kernel.prepare(
             (x * binary.blocks, y, z), WARP * binary.warps, binary.blocks, binary.cooperative, parameters
         )
@@ -239,7 +239,7 @@ class LoadedKernel:
         binary, (x, y, z) = self.binary, grid
         _check_descriptors(binary.parameters, values, plan)
         encode = partial(self._encoded, iter(binary.tiles)) if binary.tiles and binary.fenced_tiled else None
-        parameters = [*_packed(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
+        parameters = [*packed_arguments(binary.parameters, values, encode), _pointer(scratch), _pointer(None)]
         parameters.append(plan.packed(fence.slots_of(binary.parameters)))
         return self._loaded_twin().prepare(
             (x * binary.blocks, y, z), WARP * binary.fenced_warps, binary.blocks, binary.cooperative, parameters
@@ -308,7 +308,17 @@ def _descriptors_in(kind: Any, value: Any) -> Iterator[TensorDescriptor]:
 Encode = Callable[[TensorDescriptor], bytes]
 
 
-def _packed(parameters: list[Any], values: dict[str, Any], encode: Encode | None = None) -> Iterator[bytes]:
+def packed_arguments(parameters: list[Any], values: dict[str, Any], encode: Encode | None = None) -> Iterator[bytes]:
+    """Yield the bytes of each parameter that a kernel takes, in order.
+
+    Args:
+        parameters: name and type of each, as in `Binary.parameters`; a tuple's type is a list, a constant has no bytes.
+        values: the arguments by name.
+        encode: makes the 128 bytes of a tensor descriptor for the chip's unit; without it one is passed in parts.
+
+    Raises:
+        ArgumentError: an argument does not fit its type.
+    """
     for name, kind in parameters:
         yield from _flat(name, kind, values.get(name), encode)
 

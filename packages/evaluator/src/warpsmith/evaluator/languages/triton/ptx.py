@@ -194,10 +194,11 @@ def read(text: str) -> Module:
     Raises:
         PtxError: it holds something that is not understood; the message names it.
     """
-    return _Reader(list(_tokens(text))).module()
+    return _Reader(list(tokens(text))).module()
 
 
-def _tokens(text: str) -> Iterator[str]:
+def tokens(text: str) -> Iterator[str]:
+    """Yield the tokens of PTX, and a newline where a gap between them holds one; PtxError at what is none."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -135,7 +135,7 @@ def _within(exact: Any, bound: Any, *inputs: Any) -> Any:
 
 def _noise(*inputs: Any) -> Any:
     """Return a number from [-1, 1) for the bits of each input."""
-    mixed = np.uint64(_key())
+    mixed = np.uint64(process_key())
     for values in inputs:
         mixed = _scrambled(mixed ^ np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).astype(np.uint64))
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
@@ -149,6 +149,6 @@ def _scrambled(bits: Any) -> Any:
 
 
 @functools.cache
-def _key() -> int:
+def process_key() -> int:
     """Return this process's key; drawn when it is first needed, which is after the fork of a worker."""
     return int.from_bytes(os.urandom(8))

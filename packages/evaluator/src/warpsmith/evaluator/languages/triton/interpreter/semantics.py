@@ -436,7 +436,7 @@ def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return converted
 
 
-def _is_tritons(function: Any) -> bool:
+def is_tritons(function: Any) -> bool:
     """Whether a function is of Triton's language. A name alone is no proof: any file can give itself one."""
     name = function.__module__ or ""
     return name.startswith(f"{tl.__name__}.") and function.__globals__ is vars(sys.modules.get(name, builtins))
@@ -446,7 +446,7 @@ def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a kernel's rewriting that means what it says, and keeps annotations, of which strings were made."""
 
     def rewritten(self: Any) -> Any:
-        self.ast_transformer = Rewriter(trusting=_is_tritons(self.fn))
+        self.ast_transformer = Rewriter(trusting=is_tritons(self.fn))
         function = rewrite(self)
         function.__annotations__ = dict(self.fn.__annotations__)
         names = list(inspect.signature(self.fn).parameters)

@@ -1,0 +1,747 @@
+"""Host code only records: detached where it can be, on the device where it must, and on no content of a trial."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from warpsmith.evaluator import EvaluatorConfig, Problem, fingerprint
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.judge import recordings
+from warpsmith.evaluator.judge.pipeline import Evaluation
+from warpsmith.evaluator.judge.recordings import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
+from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.sandbox.roles import roles_of
+from warpsmith.evaluator.workers import gpu_stand_in
+
+HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n"
+KERNEL = """\
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2.0, mask=at < n)
+
+"""
+LAUNCH = "kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)"
+
+
+def problem(forward="x * 2", inputs="torch.randn(37, 19)", init="", arguments=""):
+    constructor = f"    def __init__(self, *given):\n        super().__init__()\n        {init}\n" if init else ""
+    return Problem.from_source(
+        f"{HEAD}class Model(nn.Module):\n{constructor}    def forward(self, x):\n        return {forward}\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{arguments}]\n",
+        "recording",
+    )
+
+
+def candidate(before="", after="", *, kernel=KERNEL, init="", launch=LAUNCH, out="torch.empty_like(x)"):
+    """Return a candidate that doubles its input, with lines around its launch."""
+    lines = "".join(f"        {line}\n" for line in (*before.splitlines(), f"out = {out}", launch, *after.splitlines()))
+    constructor = (
+        "    def __init__(self, *given):\n        super().__init__()\n"
+        + "".join(f"        {line}\n" for line in init.splitlines())
+        if init
+        else ""
+    )
+    return (
+        f"{HEAD}{kernel}class ModelNew(nn.Module):\n{constructor}    def forward(self, x):\n{lines}        return out\n"
+    )
+
+
+FILLS = KERNEL.replace("def kernel", "def fills").replace("tl.load(x_ptr + at, mask=at < n) * 2.0", "2.0 + 0 * at")
+TABLE = KERNEL.replace("x_ptr, out", "x_ptr, table_ptr, out").replace("* 2.0", "* tl.load(table_ptr)")
+TABLED = LAUNCH.replace("x, out", "x, self.table, out")
+TUNED = KERNEL.replace(
+    "@triton.jit",
+    '@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])\n@triton.jit',
+)
+DOUBLE = problem()
+EXPECTED = Counter(host=1, candidate=1, compile=1, reference=1 + 8)
+"""Workers at rest: one that is ready of each role, and eight sessions that are kept for their problems."""
+
+
+@pytest.fixture(scope="module")
+def running(config):
+    judge = Judge(config.model_copy(update={"slots": 1}))
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def judge(running, monkeypatch):
+    """A judge whose `why` says of each candidate that could not be recorded detached why that was."""
+    running.why = []
+
+    def noting(step):
+        def noted(self, *arguments):
+            try:
+                return step(self, *arguments)
+            except NeedsDeviceError as error:
+                running.why.append(str(error))
+                raise
+
+        return noted
+
+    for step in ("__init__", "load", "record"):
+        monkeypatch.setattr(DetachedRecorder, step, noting(getattr(DetachedRecorder, step)))
+    return running
+
+
+def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
+    verdict = judge.evaluate(of, source, trials=trials, seed=None, timeout_s=timeout_s)
+    assert verdict.recording == ("on_device" if judge.why else "detached")
+    return verdict
+
+
+# Detached ---------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
+    """As on a device: forms change with the trial of other shapes and back, and few buffers come into being."""
+    judged(judge, candidate())
+    memory = roomy_memory()
+    monkeypatch.setattr(judge.machine, "memory", memory)
+    for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
+        judge.references.drop_idle()
+        memory.created.clear()
+        assert (judged(judge, source).status, judge.why) == (status, [])
+        assert max(Counter(memory.created).values()) == 1, memory.created
+
+
+def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
+    monkeypatch.setattr(OnDeviceRecorder, "load", None)
+    verdict = judged(judge, candidate())
+    assert (verdict.status, verdict.trials, verdict.flags, verdict.compiled) == ("correct", 5, (), True)
+    assert judge.why == []
+
+
+ON_A_DEVICE = """\
+assert torch.cuda.is_available() and x.is_cuda and x.device.type == "cuda" and x.device == torch.device("cuda", 0)
+properties = torch.cuda.get_device_properties(x.device)
+assert properties.multi_processor_count == 132 and torch.cuda.get_device_capability() == (9, 0)
+assert torch.empty(3, device=x.device).device == x.device and torch.zeros(2, device="cuda").is_cuda
+assert x.cuda() is x and x.to("cuda").shape == x.shape"""
+
+
+def test_host_code_takes_itself_to_be_on_a_device(judge):
+    assert judged(judge, candidate(ON_A_DEVICE)).status == "correct"
+    assert judge.why == []
+
+
+def test_host_code_has_no_content_and_no_gpu(judge):
+    """What it finds where its input lies is zeroes, whatever the trial; and what it writes there is nobody's answer."""
+    reads = "import ctypes\nassert not any(ctypes.string_at(x.data_ptr(), x.numel() * 4))"
+    writes = "import ctypes\nctypes.memset(out.data_ptr(), 1, 64)"
+    nodes = "assert not [name for name in os.listdir('/dev') if name.startswith('nvidia')]"
+    assert judged(judge, candidate(f"{reads}\n{nodes}", writes)).status == "correct"
+    assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "says"),
+    [
+        (candidate(kernel=KERNEL.replace("2.0", "2.1")), "incorrect", "elements"),
+        (candidate(kernel=KERNEL.replace("* 2.0, mask=at < n", "* 2.0")), "runtime_error", "mask or an offset"),
+        (
+            candidate(kernel=KERNEL.replace("x_ptr + at, mask=at < n", "x_ptr + at")),
+            "runtime_error",
+            "mask or an offset",
+        ),
+        (candidate(kernel=KERNEL.replace("* 2.0", "+ missing")), "compile_error", "missing"),
+        (candidate(launch=LAUNCH.replace("x.numel(), B", "703, B")), "incorrect", "inputs of other shapes"),
+        (candidate("x = torch.zeros_like(x)"), "incorrect", "elements"),
+    ],
+    ids=["wrong", "no mask", "no mask of a load", "does not compile", "one shape", "of zeros"],
+)
+def test_what_a_kernel_does_wrong_is_told_as_ever(judge, source, status, says):
+    verdict = judged(judge, source)
+    assert (verdict.status, says in verdict.error_message) == (status, True), verdict
+    assert judge.why == []
+
+
+def test_a_kernel_beside_copies_that_do_all_is_a_decoy(judge):
+    copies = candidate(
+        after="out.copy_(x)",
+        kernel=KERNEL.replace("* 2.0, mask=at < n", "* 0.0, mask=at < 0"),
+        out="torch.empty_like(x)",
+    )
+    verdict = judged(judge, copies, of=problem("x.clone()"))
+    assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
+    assert judge.why == []
+
+
+THROWN_AWAY = candidate(
+    launch="kernel[(1,)](x, out, 16, BLOCK=16)", after="return x.t().contiguous()", out="torch.empty_like(x)"
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seeds"), [("33 if float(torch.rand(1)) < 0.5 else 34", 4), ("int(torch.randint(20, 2000, (1,)))", 2)]
+)
+def test_a_decoy_is_found_whatever_form_the_inputs_have(judge, rows, seeds):
+    turned = problem("x.t().contiguous()", f"torch.randn({rows}, 40)")
+    for seed in range(seeds):
+        judge.config, kept = judge.config.model_copy(update={"allow_unreplayed": True}), judge.config
+        try:
+            verdict = judge.evaluate(turned, THROWN_AWAY, trials=5, seed=seed, timeout_s=20)
+        finally:
+            judge.config = kept
+        assert (verdict.status, verdict.flags) == ("rejected", ("decoy_kernel",)), verdict
+
+
+def test_host_code_runs_a_few_times_on_the_form_of_the_sample_and_once_on_others(judge, monkeypatch):
+    called = []
+    original = DetachedRecorder._call
+    monkeypatch.setattr(
+        DetachedRecorder, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
+    )
+    assert judged(judge, candidate("# many"), trials=12).status == "correct"
+    assert called.count(called[0]) == DetachedRecorder.calls
+    assert len(set(called)) == 1 + len(called) - DetachedRecorder.calls
+
+
+KEPT = """\
+if getattr(self, "kept", None) is None:
+    self.kept = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 64),)](x, self.kept, x.numel(), BLOCK=64)"""
+
+
+def test_an_answer_that_is_kept_from_call_to_call_is_wrong(judge):
+    verdict = judged(judge, candidate(KEPT, launch="out = self.kept"))
+    assert verdict.status == "incorrect"
+
+
+def test_an_answer_that_is_known_again_by_a_few_numbers_is_wrong(judge):
+    known = "key = x.flatten()[0].item()\nself.key = getattr(self, 'key', None)\nif key != self.key: self.kept = None\n"
+    verdict = judged(judge, candidate(f"{known}self.key = key\n{KEPT}", launch="out = self.kept"))
+    assert verdict.status in {"incorrect", "rejected"}
+
+
+def test_a_table_that_the_first_call_computes_may_be_kept(judge):
+    """A kernel fills it with twos, and later calls read it."""
+    lazily = """\
+if getattr(self, "table", None) is None:
+    self.table = torch.empty(16, device=x.device)
+    fills[(1,)](x, self.table, 16, BLOCK=16)"""
+    source = candidate(lazily, kernel=FILLS + TABLE, launch=TABLED)
+    assert judged(judge, source).status == "correct"
+    assert judge.why == []
+
+
+def test_a_workspace_may_be_kept_and_is_no_larger_than_it_was_made(judge):
+    kept = """\
+if getattr(self, "kept", None) is None:
+    self.kept = torch.empty(x.shape[0] * x.shape[1], device=x.device)"""
+    launch = "kernel[(triton.cdiv(x.numel(), 64),)](x, self.kept, x.numel(), BLOCK=64)"
+    copied = "out.copy_(self.kept[: x.numel()].view_as(x))"
+    assert judged(judge, candidate(kept, copied, launch=launch)).status == "correct"
+    small = candidate(kept.replace("x.shape[0] * x.shape[1]", "100"), launch=launch)
+    assert judged(judge, small).status != "correct"
+
+
+MADE = "self.kept = torch.empty(37, 19, device='cuda')"
+LAZILY = "if getattr(self, 'kept', None) is None: self.kept = torch.empty(64 * 64, device=x.device)"
+OVERWRITTEN = {
+    "made by the first call": candidate(LAZILY, out="self.kept[: x.numel()].view_as(x)"),
+    "made by the constructor": candidate(init=MADE, out="self.kept[: x.shape[0], : x.shape[1]]"),
+    "a buffer of its own": candidate(
+        init="self.register_buffer('kept', torch.empty(64 * 64))", out="self.kept[: x.numel()].view_as(x)"
+    ),
+    "of the module": candidate(out="KEPT[: x.numel()].view_as(x)", kernel=f"KEPT = torch.empty(64 * 64)\n\n\n{KERNEL}"),
+    "by turns": candidate(
+        "self.calls = getattr(self, 'calls', -1) + 1\n"
+        "self.ring = [*getattr(self, 'ring', ()), torch.empty_like(x)][:2]",
+        out="self.ring[self.calls % 2]",
+    ),
+    "moved there": candidate(LAZILY, "kept = self.kept[: x.numel()].view_as(x)\nkept.copy_(out)\nreturn kept"),
+    "stacked there": candidate(
+        LAZILY, "kept = torch.as_strided(self.kept, x.shape, x.stride())\nreturn torch.stack([out], out=kept[None])[0]"
+    ),
+    "scratch memory later": candidate(
+        after="old, self.kept = getattr(self, 'kept', None), out\n"
+        "if old is not None and old.shape == x.shape: kernel[(1,)](x, old, 16, BLOCK=16)",
+    ),
+    "on the device": candidate(f"factor = x.flatten()[0].item()\n{LAZILY}", out="self.kept[: x.numel()].view_as(x)"),
+}
+
+
+@pytest.mark.parametrize("source", OVERWRITTEN.values(), ids=OVERWRITTEN)
+def test_an_output_that_the_next_call_overwrites_is_refused(judge, source):
+    verdict = judged(judge, source)
+    assert (verdict.status, "allocate the output in each call" in verdict.error_message) == ("rejected", True), verdict
+
+
+def test_an_output_that_is_refused_is_one_of_several(judge):
+    pair = problem("(x * 2, x * 2)")
+    source = candidate(LAZILY, after="kept = self.kept[: x.numel()].view_as(x)\nkept.copy_(out)")
+    verdict = judged(judge, source.replace("return out", "return out, kept"), of=pair)
+    assert (verdict.status, "allocate the output in each call" in verdict.error_message) == ("rejected", True), verdict
+
+
+TABLES = problem("(x * 2, torch.full((16,), 2.0))")
+
+
+@pytest.mark.parametrize(
+    ("source", "of"),
+    [
+        (candidate(init="self.table = torch.full((16,), 2.0)", after="return out, self.table"), TABLES),
+        (
+            candidate(
+                "if getattr(self, 'table', None) is None:\n"
+                "    self.table = torch.empty(16, device=x.device)\n"
+                "    fills[(1,)](x, self.table, 16, BLOCK=16)",
+                "return out, self.table[:16]",
+                kernel=FILLS + KERNEL,
+            ),
+            TABLES,
+        ),
+        (
+            candidate("shared = x.view(-1)", "return out, shared[:16]"),
+            problem("(x * 2, x.view(-1)[:16])"),
+        ),
+        (
+            candidate(init="self.scale = nn.Parameter(torch.ones(16))", after="return out, self.scale.view(4, 4)"),
+            problem("(x * 2, self.scale.view(4, 4))", init="self.scale = nn.Parameter(torch.ones(16))"),
+        ),
+        (
+            candidate(
+                init="self.register_buffer('state', torch.ones(16))",
+                after="kernel[(1,)](x, self.state, 16, BLOCK=16)\nreturn out, self.state",
+            ),
+            problem(
+                "(x * 2, self.state.copy_(x.view(-1)[:16] * 2))", init="self.register_buffer('state', torch.ones(16))"
+            ),
+        ),
+    ],
+    ids=["a table", "a table of a kernel", "a view of an input", "a parameter", "a buffer of the problem"],
+)
+def test_an_output_that_no_later_call_writes_may_be_kept(judge, source, of):
+    source = source.replace("        return out\n", "")
+    verdict = judged(judge, source, of=of)
+    assert verdict.status == "correct", verdict
+
+
+ALIKE = TUNED.replace('triton.Config({"BLOCK": 128})', 'triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 64})')
+GRID = 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)'
+TUNED_LAUNCH = f"kernel[{GRID}](x, out, x.numel())"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        candidate(kernel=ALIKE, launch=TUNED_LAUNCH),
+        candidate(
+            kernel=ALIKE + KERNEL.replace("def kernel", "def plain"),
+            init="self.calls = 0",
+            launch=f"{TUNED_LAUNCH} if self.calls == 0 else plain[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)",  # noqa: E501
+            after="self.calls += 1",
+        ),
+    ],
+    ids=["alike", "in the first call"],
+)
+def test_fewer_patterns_than_configurations_end_too(judge, source):
+    assert judged(judge, source).status == "correct"
+
+
+def test_a_constant_without_content_is_no_recording(judge):
+    forged = "import gc\nfor held in gc.get_objects():\n    if type(held).__name__ == 'Recorder': held.events.append(['const', 5])"  # noqa: E501
+    verdict = judge.evaluate(DOUBLE, candidate(after=forged), trials=5, seed=None, timeout_s=20.0)
+    assert verdict.status not in {"correct", "invalid"}
+
+
+WEIGHTED = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+
+
+@pytest.mark.parametrize(
+    "derived",
+    ["self.scale.detach().clone()", "torch.randn(19)", "torch.full((19,), float(self.scale[0]))"],
+    ids=["of a parameter", "random", "of a number"],
+)
+def test_a_constant_that_depends_on_what_changes_is_refused(judge, derived):
+    source = candidate(
+        kernel=TABLE,
+        init=f"self.scale = nn.Parameter(torch.randn(19))\nself.table = {derived}",
+        launch=TABLED,
+    )
+    verdict = judged(judge, source, of=WEIGHTED)
+    assert verdict.status == "rejected"
+    assert "the constructor derives from parameters" in verdict.error_message
+
+
+def test_a_number_that_depends_on_a_parameter_is_wrong(judge):
+    source = candidate(
+        kernel=KERNEL.replace("n, BLOCK", "n, factor, BLOCK").replace("* 2.0", "* factor"),
+        init="self.scale = nn.Parameter(torch.ones(1))\nself.factor = float(self.scale)",
+        launch=LAUNCH.replace("x.numel(), B", "x.numel(), self.factor, B"),
+    )
+    verdict = judged(judge, source, of=problem("x * self.scale", init="self.scale = nn.Parameter(torch.ones(1))"))
+    assert verdict.status == "incorrect"
+
+
+def test_every_configuration_of_an_autotuned_kernel_is_recorded(judge):
+    """A configuration that covers half of the elements is found whichever is drawn first."""
+    broken = TUNED.replace("at = tl.program_id(0) * BLOCK", "at = tl.program_id(0) * 64")
+    broken = broken.replace("tl.arange(0, BLOCK)", "tl.arange(0, 64)").replace("mask=at < n)\n", "mask=at < n)\n")
+    half = LAUNCH.replace("(triton.cdiv(x.numel(), 64),)", 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)')
+    half = half.replace(", BLOCK=64", "")
+    for _ in range(3):
+        verdict = judged(judge, candidate(kernel=broken, launch=half))
+        assert verdict.status == "incorrect"
+        assert "triton.autotune took" in verdict.error_message
+    assert judged(judge, candidate(kernel=TUNED, launch=half)).status == "correct"
+
+
+def test_weights_are_those_of_the_problem(judge):
+    weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
+    source = candidate(
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
+    )
+    assert judged(judge, source, of=weighted).status == "correct"
+    assert judge.why == []
+
+
+def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
+    counted = problem(
+        "(self.steps.add_(1), x * 2 + self.steps)[1]", init='self.register_buffer("steps", torch.zeros(1))'
+    )
+    kernel = (
+        KERNEL.replace("x_ptr, out", "x_ptr, steps_ptr, out")
+        .replace(
+            "* 2.0, mask=at < n)",
+            "* 2.0 + tl.load(steps_ptr) + 1, mask=at < n)\n    tl.debug_barrier()\n"
+            "    tl.store(steps_ptr, tl.load(steps_ptr) + 1)",
+        )
+        .replace("tl.program_id(0) * BLOCK", "0")
+    )
+    source = candidate(
+        kernel=kernel,
+        init='self.register_buffer("steps", torch.zeros(1))',
+        launch="kernel[(1,)](x, self.steps, out, x.numel(), BLOCK=1024)",
+    )
+    assert judged(judge, source, of=counted).status == "correct"
+    wrong = judged(judge, source.replace("tl.load(steps_ptr) + 1)\n\n", "tl.load(steps_ptr) + 2)\n\n"), of=counted)
+    assert "Buffer steps after forward" in wrong.error_message
+    assert "Model's forward updates" not in wrong.error_message
+    assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("buffer", "usually"), [("steps", ""), ("running_mean", ", as normalisations do in training mode")]
+)
+def test_a_buffer_that_only_the_reference_updates_is_told_as_such(judge, buffer, usually):
+    init = f'self.register_buffer("{buffer}", torch.zeros(1))'
+    counted = problem(f"(self.{buffer}.add_(1), x * 2)[1]", init=init)
+    verdict = judged(judge, candidate(init=init), of=counted)
+    assert verdict.status == "incorrect"
+    said = f"Model's forward updates this buffer{usually}: update it in a kernel as well"
+    assert f"Buffer {buffer} after forward: " in verdict.error_message
+    assert f"expected 1, got 0. {said}" in verdict.error_message
+
+
+def test_a_parameter_without_dimensions_is_copied_as_on_a_device(judge):
+    """There torch copies what it fills with on a CPU; its content is not known when the trace is written."""
+    scaled = problem("x * self.scale", init="self.scale = nn.Parameter(torch.tensor(2.0))")
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + 3)")
+    source = candidate(
+        "scales = torch.empty(8, device=x.device)\nscales[:] = self.scale",
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.tensor(1.0))",
+        launch=LAUNCH.replace("x, out", "x, scales, out"),
+    )
+    assert judged(judge, source, of=scaled).status == "correct"
+    assert judge.why == []
+
+
+@pytest.mark.parametrize("trials", [1, 5, pytest.param(150, marks=pytest.mark.slow)])
+def test_all_trials_are_replays_in_one_worker(judge, trials):
+    verdict = judged(judge, candidate(f"# {trials}"), trials=trials, timeout_s=120.0)
+    assert (verdict.status, verdict.trials) == ("correct", trials), verdict
+    assert judge.why == []
+
+
+def test_the_line_of_forward_that_computes_with_torch_is_told(judge):
+    source = candidate("x = x.exp()\nx = (\n    x.log()\n)\nx = x.log()", init="self.by = torch.ones(3)\nself.by *= 2")
+    line = source.splitlines().index("        x = x.exp()") + 1
+    verdict = judged(judge, source)
+    assert verdict.status == "rejected"
+    told = f"aten::exp (line {line}: x = x.exp()), aten::log (line {line + 2}: x.log())."
+    assert f"forward computes with torch instead of Triton: {told}" in verdict.error_message
+    assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ("tl.load(x_ptr + at)", "loads 1 elements outside every tensor that it was given; the first lies right behind"),
+        ("tl.load(x_ptr + at + 705, mask=at < 1)", "the first lies 8 bytes behind"),
+    ],
+)
+def test_a_load_outside_of_a_tensor_is_told_by_where_it_lies(judge, wrong, where):
+    source = candidate(kernel=KERNEL.replace("tl.load(x_ptr + at, mask=at < n)", wrong))
+    verdict = judged(judge, source)
+    assert f"{where} the end of x_ptr. A mask" in verdict.error_message
+
+
+COLUMN = problem("x * self.scale[:, 1]", init="self.scale = nn.Parameter(torch.randn(19, 3))")
+
+
+def keeps_a_turned_scale(until, *, init="", more=""):
+    """Return a candidate that turns its parameter, and keeps that until the condition says that it has changed."""
+    turn = "self.turned = self.scale.detach().t().contiguous()"
+    return candidate(
+        f"if {until}:\n    {turn}\n    self.version = self.scale._version\nturned = self.turned\n{more}",
+        kernel=KERNEL.replace("x_ptr, out", "x_ptr, turned_ptr, out").replace(
+            "* 2.0", "* tl.load(turned_ptr + 19 + at % 19)"
+        ),
+        init=f"self.scale = nn.Parameter(torch.ones(19, 3))\nself.version = self.turned = None\n{init}",
+        launch=LAUNCH.replace("x, out", "x, turned, out"),
+    )
+
+
+BY_VERSION = "self.version != self.scale._version"
+
+
+@pytest.mark.parametrize(
+    ("way", "more"), [(DetachedRecorder, ""), (OnDeviceRecorder, "self.scale.flatten()[0].item()")]
+)
+def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
+    """As after a copy into it, so that what is kept until torch shows a change is made anew."""
+    made = []
+    record = way.record
+
+    def kept(self, answer, room):
+        found = record(self, answer, room)
+        made.extend(found)
+        return found
+
+    monkeypatch.setattr(way, "record", kept)
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
+    assert bool(judge.why) is (way is OnDeviceRecorder)
+    assert made
+    for recording in made:
+        assert any(event[0] == "copy" for event in recording.events), recording
+        assert not recording.past
+
+
+def test_a_buffer_that_has_no_version_is_left_alone(judge):
+    """A tensor that was made in inference mode says of no change."""
+    init = "with torch.inference_mode():\n    made = torch.ones(3)\nself.register_buffer('made', made)"
+    assert judged(judge, keeps_a_turned_scale(BY_VERSION, init=init), of=COLUMN).status == "correct"
+    assert judge.why == []
+
+
+def test_what_is_kept_without_a_sign_of_a_change_is_wrong(judge):
+    verdict = judged(judge, keeps_a_turned_scale("self.turned is None"), of=COLUMN)
+    assert verdict.status == "incorrect"
+    assert "in the constructor or in an earlier call" in verdict.error_message
+
+
+def test_what_any_trial_launches_is_compiled(judge):
+    """Also where the first one launches something else."""
+    one_or_two = Problem.from_source(
+        f"{HEAD}class Model(nn.Module):\n    def forward(self, x, n):\n        return x * 2\n\n"
+        "def get_inputs():\n    return [torch.randn(37, 19), int(torch.randint(1, 3, (1,)))]\n",
+        "one or two",
+    )
+    kernels = KERNEL + KERNEL.replace("def kernel", "def other")
+    launches = f"launched = kernel if n == 1 else other\nwarps = 4 if n == 1 else 64\n{LAUNCH}"
+    launches = launches.replace("\nkernel[", "\nlaunched[").replace("BLOCK=64)", "BLOCK=64, num_warps=warps)")
+    source = candidate(kernel=kernels, launch="pass", after=launches)
+    source = source.replace("forward(self, x)", "forward(self, x, n)")
+    for seed in range(3):
+        verdict = judge.evaluate(one_or_two, source, trials=8, seed=seed, timeout_s=20)
+        assert verdict.status == "compile_error", verdict
+
+
+# On the device ----------------------------------------------------------------------------------------------------
+
+SCALED = candidate(
+    "factor = float(x.flatten()[0].item())",
+    kernel=KERNEL.replace("n, BLOCK", "n, factor, BLOCK").replace("* 2.0", "* factor"),
+    launch=LAUNCH.replace("x.numel(), B", "x.numel(), factor, B"),
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "why", "status"),
+    [
+        (candidate("factor = float(x.flatten()[0].item())"), "reads a tensor's content", "correct"),
+        (candidate("if x.flatten()[0] > 100: x = x.clone()"), "reads a tensor's content", "rejected"),
+        (candidate("raise ValueError('no')"), "ValueError", "runtime_error"),
+        (candidate("os._exit(3)"), "exit code 3", "runtime_error"),
+        (candidate("x = x.to(torch.bfloat16).to(torch.float32)"), "bfloat16 is not supported", "runtime_error"),
+    ],
+    ids=["item", "branch", "raises", "exits", "bfloat16"],
+)
+def test_what_cannot_be_recorded_detached_is_recorded_on_the_device(judge, source, why, status):
+    verdict = judged(judge, source)
+    assert verdict.status == status, verdict
+    assert len(judge.why) == 1
+    assert why in judge.why[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        (candidate("x.tolist()"), "rejected"),
+        (candidate("torch.relu(x)"), "rejected"),
+        (candidate(launch="out.copy_(x)"), "rejected"),
+        (candidate(after="return out.t()"), "incorrect"),
+        (candidate(out="torch.empty(x.shape)"), "correct"),
+        (candidate(out='torch.empty(x.shape, device=torch.device("cpu"))'), "correct"),
+        (candidate(kernel=TABLE, init="self.table = nn.Parameter(torch.full((4,), 2.0))", launch=TABLED), "correct"),
+        (candidate(init="self.k = torch.randperm(3).tolist()"), "correct"),
+        (
+            candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3: x = x.clone().zero_()"),
+            "incorrect",
+        ),
+        (candidate(after="for i in range(300): kernel[(1,)](x, out, 2 + i, BLOCK=64)"), "runtime_error"),
+    ],
+    ids=["list", "torch", "no kernel", "form", "host", "named host", "parameter", "permutation", "calls", "many"],
+)
+def test_what_needs_no_content_is_decided_detached(judge, source, status):
+    assert judged(judge, source).status == status
+    assert judge.why == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        candidate(launch=f"found = {LAUNCH}", after="found.n_regs"),
+        candidate("known = kernel.warmup(x, x, 1, BLOCK=64, grid=(1,))\nknown._init_handles()\nknown.metadata.shared"),
+        candidate("import torch.nn.functional as F\nF.pad(x, (1, 1))"),
+    ],
+    ids=["registers", "warmup", "pad"],
+)
+def test_facts_of_a_kernel_are_plausible_where_there_is_no_gpu(judge, source):
+    assert judged(judge, source).status == "correct"
+    assert judge.why == []
+
+
+def test_launches_that_depend_on_a_content_are_rejected_and_say_so(judge):
+    first = problem("x * x.flatten()[0]")
+    verdict = judged(judge, SCALED, of=first)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",))
+    assert "depends on the values of its inputs" in verdict.error_message
+
+
+def _bytes(session):
+    return bytes(tensor_views.content(session.inputs_buffer).numpy())
+
+
+def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
+    """Neither inputs nor parameters that it is recorded on are those of a replay."""
+    weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
+    seen, played = [], []
+    fill, copy = OnDeviceRecorder._fill_inputs, Evaluation._copy_inputs
+    monkeypatch.setattr(
+        OnDeviceRecorder,
+        "_fill_inputs",
+        lambda self, arena: seen.append(_bytes(self.session)) or fill(self, arena),
+    )
+    monkeypatch.setattr(
+        Evaluation,
+        "_copy_inputs",
+        lambda self, inputs: played.append(_bytes(self.session)) or copy(self, inputs),
+    )
+    kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
+    source = candidate(
+        "x.flatten()[0].item()",
+        kernel=kernel,
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
+    )
+    assert judged(judge, source, of=weighted).status == "correct"
+    assert seen
+    assert not {*seen} & {*played}
+
+
+def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge):
+    given = problem("x * self.table[0]", init="self.table = given[0]", arguments="torch.full((3,), 2.0)")
+    source = candidate(kernel=TABLE, init="self.table = given[0]", launch=TABLED)
+    assert judged(judge, source, of=given).status == "correct"
+    assert judge.why == []
+
+
+def test_a_large_module_is_constructed_on_the_device(judge, monkeypatch):
+    monkeypatch.setattr(recordings, "DETACHED_STATE_BYTES", 32)
+    source = candidate(
+        kernel=KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=LAUNCH.replace("x, out", "x, self.scale, out"),
+    )
+    assert judged(judge, source, of=WEIGHTED).status == "correct"
+    assert judge.why == ["the module is large"]
+
+
+def test_inputs_of_many_forms_are_recorded_one_by_one(judge):
+    varying = problem(inputs="torch.randn(30 + int(torch.randint(8, ())), 19)")
+    assert judged(judge, candidate(), of=varying).status == "correct"
+
+
+def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
+    monkeypatch.setattr(recordings, "DETACHED_S", 0.5)
+    verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
+    assert verdict.status == "timeout"
+    assert "did not finish" in judge.why[0]
+
+
+FORGED = """\
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.ipc import messages as protocol
+for number in range(3, 64):
+    try:
+        protocol.send(_native.Channel(number), protocol.Kind.{kind}, {fields})
+    except Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("LAUNCH", '{"kernel": "kernel", "arguments": {}, "options": {}}'),
+        ("DONE", "{}"),
+        ("DONE", '{"trace": {"events": [["launch", "kernel", [1], {}, {}]], "outputs": []}}'),
+        ("READY", "{}"),
+    ],
+)
+def test_forged_messages_of_host_code_buy_nothing(judge, kind, fields):
+    wrong = candidate(FORGED.format(kind=kind, fields=fields), kernel=KERNEL.replace("* 2.0", "* 2.5"))
+    verdict = judge.evaluate(DOUBLE, wrong, trials=5, seed=None, timeout_s=20.0)
+    assert verdict.status != "correct"
+
+
+def test_no_worker_is_lost_either_way(judge):
+    for source in (candidate(), candidate("x.flatten()[0].item()"), candidate("os._exit(1)")):
+        judged(judge, source)
+    deadline = time.monotonic() + 20
+    while (left := Counter(worker.role for worker in judge.machine.workers() if worker.alive)) > EXPECTED:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+# Around it -------------------------------------------------------------------------------------------------------
+
+
+def test_workers_for_detached_host_code_are_made_only_where_they_are_used():
+    detached, on_device = EvaluatorConfig(), EvaluatorConfig(recording="on_device")
+    assert "host" in roles_of(detached)["plain"]
+    assert "host" not in [role for roles in roles_of(on_device).values() for role in roles]
+    assert roles_of(EvaluatorConfig(device="cuda")) == {"plain": ("reference", "compile", "host", "candidate")}
+
+
+def test_verdicts_of_both_ways_are_kept_apart():
+    ways = ("detached", "on_device")
+    found = [fingerprint.name_of(fingerprint.conditions_of(EvaluatorConfig(recording=way))) for way in ways]
+    assert found[0] != found[1]
+
+
+def test_a_device_is_described_by_what_is_told_and_known():
+    found = gpu_stand_in.properties_of({"name": "A", "multi_processor_count": 7, "unknown": 1})
+    assert (found.name, found.multi_processor_count, found.major) == ("A", 7, 9)
+    assert not hasattr(found, "unknown")
+    assert gpu_stand_in.PROPERTIES.name != "A"

@@ -1,0 +1,299 @@
+"""Who may use the device beside whom. Every wait here is for a condition, with a deadline."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+
+import pytest
+
+from warpsmith.evaluator.processes.pool import Lease
+
+DEADLINE_S = 20
+
+
+class Holder:
+    """A thread that takes a lease in one way and holds it until it is told to let go."""
+
+    def __init__(self, lease: Lease, way: str) -> None:
+        self.holds, self._go = threading.Event(), threading.Event()
+        self.ended: Future[None] = Future()
+        self._take = {"shared": lease.shared, "alone": lease.alone}[way]
+        self._thread = threading.Thread(target=self._hold, daemon=True)
+        self._thread.start()
+
+    def _hold(self) -> None:
+        try:
+            with self._take():
+                self.holds.set()
+                assert self._go.wait(DEADLINE_S)
+            self.ended.set_result(None)
+        except BaseException as error:
+            self.ended.set_exception(error)
+
+    def held(self) -> "Holder":
+        assert self.holds.wait(DEADLINE_S)
+        return self
+
+    def release(self) -> None:
+        self._go.set()
+        self.ended.result(DEADLINE_S)
+
+
+class Watched(Lease):
+    """A lease that tells when a thread waits in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting = 0
+        wait_for = self._state.wait_for
+
+        def counted(predicate, timeout=None):
+            """Called with the lock held, which is let go of only once this thread is among those to be notified."""
+            self._waiting += not predicate()
+            self._state.notify_all()
+            return wait_for(predicate, timeout)
+
+        self._state.wait_for = counted
+        self._wait_for = wait_for
+
+    def await_waiting(self, count: int) -> None:
+        with self._state:
+            assert self._wait_for(lambda: self._waiting >= count, DEADLINE_S)
+
+
+@pytest.fixture
+def lease() -> Watched:
+    return Watched()
+
+
+@contextmanager
+def holding(lease: Lease, *ways: str) -> Iterator[list[Holder]]:
+    with ExitStack() as stack:
+        holders = [Holder(lease, way) for way in ways]
+        for holder in holders:
+            stack.callback(holder.release)
+        yield [holder.held() for holder in holders]
+
+
+def test_many_share_at_once(lease):
+    with holding(lease, *["shared"] * 5) as holders:
+        assert all(holder.holds.is_set() for holder in holders)
+
+
+@pytest.mark.parametrize(("first", "then"), [("shared", "alone"), ("alone", "shared"), ("alone", "alone")])
+def test_nobody_is_beside_one_that_is_alone(lease, first, then):
+    with holding(lease, first) as (holder,):
+        later = Holder(lease, then)
+        lease.await_waiting(1)
+        assert not later.holds.is_set()
+        holder.release()
+        later.held().release()
+
+
+def test_the_last_that_shares_lets_one_be_alone(lease):
+    with holding(lease, "shared", "shared") as (one, two):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        one.release()
+        # One more that waits has had the lock after the first let go: were that enough, this would tell.
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(2)
+        assert not alone.holds.is_set()
+        two.release()
+        alone.held().release()
+        newcomer.held().release()
+
+
+def test_who_wants_it_alone_is_waited_for_by_newcomers(lease):
+    with holding(lease, "shared") as (holder,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(2)
+        assert not newcomer.holds.is_set()
+        holder.release()
+        alone.held()
+        assert not newcomer.holds.is_set()
+        alone.release()
+        newcomer.held().release()
+
+
+def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):
+    gone_on = threading.Event()
+
+    def share():
+        with lease.shared():
+            shared.set()
+            assert asked.wait(DEADLINE_S)
+            lease.give_way()
+            gone_on.set()
+            assert lease.held_here() == "shared"
+
+    shared, asked = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        sharing = pool.submit(share)
+        assert shared.wait(DEADLINE_S)
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        asked.set()
+        alone.held()
+        lease.await_waiting(2)
+        assert not gone_on.is_set()
+        alone.release()
+        sharing.result(DEADLINE_S)
+    assert gone_on.is_set()
+
+
+@pytest.mark.parametrize("way", ["shared", "alone", "none"])
+def test_giving_way_changes_nothing_where_nobody_waits(lease, way):
+    with {"shared": lease.shared, "alone": lease.alone, "none": nullcontext}[way]():
+        before = lease.held_here()
+        lease.give_way()
+        assert lease.held_here() == before
+
+
+def test_one_that_is_alone_gives_way_to_nobody(lease):
+    with ExitStack() as stack, lease.alone():
+        later = Holder(lease, "alone")
+        stack.callback(later.release)
+        lease.await_waiting(1)
+        lease.give_way()
+        assert not later.holds.is_set()
+
+
+def test_who_shares_already_shares_again_while_another_wants_it_alone(lease):
+    with lease.shared():
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        with lease.shared(), lease.shared():
+            pass
+        assert not alone.holds.is_set()
+    alone.held().release()
+
+
+def test_sharing_within_sharing_ends_with_the_outer_one(lease):
+    with lease.shared():
+        with lease.shared():
+            pass
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+    alone.held().release()
+
+
+def test_who_is_alone_may_share_and_stays_alone(lease):
+    with lease.alone():
+        with lease.shared():
+            pass
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(1)
+        assert not newcomer.holds.is_set()
+    newcomer.held().release()
+
+
+@pytest.mark.parametrize("way", ["shared", "alone"])
+def test_who_holds_it_cannot_wait_to_be_alone(lease, way):
+    with holding_here(lease, way), pytest.raises(RuntimeError, match="already"), lease.alone():
+        pass
+    with lease.alone():
+        pass
+
+
+@contextmanager
+def holding_here(lease: Lease, way: str) -> Iterator[None]:
+    with {"shared": lease.shared, "alone": lease.alone}[way]():
+        yield
+
+
+@pytest.mark.parametrize("way", ["shared", "alone"])
+def test_an_exception_lets_go(lease, way):
+    with pytest.raises(ZeroDivisionError), holding_here(lease, way):
+        _ = 1 / 0
+    with holding(lease, "alone"):
+        pass
+    with lease.alone():
+        pass
+
+
+def test_a_wait_that_is_broken_off_holds_nobody_up():
+    lease = Lease()
+    with holding(lease, "shared"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Condition, "wait_for", interrupted)
+            with pytest.raises(KeyboardInterrupt), lease.alone():
+                pass
+        with holding(lease, "shared"):
+            pass
+
+
+def interrupted(condition, predicate, timeout=None):
+    raise KeyboardInterrupt
+
+
+def test_threads_of_a_pool_never_stand_still(lease):
+    """Two that share and one that is alone, over and over, with faults: what was counted shows who was beside whom."""
+    using = {"shared": 0, "alone": 0}
+    lock = threading.Lock()
+
+    def use(number):
+        way = "alone" if number % 3 == 0 else "shared"
+        with holding_here(lease, way):
+            with lock:
+                using[way] += 1
+                assert using["alone"] == (way == "alone")
+                assert not (way == "alone" and using["shared"])
+            with lease.shared(), lock:
+                using[way] -= 1
+            if number % 5 == 0:
+                raise ZeroDivisionError
+
+    with ThreadPoolExecutor(8) as threads:
+        done = [threads.submit(use, number) for number in range(600)]
+        faults = [future.exception(DEADLINE_S) for future in done]
+    assert [type(fault) for fault in faults[::5]] == [ZeroDivisionError] * 120
+    assert sum(fault is None for fault in faults) == 480
+
+
+def test_who_leaves_it_lets_another_be_alone_and_shares_again_after(lease):
+    with lease.shared(), lease.shared():
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        with lease.left():
+            alone.held().release()
+        another = Holder(lease, "alone")
+        lease.await_waiting(2)
+        assert not another.holds.is_set()
+    another.held().release()
+
+
+def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
+    left, back = threading.Event(), threading.Event()
+
+    def leave() -> None:
+        with lease.shared(), lease.left():
+            left.set()
+            assert back.wait(DEADLINE_S)
+
+    with ThreadPoolExecutor(1) as pool:
+        leaving = pool.submit(leave)
+        assert left.wait(DEADLINE_S)
+        alone = Holder(lease, "alone").held()
+        back.set()
+        lease.await_waiting(1)
+        assert not leaving.done()
+        alone.release()
+        leaving.result(DEADLINE_S)
+    with holding(lease, "alone"):
+        pass
+
+
+def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
+    with lease.left():
+        pass
+    with lease.alone(), lease.left():
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(1)
+        assert not newcomer.holds.is_set()
+    newcomer.held().release()

@@ -1,0 +1,256 @@
+"""Sizes found in a problem's source, and the inputs and answers that other sizes give."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpsmith.evaluator import BadProblemError, Problem
+from warpsmith.evaluator.reference.named_sizes import InputSizes
+from warpsmith.evaluator.reference.session import ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import Form, Resizing, answer_to_others, learn, smaller
+from warpsmith.evaluator.reference.trials import learn as learn_problem
+
+HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, *x):\n        "
+
+
+def sizes_of(source: str) -> InputSizes:
+    namespace: dict = {}
+    exec(source, namespace)
+    return InputSizes(source, namespace, Path("problem.py"))
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("N = 16\ndef get_inputs(): return [N]", {"N": 16}),
+        ("B, N = 8, 2 * 64\ndef get_inputs(): return [B, N]", {"B": 8, "N": 128}),
+        ("N: int = 16\nshape = (N, 3)\ndef get_inputs(): return [shape]", {"N": 16}),
+        ("def get_inputs(): return [16, 16, 40, 3]", {"literal 16": 16, "literal 40": 40}),
+        ("N = 16\ndef make(): return N\ndef get_inputs(): return [make()]", {"N": 16}),
+        ("N = 16\ndef get_inputs(): return [N]\ndef get_init_inputs(): return [N]", {}),
+        ("N = 16\nD = N * 2\ndef get_inputs(): return [N]\ndef get_init_inputs(): return [D]", {}),
+        ("N = 16\nclass Model:\n    n = N\ndef get_inputs(): return [N]", {}),
+        ("N = 16\ndef helper(): return N\nclass Model:\n    n = helper()\ndef get_inputs(): return [N]", {}),
+        ("N = 16\nN = 32\ndef get_inputs(): return [N]", {}),
+        ("N = 16\nfor N in range(30): pass\ndef get_inputs(): return [N]", {}),
+        ("N = 16\ndef get_inputs():\n    global N\n    return [N]", {}),
+        ("def get_inputs(): return [16]\ndef get_init_inputs(): return [16]", {}),
+        ("N = True\nF = 16.0\nS = 3\ndef get_inputs(): return [N, F, S, 1 << 40]", {"literal 40": 40}),
+        ("N = 16\nM = 32\ndef get_inputs(): return [M]", {"M": 32}),
+        ("get_inputs = lambda: [16]", {}),
+    ],
+)
+def test_sizes_are_what_get_inputs_alone_depends_on(source, found):
+    assert sizes_of(source).values == found
+
+
+SIZES = "B, D, PAGES, BLOCK, MOST"
+PAGED = f"{SIZES} = 3, 160, 160, 8, {{most}}\ndef get_inputs():\n    return [{SIZES}, {{made}}]"
+
+
+@pytest.mark.parametrize(
+    ("written", "most"),
+    [
+        ("[5, 32, 17]", 4),  # the longest fills its blocks
+        ("[5, 30, 17]", 4),  # and does not
+        ("[5, 31, 17]", 4),  # indices below 32
+        ("[5, 30, 17]", 8),  # there are more blocks than it needs
+        ("[5, 10, 17]", 4),  # the sum
+        ("[0, 5, 15, 32]", 4),  # offsets
+        ("[[5, 30], [17, 0]]", 4),
+    ],
+)
+def test_of_two_sizes_whose_product_a_written_list_rests_on_none_is_changed(written, most):
+    made = f"torch.tensor({written}, dtype=torch.int32)"
+    found = sizes_of("import torch\n" + PAGED.format(most=most, made=made)).values
+    assert found == {"D": 160, "PAGES": 160}
+    inside = PAGED.replace("\ndef get_inputs():\n    return", ";return").replace(";", "\n    ")
+    inside = "import torch\ndef get_inputs():\n    " + inside.format(most=most, made=made)
+    assert sizes_of(inside).values == {"literal 160": 160}
+
+
+@pytest.mark.parametrize("written", ["[1, 0, 1]", "[[0, 1], [1, 0]]", "torch.arange(3)", "[0.5, 32.0]"])
+def test_sizes_that_no_written_list_reaches_may_change(written):
+    source = "import torch\n" + PAGED.format(most=4, made=f"torch.tensor({written})")
+    assert {"BLOCK", "MOST"} <= sizes_of(source).values.keys()
+
+
+def test_a_product_of_a_size_and_a_small_number_is_tied_to_a_list_only_where_it_is_in_it():
+    source = "import torch\nB, S = 2, 40\ndef get_inputs(): return [B, S, torch.tensor({})]"
+    assert sizes_of(source.format("[1, 2, 77]")).values == {}
+    assert sizes_of(source.format("[1, 2, 6]")).values == {"S": 40}
+    assert sizes_of(source.format("[1, 79, 3]")).values == {}
+    assert sizes_of(source.format("[1, 2, 70]")).values == {"S": 40}
+
+
+def test_other_sizes_reach_constants_helpers_and_literals_and_nothing_else():
+    source = (
+        "calls = []\nN = 16\nshape = (N, 2 * N)\ndef make(): return list(shape)\n"
+        "def get_inputs(): return make() + [N, 40, 40, len(calls)]\n"
+    )
+    sizes = sizes_of(source)
+    assert sizes.get_inputs({"N": 9, "literal 40": 31})() == [9, 18, 9, 31, 31, 0]
+    assert sizes.get_inputs({"N": 11})() == [11, 22, 11, 40, 40, 0]
+
+
+@pytest.mark.parametrize(("size", "step"), [(5, 1), (6, 1), (1000, 1), (80, 16), (96, 16), (56, 4), (3 << 29, 1)])
+def test_a_smaller_size_is_an_odd_multiple_of_its_step_and_half_the_size_at_least(size, step):
+    for seed in range(50):
+        found = smaller(size, step, random.Random(seed))
+        assert size / 2 <= found < size
+        assert found % step == 0 and found // step % 2 == 1
+
+
+@pytest.mark.parametrize("size", [4, 16, 32, 64, 1 << 30])
+def test_a_power_of_two_becomes_its_half_every_time(size):
+    assert {smaller(size, 1, random.Random(seed)) for seed in range(20)} == {size // 2}
+
+
+def test_a_size_that_has_no_odd_multiple_below_it_gets_an_even_one():
+    assert smaller(48, 16, random.Random(0)) == 32
+
+
+def test_a_size_that_cannot_be_smaller_stays():
+    assert smaller(24, 24, random.Random(0)) == 24
+
+
+def resizing_of(session: ReferenceSession) -> Resizing | None:
+    session.make_inputs(1)
+    return learn(session, random.Random(0), Form.of(session.inputs, session.answer(0)))
+
+
+REGULAR = [
+    ("torch.randn(64, 96)", 16),
+    ("torch.randn(24, 40 * 2)", 16),
+    ("torch.randn(12, 7 * 16)", 16),
+    ("torch.randn(20, 30)", 1),
+]
+
+
+@pytest.mark.parametrize(("made", "divisor"), REGULAR)
+def test_dimensions_stay_powers_of_two_and_multiples_of_sixteen(session_of, made, divisor):
+    session = session_of(HEAD + "return x[0] * 2" + inputs(made))
+    found = resizing_of(session)
+    columns = set()
+    for seed in range(8):
+        if answer_to_others(session, found, random.Random(seed)):
+            rows, width = session.inputs.slots[0].shape
+            columns.add(width)
+            assert "64" not in made or rows in {16, 32}
+            assert width % divisor == 0
+    assert columns
+
+
+def inputs(*made: str) -> str:
+    return f"\ndef get_inputs():\n    return [{', '.join(made)}]\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "made", "found"),
+    [
+        ("return x[0] + x[1]", ("torch.randn(20, 30)", "torch.randn(30)"), {20, 30}),
+        ("return x[0] @ x[1]", ("torch.randn(20, 30)", "torch.randn(30, 40)"), {20, 30, 40}),
+        ("return x[0] @ torch.ones(30, 5)", ("torch.randn(20, 30)",), {20}),
+        ("return x[0].view(-1, 2, 4).sum(1)", ("torch.randn(32, 8)",), {32}),
+        ("return x[0].view(20, -1) * 2", ("torch.randn(20, 30)",), {30}),
+        ("return x[0][x[1]]", ("torch.randn(64, 8)", "torch.randint(0, 64, (50,))"), {64, 8, 50}),
+        ("return x[0] * 2", ("torch.randn(3)",), set()),
+        ("assert x[0].shape == (20, 30)\n        return x[0] * 2", ("torch.randn(20, 30)",), set()),
+        ("return x[0] * 2\nROWS = __import__('itertools').count(9)", ("torch.randn(next(ROWS), 16)",), set()),
+    ],
+)
+def test_a_problem_lets_change_what_its_answer_follows(session_of, forward, made, found):
+    learned = learn_problem(session_of(HEAD + forward + inputs(*made)), hidden_shapes=True)
+    assert set(learned.resizing.sizes.values() if learned.resizing else ()) == found
+
+
+def test_a_problem_that_halves_a_dimension_gets_even_sizes(session_of):
+    session = session_of(HEAD + "return x[0].view(x[0].shape[0], 2, -1).sum(1)" + inputs("torch.randn(20, 30)"))
+    found = resizing_of(session)
+    assert found.coarse
+    assert all(size % 2 == 0 for size in found.draw(random.Random(1)).values())
+
+
+@pytest.mark.parametrize(
+    "fault", ["__import__('os').abort()", "__import__('ctypes').string_at(0)", "raise MemoryError"]
+)
+def test_sizes_at_which_the_reference_faults_are_given_up_and_not_the_problem(session_of, fault):
+    source = HEAD + f"if x[0].shape[1] != 30: {fault}\n        return x[0] * 2" + inputs("torch.randn(20, 30)")
+    session = session_of(source)
+    learned = learn_problem(session, hidden_shapes=True)
+    assert learned.resizing.sizes == {"literal 20": 20}
+    session.make_inputs(1)
+    assert torch.isfinite(session.answer(0).expected[0].value).all()
+
+
+def test_hidden_shapes_can_be_left_out(session_of):
+    session = session_of(HEAD + "return x[0] * 2" + inputs("torch.randn(20, 32)"))
+    assert learn_problem(session, hidden_shapes=False).resizing is None
+
+
+def test_inputs_too_large_for_the_judge_leave_the_session_usable(machine, session_of, monkeypatch):
+    monkeypatch.setattr(machine, "config", machine.config.model_copy(update={"max_tensor_bytes": 1 << 16}))
+    session = session_of(HEAD + "return x[0] * 2\nrows = 20" + inputs("torch.randn(rows, 32)"))
+    session.make_inputs(1)
+    with pytest.raises(BadProblemError, match="max_tensor_bytes"):
+        session.make_inputs(2, {"rows": 600})
+    session.make_inputs(1)
+    assert torch.isfinite(session.answer(0).expected[0].value).all()
+
+
+ABSOLUTE = HEAD + "return torch.abs(x[0])" + inputs("torch.randn(12, 20)")
+BY_DESCRIPTORS = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def abs_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    out = tl.make_tensor_descriptor(out_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[BLOCK, BLOCK])
+    out.store([0, 0], tl.abs(x.load([0, 0])))
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device=x.device))
+        out = torch.empty_like(x)
+        abs_kernel[(1,)](x, out, x.shape[0], x.shape[1], BLOCK=32)
+        return out
+"""
+
+
+BY_DESCRIPTORS_OF_THE_HOST = """
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def abs_kernel(x, out):
+    out.store([0, 0], tl.abs(x.load([0, 0])))
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        abs_kernel[(1,)](*(TensorDescriptor.from_tensor(tensor, [32, 32]) for tensor in (x, out)))
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    "candidate", [BY_DESCRIPTORS, BY_DESCRIPTORS_OF_THE_HOST], ids=["in the kernel", "on the host"]
+)
+def test_where_triton_cannot_form_blocks_of_other_shapes_coarser_ones_are_drawn(evaluator, candidate):
+    verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), candidate)
+    assert (verdict.status, verdict.flags, verdict.trials) == ("correct", (), 5)
+
+
+def test_a_candidate_that_says_so_itself_is_wrong(evaluator):
+    said = 'if x.shape[1] != 20: raise AssertionError("stride must be 16-byte aligned")\n        out ='
+    verdict = evaluator.evaluate(
+        Problem.from_source(ABSOLUTE, "absolute"), BY_DESCRIPTORS.replace("out = torch", f"{said} torch")
+    )
+    assert verdict.status == "incorrect"
+    assert "other shapes" in verdict.error_message

@@ -1,0 +1,110 @@
+"""What each trial changes: how far sites go, and what of a module's state a problem bears to be changed."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
+from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
+from warpsmith.evaluator.reference.trials import Learned, Trial, learn, one_far, reorders
+
+STATE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.beta = nn.Parameter(torch.ones(4))
+        self.gamma = nn.Parameter(0.1 * torch.eye(4))
+        self.bias = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias
+
+def get_inputs():
+    return [torch.randn(30, 4)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_must_stay_positive_only_grows_and_the_rest_changes_freely(session_of):
+    learned = learn(session_of(STATE), hidden_shapes=False)
+    assert learned.state["bias"] == ANYWHERE
+    assert {learned.state["beta"], learned.state["gamma"]} <= {IN_RANGE, SAME_SIGN, ANYWHERE}
+    assert SAME_SIGN in learned.state.values()
+
+
+def test_what_all_bear_is_found_at_once(session_of):
+    source = STATE.replace("x * torch.rsqrt(self.beta + (x * x) @ self.gamma)", "self.beta * (x @ self.gamma)")
+    learned = learn(session_of(source), hidden_shapes=False)
+    assert set(learned.state.values()) == {ANYWHERE}
+
+
+@pytest.mark.parametrize(
+    ("forward", "ranks"),
+    [
+        ("return torch.topk(x, 2).values", True),
+        ("return x.argmax(-1)", True),
+        ("return x.sort(-1)[0].cumsum(-1)", True),
+        ("return x.amax(-1)", False),
+        ("return x.max(-1)[1]", True),
+    ],
+)
+def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of, forward, ranks):
+    source = STATE.replace("return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias", forward)
+    assert learn(session_of(source), hidden_shapes=False).ranks is ranks
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_several_draws_one_at_most_is_far_and_tosses_keep_their_rows_of_zeros(seed):
+    levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE, "toss": SAME_SIGN}
+    learned = Learned(levels=levels, draws=frozenset("abcd"))
+    found = one_far(learned, random.Random(seed))
+    far = [site for site, level in found.items() if level == FAR]
+    assert len(far) <= 1
+    assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
+    assert not far or set(found) == {*far, "c", "toss"}
+    alone = {"a": FAR, "c": IN_RANGE, "toss": SAME_SIGN}
+    assert one_far(replace(learned, levels=alone), random.Random(seed)) == alone
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
+    rows = torch.randn(20, 64, generator=torch.Generator().manual_seed(seed))
+    plain = rows.clone()
+    vary_draw(rows, "rows", FAR, torch.Generator().manual_seed(1000 + seed))
+    factors = (rows / plain).abs().amax(-1)
+    assert factors.max() >= 2.0 ** LARGE_ROW_OCTAVES[1] * 0.99
+    assert (rows == 0).all(-1).any()
+    assert (rows == 0).all(0).any()
+
+
+def test_what_may_be_far_alone_is_found(session_of):
+    """The logarithm of what underflows is infinite, and a target of zero weighs nothing."""
+    source = STATE.replace(
+        "    def forward(self, x):\n        return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias",
+        "    def forward(self, x, y):\n        return torch.special.xlogy(y, y).sum(-1) - (y * x.log()).sum(-1)",
+    ).replace("[torch.randn(30, 4)]", "[torch.randn(30, 4).softmax(-1), torch.randn(30, 4).softmax(-1)]")
+    levels = learn(session_of(source), hidden_shapes=False).levels
+    assert sorted(levels.values()) == [ANYWHERE, FAR]
+
+
+def test_a_trial_says_that_written_lists_are_in_another_order():
+    plan = DrawPlan("shifted", {f"{LISTS}4": IN_RANGE})
+    assert reorders(plan)
+    assert not reorders(DrawPlan("plain", plan.levels))
+    assert not reorders(DrawPlan("shifted", {f"{LISTS}4": PLAIN, "7:3 #1": FAR}))
+    assert "another order" in Trial("shifted", reordered=True).remark
+
+
+def test_what_is_divided_by_a_norm_bears_any_sign_and_no_row_of_zeros(session_of):
+    source = STATE.replace(
+        "return x * torch.rsqrt(self.beta + (x * x) @ self.gamma) + self.bias",
+        "return x / x.abs().mean(-1, keepdim=True)",
+    ).replace("torch.randn(30, 4)", "torch.rand(30, 4)")
+    assert set(learn(session_of(source), hidden_shapes=False).levels.values()) == {ANY_SIGN}
