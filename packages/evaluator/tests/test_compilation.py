@@ -7,8 +7,10 @@ import pytest
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, compressed_store
-from warpsmith.evaluator.judge import compile_service
-from warpsmith.evaluator.judge.compile_service import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
+from warpsmith.evaluator.judge.compiling import runs
+from warpsmith.evaluator.judge.compiling import service as compile_service
+from warpsmith.evaluator.judge.compiling.runs import AllAtOnce, LaunchByLaunch
+from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
 ENDLESS = """\
@@ -76,7 +78,7 @@ def test_what_nobody_waits_for_ends_and_is_forgotten(service):
 
 
 def test_launches_that_come_later_replace_the_compilation_under_way(service):
-    run = CompileRun(service, ENDLESS)
+    run = AllAtOnce(service, ENDLESS)
     run.start([launch(ENDLESS_TIMES)])
     run.settle([launch(QUICK), launch(QUICK + 1)])
     assert run.result().ok
@@ -157,7 +159,7 @@ def test_each_launch_is_compiled_by_itself(by_launch):
 
 
 def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(service):
-    service._binaries = True
+    service.loads_code = True
     run = LaunchByLaunch(service, SEVERAL)
     (values,) = run.of(PRODUCT).binaries
     binary = Binary.of(values)
@@ -185,7 +187,7 @@ def sized(out_ptr, n, BLOCK: tl.constexpr):
 
 
 def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, monkeypatch):
-    service._binaries = True
+    service.loads_code = True
     asked = []
     start = service.start
     monkeypatch.setattr(service, "start", lambda *given: asked.append(given) or start(*given))
@@ -211,8 +213,8 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, 
 def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
     code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
     held = []
-    same_code = compile_service.same_code
-    monkeypatch.setattr(compile_service, "same_code", lambda *given: held.append(given) or same_code(*given))
+    same_code = runs.same_code
+    monkeypatch.setattr(runs, "same_code", lambda *given: held.append(given) or same_code(*given))
 
     def start(source, launches):
         job = compile_service.Job(b"")
@@ -228,14 +230,14 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
 
     for block in range(100):
         of(4096, block)
-    assert len(held) < 100 * compile_service.MOST_ALIKE
+    assert len(held) < 100 * runs.MOST_ALIKE
     assert len(run._jobs) == 100
     of(2048, 3)
     assert len(run._jobs) == 100, "one of the first has the code"
 
 
 def test_machine_code_is_kept_up_to_so_many_bytes_the_last_used_longest(service):
-    service._binaries = True
+    service.loads_code = True
 
     def found(times: int):
         told = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)

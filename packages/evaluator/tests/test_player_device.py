@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import contiguous, pack
@@ -21,7 +21,7 @@ from warpsmith.evaluator.workers.player_cuda import (
     faults_named,
 )
 
-MEMORY = HostMemory()
+MEMORY = HostDevice()
 
 
 class Game:

@@ -7,9 +7,12 @@ import pytest
 
 from warpsmith.evaluator import EvaluatorConfig, Problem, fingerprint
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.judge import recordings
-from warpsmith.evaluator.judge.pipeline import Evaluation
-from warpsmith.evaluator.judge.recordings import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
+from warpsmith.evaluator.judge import replays
+from warpsmith.evaluator.judge.host_execution import detached as detaching
+from warpsmith.evaluator.judge.host_execution.base import NeedsDeviceError
+from warpsmith.evaluator.judge.host_execution.detached import DetachedExecution
+from warpsmith.evaluator.judge.host_execution.on_device import OnDeviceExecution
+from warpsmith.evaluator.judge.recordings import Recordings
 from warpsmith.evaluator.judge.service import Judge
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.workers import gpu_stand_in
@@ -71,7 +74,7 @@ def running(config):
 def judge(running, monkeypatch):
     """A judge whose `why` says of each candidate that could not be recorded detached why that was."""
     running.why = []
-    original = Evaluation._load_in
+    original = Recordings._load_in
 
     def load_in(self, way):
         try:
@@ -80,7 +83,7 @@ def judge(running, monkeypatch):
             running.why.append(str(error))
             raise
 
-    record = DetachedRecorder.record
+    record = DetachedExecution.record
 
     def recorded(self, answer, room):
         try:
@@ -89,8 +92,8 @@ def judge(running, monkeypatch):
             running.why.append(str(error))
             raise
 
-    monkeypatch.setattr(Evaluation, "_load_in", load_in)
-    monkeypatch.setattr(DetachedRecorder, "record", recorded)
+    monkeypatch.setattr(Recordings, "_load_in", load_in)
+    monkeypatch.setattr(DetachedExecution, "record", recorded)
     return running
 
 
@@ -107,7 +110,7 @@ def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
     """As on a device: forms change with the trial of other shapes and back, and few buffers come into being."""
     judged(judge, candidate())
     memory = roomy_memory()
-    monkeypatch.setattr(judge.machine, "memory", memory)
+    monkeypatch.setattr(judge.machine, "device", memory)
     for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
         judge.references.drop_idle()
         memory.created.clear()
@@ -116,7 +119,7 @@ def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
 
 
 def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(OnDeviceRecorder, "load", None)
+    monkeypatch.setattr(OnDeviceExecution, "load", None)
     verdict = judged(judge, candidate())
     assert (verdict.status, verdict.trials, verdict.flags, verdict.compiled) == ("correct", 5, (), True)
     assert judge.why == []
@@ -198,13 +201,13 @@ def test_a_decoy_is_found_whatever_form_the_inputs_have(judge, rows, seeds):
 
 def test_host_code_runs_a_few_times_on_the_form_of_the_sample_and_once_on_others(judge, monkeypatch):
     called = []
-    original = DetachedRecorder._call
+    original = DetachedExecution._call
     monkeypatch.setattr(
-        DetachedRecorder, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
+        DetachedExecution, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
     )
     assert judged(judge, candidate("# many"), trials=12).status == "correct"
-    assert called.count(called[0]) == DetachedRecorder.calls
-    assert len(set(called)) == 1 + len(called) - DetachedRecorder.calls
+    assert called.count(called[0]) == DetachedExecution.calls
+    assert len(set(called)) == 1 + len(called) - DetachedExecution.calls
 
 
 KEPT = """\
@@ -512,7 +515,7 @@ BY_VERSION = "self.version != self.scale._version"
 
 
 @pytest.mark.parametrize(
-    ("way", "more"), [(DetachedRecorder, ""), (OnDeviceRecorder, "self.scale.flatten()[0].item()")]
+    ("way", "more"), [(DetachedExecution, ""), (OnDeviceExecution, "self.scale.flatten()[0].item()")]
 )
 def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
     """As after a copy into it, so that what is kept until torch shows a change is made anew."""
@@ -526,7 +529,7 @@ def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, mor
 
     monkeypatch.setattr(way, "_recorded", kept)
     assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
-    assert bool(judge.why) is (way is OnDeviceRecorder)
+    assert bool(judge.why) is (way is OnDeviceExecution)
     assert made
     for recording in made:
         assert any(event[0] == "copy" for event in recording.events), recording
@@ -643,16 +646,16 @@ def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
     """Neither inputs nor parameters that it is recorded on are those of a replay."""
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
     seen, played = [], []
-    fill, copy = OnDeviceRecorder._fill_inputs, Evaluation._copy_inputs
+    fill, copy = OnDeviceExecution._fill_inputs, replays.copy_inputs
     monkeypatch.setattr(
-        OnDeviceRecorder,
+        OnDeviceExecution,
         "_fill_inputs",
         lambda self, arena: seen.append(_bytes(self.session)) or fill(self, arena),
     )
     monkeypatch.setattr(
-        Evaluation,
-        "_copy_inputs",
-        lambda self, inputs: played.append(_bytes(self.session)) or copy(self, inputs),
+        replays,
+        "copy_inputs",
+        lambda session, arena: played.append(_bytes(session)) or copy(session, arena),
     )
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
     source = candidate(
@@ -674,7 +677,7 @@ def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge
 
 
 def test_a_large_module_is_constructed_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(recordings, "DETACHED_STATE_BYTES", 32)
+    monkeypatch.setattr(detaching, "DETACHED_STATE_BYTES", 32)
     source = candidate(
         kernel=KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
         init="self.scale = nn.Parameter(torch.ones(19))",
@@ -690,7 +693,7 @@ def test_inputs_of_many_forms_are_recorded_one_by_one(judge):
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
-    monkeypatch.setattr(recordings, "DETACHED_S", 0.5)
+    monkeypatch.setattr(detaching, "DETACHED_S", 0.5)
     verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
     assert verdict.status == "timeout"
     assert "did not finish" in judge.why[0]

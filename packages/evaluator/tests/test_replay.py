@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import Problem, _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.ipc.tensor_slots import pack
@@ -31,7 +32,7 @@ FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
 
 
 def memory_of(buffer: _native.Buffer) -> Mappings:
-    memory = Mappings()
+    memory = Mappings(HostDevice())
     memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
     return memory
 

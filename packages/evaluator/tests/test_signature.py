@@ -13,6 +13,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton import descriptors
@@ -24,7 +25,7 @@ TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 
 
 def recorded(arguments, options):
-    memory = Mappings()
+    memory = Mappings(HostDevice())
     memory.buffers = {name: _native.Buffer.create(name, 4096) for name in ("inputs", "state")}
     view = tensor_views.view(memory.buffers["inputs"], tensor_views.contiguous("float32", (16, 16)))
     recorder = Recorder(memory)

@@ -16,8 +16,8 @@ from torch.autograd.graph import increment_version
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
@@ -32,7 +32,7 @@ from warpsmith.evaluator.recordings.trace import Recorder
 from warpsmith.evaluator.workers import calling, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause
-from warpsmith.evaluator.workers.player import DevicePlayer, HostPlayer, Player
+from warpsmith.evaluator.workers.player import Player, player_for
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -56,31 +56,29 @@ class Candidate:
     Args:
         channel: to the judge.
         fields: of LOAD.
-        kind: the memory that its tensors lie in.
+        device: that its tensors lie on.
         detached: whether there is no device here and no content: what is launched is written down and does not run.
     """
 
-    def __init__(
-        self, channel: _native.Channel, fields: codec.Fields, kind: HostMemory | DeviceMemory, *, detached: bool
-    ) -> None:
-        self.kind = kind
-        self.memory = Mappings(kind)
+    def __init__(self, channel: _native.Channel, fields: codec.Fields, device: Device, *, detached: bool) -> None:
+        self.device = device
+        self.memory = Mappings(device)
         self.detached = detached
         properties = fields.mapping("properties")
         # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.
-        self.interpreted = kind.device.type == "cpu" and not properties
-        kind.limit(DEVICE_SHARE)
+        self.interpreted = device.kind.interprets and not properties
+        device.limit(DEVICE_SHARE)
         self.monitor: tracing.LaunchMonitor | launcher.DeviceMonitor | launcher.DetachedMonitor
         self.tuning: autotune.Tuning | launcher.DeviceTuning | launcher.NoTuning
         self.streams = fake_cuda.Streams()
-        if not isinstance(kind, DeviceMemory):
+        if device.kind.interprets:
             self.streams = gpu_stand_in.install(gpu_stand_in.properties_of(properties), disguised=True)
         if detached:
             self.monitor, self.tuning = _detached(properties)
-        elif isinstance(kind, DeviceMemory):
-            self.monitor, self.tuning = _on_device(channel, kind)
-        else:
+        elif device.kind.interprets:
             self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
+        else:
+            self.monitor, self.tuning = _on_device(channel, device)
         self.extra_operators = fields.texts("extra_operators")
         self.gpu_host: gpu_stand_in.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
@@ -100,7 +98,7 @@ class Candidate:
 
     def _host(self) -> AbstractContextManager[Any]:
         """Where there is no GPU, let host code that is written for one run."""
-        if self.kind.device.type != "cpu":
+        if not self.device.kind.interprets:
             return nullcontext()
         self.gpu_host = gpu_stand_in.GpuHost(disguised=True)
         return self.gpu_host
@@ -114,8 +112,8 @@ class Candidate:
             )
         state = self.memory.buffers["state"]
         init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.view(state, slot).clone())
-        self.kind.seed(seed)
-        with self._host(), self.kind.placing():
+        self.device.seed(seed)
+        with self._host(), self.device.placing():
             model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError(
@@ -123,7 +121,7 @@ class Candidate:
                 "`class ModelNew(nn.Module)`, and call super().__init__() first."
             )
         with self._host():
-            self.model = model.to(self.kind.device)
+            self.model = model.to(self.device.torch_device)
         self._match_buffers()
         return module_state.bind(
             self.model,
@@ -191,11 +189,11 @@ class Candidate:
         self.streams.pending.clear()
         self.monitor.on_launch = self.recorder.launch
         self.tuning.next_call(fields.integer("seed"))
-        self.kind.seed(fields.integer("seed"))
+        self.device.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)
         # Work on other streams belongs to the call as well; a fault of it shows here.
-        self.kind.settle()
+        self.device.settle()
         self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
         return output, watch
 
@@ -276,20 +274,20 @@ def _detached(properties: dict[str, Any]) -> tuple[launcher.DetachedMonitor, aut
     return monitor, turns
 
 
-def _on_device(channel: _native.Channel, memory: DeviceMemory) -> tuple[launcher.DeviceMonitor, launcher.DeviceTuning]:
+def _on_device(channel: _native.Channel, device: Device) -> tuple[launcher.DeviceMonitor, launcher.DeviceTuning]:
     def compiled(launch: dict[str, Any]) -> Binary:
         # The judge leaves the device to others meanwhile.
-        memory.settle()
+        device.settle()
         messages.send(channel, Kind.LAUNCH, launch)
         fields = messages.receive(channel).fields
         if not fields.flag("ok"):
             raise launcher.KernelFailedError(fields.text("message"), fields.text("category"))
         return Binary.of(fields.value("binary"))
 
-    monitor = launcher.DeviceMonitor(memory, compiled)
+    monitor = launcher.DeviceMonitor(device, compiled)
     best = launcher.DeviceTuning(monitor)
     launcher.install(monitor, best)
-    gpu_stand_in.install_beside_device(torch.cuda.get_device_properties(memory.device))
+    gpu_stand_in.install_beside_device(device.properties())
     return monitor, best
 
 
@@ -314,7 +312,7 @@ def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:
+def serve(channel: _native.Channel, scratch: Path, device: Device, *, detached: bool = False) -> None:
     """Record one candidate, or play recordings, until the judge closes the channel.
 
     `detached` has a candidate's launches written down alone, in a process that has no device.
@@ -325,7 +323,7 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
         while True:
             message = messages.receive_work(channel)
             try:
-                held = _step(channel, held, message, path, kind, detached=detached)
+                held = _step(channel, held, message, path, device, detached=detached)
             except SystemExit as error:
                 messages.send(channel, Kind.FAILED, _failure(message, error, path))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
@@ -344,7 +342,7 @@ def _step(
     held: Candidate | Player | None,
     message: Message,
     path: Path,
-    kind: HostMemory | DeviceMemory,
+    device: Device,
     *,
     detached: bool,
 ) -> Candidate | Player | None:
@@ -352,18 +350,18 @@ def _step(
     fields, fds = message.fields, message.fds
     match message.kind, held:
         case Kind.LOAD, None:
-            held = Candidate(channel, fields, kind, detached=detached)
+            held = Candidate(channel, fields, device, detached=detached)
             messages.send(channel, Kind.LOADED, held.load(fields, fds, path))
         case Kind.CALL, Candidate():
             messages.send(channel, Kind.DONE, held.call(fields, fds))
-        case Kind.REPLAY, None | HostPlayer() | DevicePlayer():
-            held = held or (DevicePlayer(kind) if isinstance(kind, DeviceMemory) else HostPlayer(path.parent))
+        case Kind.REPLAY, None | Player():
+            held = held or player_for(device, path.parent)
             held.play(fields, fds)
             messages.send(channel, Kind.DONE, {})
-        case Kind.RING, DevicePlayer():
+        case Kind.RING, Player():
             held.ring(fields, fds)
             messages.send(channel, Kind.RINGED, {})
-        case Kind.ROUND, DevicePlayer():
+        case Kind.ROUND, Player():
             messages.send(channel, Kind.ROUNDED, held.round(fields))
         case _:
             raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")

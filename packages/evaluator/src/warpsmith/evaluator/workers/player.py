@@ -1,12 +1,13 @@
 """Plays recordings in a worker that holds the kernels of a source and none of its host code."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
-from warpsmith.evaluator.devices.memory import DeviceMemory
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.languages.triton.interpreter import tracing
@@ -18,21 +19,47 @@ from warpsmith.evaluator.workers.player_host import Kernels, Replay
 ARENAS = ("inputs", "state", "answers")
 
 
+class Player(ABC):
+    """Replays recordings in a worker that holds the kernels of a source and none of its host code."""
+
+    @abstractmethod
+    def play(self, fields: codec.Fields, fds: list[int]) -> None:
+        """Play the recording that comes along, or the last one again, on what the arenas hold now.
+
+        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
+        """
+
+    def ring(self, fields: codec.Fields, fds: list[int]) -> None:
+        """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
+        raise WireError("This worker's device times no calls.")
+
+    def round(self, fields: codec.Fields) -> dict[str, Any]:
+        """Time one round; WireError on a device that does not time."""
+        raise WireError("This worker's device times no calls.")
+
+
+def player_for(device: Device, folder: Path) -> Player:
+    """Return what plays recordings on a device.
+
+    Args:
+        device: that the worker has.
+        folder: where extracted sources may be written.
+    """
+    return HostPlayer(device, folder) if device.kind.interprets else DevicePlayer(device)
+
+
 def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
     """Return name, size and slots of the inputs of each earlier call that a recording rests on."""
     return [(str(name), int(size), slots) for name, size, slots in fields.sequence("past")]
 
 
-class HostPlayer:
-    """Plays recordings with the interpreted kernels of a source, one after the other.
+class HostPlayer(Player):
+    """Plays recordings with the interpreted kernels of a source, one after the other; as of `player_for`."""
 
-    Args:
-        folder: where extracted sources may be written.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, device: Device, folder: Path) -> None:
+        self._device = device
         self._folder = folder
-        self._memory = Mappings()
+        self._memory = Mappings(device)
         self._kernels: tuple[str, Kernels] | None = None
         self._fields: codec.Fields | None = None
         # Once: a monitor stays as long as its process does.
@@ -42,10 +69,7 @@ class HostPlayer:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again, on what the arenas hold now.
-
-        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
-        """
+        """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         told, memory = self._fields, self._memory
@@ -65,7 +89,7 @@ class HostPlayer:
         player.deliver(told.sequence("outputs"), told.value("answer"), memory.buffers["answers"])
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
-        self._memory, self._fields = Mappings(), None
+        self._memory, self._fields = Mappings(self._device), None
         for name in ARENAS:
             self._memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         for name, size, _ in _past_of(fields):
@@ -76,20 +100,20 @@ class HostPlayer:
         self._fields = fields
 
 
-class DevicePlayer:
+class DevicePlayer(Player):
     """Plays recordings with compiled kernels, and times one of them.
 
     Args:
-        kind: the device.
+        device: that it plays on.
     """
 
-    def __init__(self, kind: DeviceMemory) -> None:
-        self._kind = kind
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self._replay: DeviceReplay | None = None
         self._rounds: Rounds | None = None
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again; as of `HostPlayer`."""
+        """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         if self._replay is None:
@@ -105,7 +129,7 @@ class DevicePlayer:
             # Two recordings at once could want more memory than there is.
             self._replay.clear()
             self._replay = None
-        memory = Mappings(self._kind)
+        memory = Mappings(self._device)
         for name in ARENAS:
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         slots = {name: fields.value(f"{name}_slots") for name in ("inputs", "state")}
@@ -113,7 +137,7 @@ class DevicePlayer:
             memory.receive(name, size, fds, writable=False)
             slots[name] = found
         replay = DeviceReplay(
-            self._kind,
+            self._device,
             {name: Arena(memory.buffers[name], list(codec.slots(found))) for name, found in slots.items()},
             fields.sequence("events"),
             [Binary.of(values) for values in fields.sequence("binaries")],
@@ -124,18 +148,15 @@ class DevicePlayer:
         self._replay = replay
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Prepare a call on each set of a ring, to be timed."""
+        """As of `Player`."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
         with faults_named():
-            self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
+            self._rounds = Rounds(self._device, self._replay.ring(fields, fds))
 
     def round(self, fields: codec.Fields) -> dict[str, Any]:
-        """Time one round."""
+        """As of `Player`."""
         if self._rounds is None:
             raise WireError("There is no ring to walk.")
         with faults_named():
             return self._rounds.round(fields)
-
-
-Player: TypeAlias = HostPlayer | DevicePlayer

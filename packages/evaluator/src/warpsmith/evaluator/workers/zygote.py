@@ -16,15 +16,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.devices.host_kind import HOST
+from warpsmith.evaluator.devices.kinds import DeviceKind, Nodes, Role, ZygoteKind
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.sandbox.policies import GpuAccess, Role, gpu_access, library_paths, policy_for
+from warpsmith.evaluator.sandbox.policies import library_paths, policy_for
 from warpsmith.evaluator.sandbox.rmtree import Backlog, remove, remove_or_say
-from warpsmith.evaluator.sandbox.roles import ROLES, ZygoteKind, roles_of
+from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.workers import entry
@@ -50,7 +52,7 @@ class _Child:
 class Zygote:
     """Answers the judge's requests for workers, and tells it how each ended.
 
-    `gpu` is what they may use of GPUs; None without one.
+    `nodes` are those of their device; None where it has none.
     """
 
     channel: _native.Channel
@@ -60,7 +62,7 @@ class Zygote:
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
     libraries: list[Path]
-    gpu: GpuAccess | None
+    nodes: Nodes | None
     children: dict[int, _Child] = field(default_factory=dict)
     left: Backlog = field(default_factory=Backlog)
     remover: int = -1
@@ -111,10 +113,9 @@ class Zygote:
             os.close(channel_fd)
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
-        if self.config.device == "cuda" and not _native.driver_untouched():
-            raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
+        self.config.device_kind.check_forkable()
         scratch = self._make_scratch()
-        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, gpu=self.gpu)
+        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, nodes=self.nodes)
         try:
             spawned = _native.spawn(policy, channel_fd, self.cgroups)
         except _native.NativeError:
@@ -202,13 +203,15 @@ def say_failed(channel: _native.Channel, number: int, error: Exception, layer: s
     messages.send(channel, Kind.FORK_FAILED, facts, timeout_s=SAY_S)
 
 
-def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) -> None:
+def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], device: DeviceKind, arch: int, folder: Path) -> None:
     """Import what workers of these roles need and run one trusted kernel, so that no worker pays for it."""
     import torch
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     torch.zeros(4).double().sum().item()
+    for kind_of_device in (device, HOST):
+        kind_of_device.device_class()
     if kind == "interpreting":
         from warpsmith.evaluator.languages.triton.interpreter import libdevice, tracing
         from warpsmith.evaluator.workers import candidate
@@ -220,7 +223,6 @@ def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) 
         libdevice.install()
         tracing.run_trusted_kernel()
     else:
-        from warpsmith.evaluator.devices import cuda_scrubbing
         from warpsmith.evaluator.languages.triton import compilation
         from warpsmith.evaluator.workers import compiler, reference
 
@@ -228,8 +230,7 @@ def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) 
         compiler.prepare()
         compilation.compile_trusted_kernel(arch, folder)
         if "candidate" in roles:
-            # Players scrub a device between two calls, and may execute nothing.
-            cuda_scrubbing.assembled(arch)
+            device.prepare_zygote(arch)
         if "host" in roles:
             from warpsmith.evaluator.workers import candidate
 
@@ -292,10 +293,10 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
         remove(root)
     messages.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
-        libraries = library_paths(config.device)
+        libraries = library_paths(config.device_kind)
         ptxas = find_ptxas(config.target_arch)
-        gpu = gpu_access(config.gpu, uuid) if config.device == "cuda" else None
-        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, gpu).serve()
+        nodes = config.device_kind.nodes(config.gpu, uuid)
+        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, nodes).serve()
     finally:
         if cgroups is not None:
             cgroups.close()
@@ -312,7 +313,7 @@ def _warmed_up(channel: _native.Channel, kind: ZygoteKind, config: EvaluatorConf
     """Warm up; where that fails, say why in place of READY and return False."""
     try:
         root.chmod(0o711)
-        warm_up(kind, roles_of(config)[kind], config.target_arch, root)
+        warm_up(kind, roles_of(config)[kind], config.device_kind, config.target_arch, root)
         settle_memory()
     except Exception as error:  # noqa: BLE001  (the judge says to its client what it was)
         stderr.tell_error(error)
@@ -326,7 +327,7 @@ def main(arguments: list[str]) -> None:
     # Who ignores it, as a parent may have this process do, cannot learn how a worker ended.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     fd = int(arguments[0])
-    kind: ZygoteKind | None = next((known for known in ROLES["cpu"] if known == arguments[1]), None)
+    kind: ZygoteKind | None = next((known for known in get_args(ZygoteKind) if known == arguments[1]), None)
     if kind is None:
         raise SystemExit(f"unknown kind of zygote: {arguments[1]}")
     channel = _native.Channel(fd)
