@@ -11,6 +11,7 @@ from warpsmith.evaluator.judge.compiling import runs
 from warpsmith.evaluator.judge.compiling import service as compile_service
 from warpsmith.evaluator.judge.compiling.runs import AllAtOnce, LaunchByLaunch
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
+from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
 ENDLESS = """\
@@ -213,8 +214,8 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(service, by_launch, 
 def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
     code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
     held = []
-    same_code = runs.same_code
-    monkeypatch.setattr(runs, "same_code", lambda *given: held.append(given) or same_code(*given))
+    same_code = TRITON.same_code
+    monkeypatch.setattr(TRITON, "same_code", lambda *given: held.append(given) or same_code(*given))
 
     def start(source, launches):
         job = compile_service.Job(b"")

@@ -17,6 +17,7 @@ ON_GPU = EvaluatorConfig(slots=1, device="cuda")
 ON_DEVICE = ("reference", "candidate")
 ROLES = (*ON_DEVICE, "compile")
 PTXAS = Path("/opt/ptxas")
+PROGRAMS = (PTXAS,)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def host(tmp_path, monkeypatch):
 
 
 def policy(role, config, libraries=(), uuid=""):
-    return policy_for(role, config, None, PTXAS, libraries, nodes=config.device_kind.nodes(config.gpu, uuid))
+    return policy_for(role, config, None, PROGRAMS, libraries, nodes=config.device_kind.nodes(config.gpu, uuid))
 
 
 def on(gpu):

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import DeviceName, device_kind
+from warpsmith.evaluator.languages.registry import LanguageName
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
@@ -31,6 +32,9 @@ class EvaluatorConfig(BaseModel):
 
     device: DeviceName = Field(
         default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
+    )
+    language: LanguageName = Field(
+        default="triton", description="Kernel language of candidates; docs/extending.md says how to add one."
     )
     gpu: int = Field(
         default=0, ge=0, le=LAST_GPU, description="Which GPU, as the driver counts them; no worker sees another."

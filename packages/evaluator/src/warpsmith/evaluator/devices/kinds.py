@@ -51,7 +51,8 @@ class DeviceKind(ABC):
         roles: which zygote forks which workers.
         workers_at_once: workers of a role that are made at a time.
         max_tensor_bytes: default bound of one set of inputs or outputs.
-        most_exact_bytes: of an answer, up to which the reference runs in fp64 too.
+        most_exact_bytes: largest set of inputs for which the reference runs in fp64 too; on a GPU four times as much
+            memory is held then.
     """
 
     name: ClassVar[str]

@@ -25,10 +25,11 @@ from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.sandbox import temp_dirs
-from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON
+from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, roles_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import EXHAUSTED, is_exhaustion, with_advice
@@ -280,10 +281,9 @@ class Zygote:
     def start(kind: ZygoteKind, config: EvaluatorConfig, uuid: str) -> "Zygote":
         """Start a zygote process, for a GPU of that UUID; call `await_ready` before asking it for workers."""
         channel, fd = _native.Channel.pair()
-        environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
+        environment = SINGLE_THREADED | LANG | {"PATH": "/usr/bin:/bin"}
+        environment |= language_of(config.language).environment(interpreting=kind == "interpreting")
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
-        if kind == "interpreting":
-            environment["TRITON_INTERPRET"] = "1"
         environment |= config.device_kind.environment(config.gpu)
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = temp_dirs.make()
@@ -690,6 +690,7 @@ class Machine:
         kind = config.device_kind
         self.device: Device = kind.open()
         config = config.model_copy(update={"target_arch": self.device.target_arch(config.target_arch)})
+        self.language = language_of(config.language)
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()

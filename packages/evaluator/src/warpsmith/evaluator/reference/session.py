@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.timing.clocks import Kept
 
 
-MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
-"""Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
-
-
 class ReferenceFailedError(Exception):
     """The problem's own code raised: in which step, and what."""
 

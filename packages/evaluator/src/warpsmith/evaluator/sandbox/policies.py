@@ -9,6 +9,7 @@ from typing import Final
 from warpsmith.evaluator._native import Bind, Policy
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices.kinds import DeviceKind, Nodes, Role
+from warpsmith.evaluator.languages.registry import language_of
 
 OFF_DEVICE: Final = frozenset({"compile", "host"})
 """Roles that never see a GPU."""
@@ -23,10 +24,6 @@ SINGLE_THREADED: Final = {
 # Beyond what a worker inherits; far more than honest ones map, and 128 MiB of page tables at most.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-# The default of today, said aloud: Triton 3.9 warns that it will change. Nobody debugs what is compiled here.
-TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_DISABLE_LINE_INFO": "1"}
-
-INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 OF_ROLE: Final[dict[Role, dict[str, str]]] = {
     # ptxas lives for milliseconds and spends them on page faults: its heap takes huge pages where the kernel has some.
     "compile": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
@@ -37,7 +34,7 @@ def policy_for(
     role: Role,
     config: EvaluatorConfig,
     scratch: Path | None,
-    ptxas: Path,
+    programs: Sequence[Path],
     libraries: Sequence[Path],
     *,
     nodes: Nodes | None = None,
@@ -45,10 +42,10 @@ def policy_for(
     """Return the policy of one worker.
 
     Args:
-        role: only `compile` may execute anything, and that one thing is ptxas.
+        role: only `compile` may execute anything, and that only the language's programs.
         config: limits and the weakest tier that is accepted.
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
-        ptxas: the assembler of the installed Triton.
+        programs: of the kernel language, as its assembler.
         libraries: what `library_paths` returned.
         nodes: of the device; None where workers need none.
     """
@@ -56,12 +53,8 @@ def policy_for(
     on_gpu = nodes is not None
     return Policy(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(nodes) if nodes else []),
-        exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED
-        | LANG
-        | TRITON
-        | OF_ROLE.get(role, {})
-        | _of_device(role, config.device_kind, nodes),
+        exec_paths=[str(program) for program in programs] if role == "compile" else [],
+        environment=SINGLE_THREADED | LANG | OF_ROLE.get(role, {}) | _environment(role, config, nodes),
         # CUDA makes shared memory, and names its threads under /proc.
         shared_memory=on_gpu,
         dumpable=on_gpu,
@@ -83,10 +76,11 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     return int(deadlines.get(role, 2 * config.timeout_s)) + 60
 
 
-def _of_device(role: Role, device: DeviceKind, nodes: Nodes | None) -> dict[str, str]:
-    if nodes is not None:
-        return device.environment(nodes.name)
-    return INTERPRETER if device.interprets and role == "candidate" else {}
+def _environment(role: Role, config: EvaluatorConfig, nodes: Nodes | None) -> dict[str, str]:
+    """Return what the kernel language and the device need in a worker's environment."""
+    device, language = config.device_kind, language_of(config.language)
+    found = language.environment(interpreting=nodes is None and device.interprets and role == "candidate")
+    return found if nodes is None else found | device.environment(nodes.name)
 
 
 def _device_binds(nodes: Nodes) -> list[Bind]:

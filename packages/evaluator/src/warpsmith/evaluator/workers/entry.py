@@ -12,6 +12,7 @@ from warpsmith.evaluator.devices.host_kind import HOST
 from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.sandbox.policies import OFF_DEVICE
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system import stderr
@@ -38,6 +39,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
     os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
+    language = language_of(config.language)
     device = (config.device_kind if role not in OFF_DEVICE else HOST).open()
     _set_precision(role, config)
     messages.send(channel, Kind.READY, {"tier": child.tier})
@@ -49,15 +51,15 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
         case "candidate":
             from warpsmith.evaluator.workers import candidate
 
-            candidate.serve(channel, scratch, device)
+            candidate.serve(channel, scratch, device, language)
         case "host":
             from warpsmith.evaluator.workers import candidate
 
-            candidate.serve(channel, scratch, device, detached=True)
+            candidate.serve(channel, scratch, device, language, detached=True)
         case "compile":
             from warpsmith.evaluator.workers import compiler
 
-            compiler.serve(channel, scratch, config.target_arch)
+            compiler.serve(channel, scratch, language, config.target_arch)
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:

@@ -10,11 +10,10 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.languages.triton.interpreter import tracing
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
+from warpsmith.evaluator.languages.base import InterpretedKernels, KernelLanguage
 from warpsmith.evaluator.timing.worker_rounds import Rounds
 from warpsmith.evaluator.workers.player_cuda import Arena, DeviceReplay, faults_named
-from warpsmith.evaluator.workers.player_host import Kernels, Replay
+from warpsmith.evaluator.workers.player_host import Replay
 
 ARENAS = ("inputs", "state", "answers")
 
@@ -38,14 +37,15 @@ class Player(ABC):
         raise WireError("This worker's device times no calls.")
 
 
-def player_for(device: Device, folder: Path) -> Player:
+def player_for(device: Device, language: KernelLanguage, folder: Path) -> Player:
     """Return what plays recordings on a device.
 
     Args:
         device: that the worker has.
+        language: of the source's kernels.
         folder: where extracted sources may be written.
     """
-    return HostPlayer(device, folder) if device.kind.interprets else DevicePlayer(device)
+    return HostPlayer(device, language, folder) if device.kind.interprets else DevicePlayer(device, language)
 
 
 def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
@@ -56,14 +56,15 @@ def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
 class HostPlayer(Player):
     """Plays recordings with the interpreted kernels of a source, one after the other; as of `player_for`."""
 
-    def __init__(self, device: Device, folder: Path) -> None:
+    def __init__(self, device: Device, language: KernelLanguage, folder: Path) -> None:
         self._device = device
+        self._language = language
         self._folder = folder
         self._memory = Mappings(device)
-        self._kernels: tuple[str, Kernels] | None = None
+        self._kernels: tuple[str, InterpretedKernels] | None = None
         self._fields: codec.Fields | None = None
         # Once: a monitor stays as long as its process does.
-        tracing.install(tracing.LaunchMonitor(lambda _: None, self._is_read_only))
+        language.watch_replays(self._is_read_only)
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
@@ -96,7 +97,7 @@ class HostPlayer(Player):
             self._memory.receive(name, size, fds, writable=False)
         source = fields.text("source")
         if self._kernels is None or self._kernels[0] != source:
-            self._kernels = source, Kernels.of(source, self._folder)
+            self._kernels = source, self._language.interpreted(source, self._folder)
         self._fields = fields
 
 
@@ -107,8 +108,9 @@ class DevicePlayer(Player):
         device: that it plays on.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, language: KernelLanguage) -> None:
         self._device = device
+        self._language = language
         self._replay: DeviceReplay | None = None
         self._rounds: Rounds | None = None
 
@@ -140,7 +142,8 @@ class DevicePlayer(Player):
             self._device,
             {name: Arena(memory.buffers[name], list(codec.slots(found))) for name, found in slots.items()},
             fields.sequence("events"),
-            [Binary.of(values) for values in fields.sequence("binaries")],
+            fields.sequence("binaries"),
+            language=self._language,
             outputs=fields.sequence("outputs"),
             answer=fields.value("answer"),
         )

@@ -27,11 +27,10 @@ from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
-from warpsmith.evaluator.languages.triton import descriptors
-from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FenceError, FencePlan
-from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError, behind_end
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
+from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
+from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
 from warpsmith.evaluator.timing.worker_rounds import Call
 from warpsmith.evaluator.workers.player_host import paired
 
@@ -132,7 +131,8 @@ class DeviceReplay:
         device: that it plays on.
         given: the arenas of inputs, of parameters and buffers (`state`), and of earlier calls' inputs.
         events: the recording; every launch in it has its machine code in `binaries`, in order.
-        binaries: the code of each launch.
+        binaries: the code of each launch, as its fields.
+        language: that loads it.
         outputs: which tensors of the recording are the answer.
         answer: the form of the answer.
 
@@ -147,12 +147,14 @@ class DeviceReplay:
         device: Device,
         given: Mapping[str, Arena],
         events: list[Any],
-        binaries: list[Binary],
+        binaries: list[Any],
         *,
+        language: KernelLanguage,
         outputs: list[Any],
         answer: codec.Value,
     ) -> None:
         self._device = device
+        self._language = language
         self._outputs, self._answer = outputs, answer
         self._fresh: dict[int, Region] = {}
         self._scratch: dict[int, Region] = {}
@@ -164,19 +166,10 @@ class DeviceReplay:
         self._used = _used_of([events, outputs])
         self._arenas = given
         self._given = {name: Given(device, arena, self._used.get(name, set())) for name, arena in given.items()}
-        kernels = self._loaded(binaries)
+        kernels = language.load(device, binaries)
         self._watch = Watch(device)
         self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
-
-    def _loaded(self, binaries: list[Binary]) -> list[LoadedKernel]:
-        loaded: dict[bytes, LoadedKernel] = {}
-        for binary in binaries:
-            if binary.fence_error:
-                raise FenceError(binary.fence_error)
-            if binary.cubin not in loaded:
-                loaded[binary.cubin] = LoadedKernel(self._device, binary)
-        return [loaded[binary.cubin] for binary in binaries]
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
         """Allocate what the recording allocates; yield the events that do something, launches with their kernel."""
@@ -278,7 +271,7 @@ class DeviceReplay:
 
     def _called(self, given: dict[str, Given], answers: "Shared | tensor_views.Part") -> "ReplayedCall":
         """Return the recording on one set of inputs."""
-        place = _Place(self._device, self._fresh, given)
+        place = _Place(self._device, self._language, self._fresh, given)
         # Steps come first: they say how much scratch memory there is.
         steps = [self._step(place, number, event) for number, event in enumerate(self._events)]
         fresh = [region for number, region in self._fresh.items() if number not in self._images]
@@ -301,7 +294,7 @@ class DeviceReplay:
             case ["call", str(operator), list(arguments), to]:
                 given = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, given, place.tensor(to)))
-            case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
+            case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
             case _:
@@ -314,7 +307,7 @@ class DeviceReplay:
         launch, _ = kernel.prepared(grid, values, allocate=allocate)
         fenced = None
         if kernel.has_twin:
-            plan = self._watch.plan(kernel.binary.symbol, values)
+            plan = self._watch.plan(kernel.symbol, values)
             fenced = _handing(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
         return Step(_handing(launch, values), launches=True, fenced=fenced)
 
@@ -485,8 +478,11 @@ def _used_of(part: Any) -> dict[str, set[int]]:
 class _Place:
     """Where the tensors of a recording lie in one call."""
 
-    def __init__(self, device: Device, fresh: dict[int, Region], given: dict[str, Given]) -> None:
+    def __init__(
+        self, device: Device, language: KernelLanguage, fresh: dict[int, Region], given: dict[str, Given]
+    ) -> None:
         self._device = device.torch_device
+        self._language = language
         self._fresh = fresh
         self._given = given
 
@@ -522,12 +518,8 @@ class _Place:
                 return value
             case ["tuple", list(items)]:
                 return tuple(self.argument(item) for item in items)
-            case ["dtype" | "kernel", str()]:
-                return None
-            case ["descriptor", tensor, *rest]:
-                return descriptors.made(self.tensor(tensor), rest)
             case _:
-                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+                return self._language.device_argument(described, self.tensor)
 
 
 @dataclass

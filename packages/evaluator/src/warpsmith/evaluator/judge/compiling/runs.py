@@ -7,7 +7,6 @@ from typing import Any, Final, TypeAlias
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.compiling.service import Compilation, CompileService, Job
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
-from warpsmith.evaluator.recordings.signature import kinds_of, same_code
 
 MOST_ALIKE: Final = 16
 """Launches of a kernel, with the same options, that another one is held against."""
@@ -115,7 +114,7 @@ class AllAtOnce(CompileRun):
 class LaunchByLaunch(CompileRun):
     """The compilation of one candidate on a device: each launch by itself, when it is first asked for.
 
-    A launch that differs from a compiled one by nothing that Triton looks at has the code of that one.
+    A launch that differs from a compiled one by nothing that the language looks at has the code of that one.
     """
 
     def __init__(self, service: CompileService, source: str) -> None:
@@ -162,7 +161,8 @@ class LaunchByLaunch(CompileRun):
         key = codec.encode([launch])
         if key not in self._jobs and key not in self._same:
             compiled = self._compiled.get(_form(launch), [])
-            like = next((one.key for one in compiled if same_code(one.launch, launch, one.kinds)), None)
+            same_code = self._service.language.same_code
+            like = next((one.key for one in compiled if same_code(one.launch, launch, one.binary)), None)
             if like is not None:
                 self._same[key] = like
             else:
@@ -173,7 +173,7 @@ class LaunchByLaunch(CompileRun):
         """Keep a launch that compiled for others like it to be held against: few, for a candidate says how many."""
         alike = self._compiled.setdefault(_form(launch), [])
         if len(alike) < MOST_ALIKE and all(one.key != key for one in alike):
-            alike.append(_Compiled(key, launch, kinds_of(binary)))
+            alike.append(_Compiled(key, launch, binary))
 
     def start(self, launches: list[Launch]) -> None:
         """Begin nothing: what is launched has been asked for."""
@@ -210,11 +210,11 @@ class LaunchByLaunch(CompileRun):
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A launch that compiled: the key of its job, and what each argument became in the code."""
+    """A launch that compiled: the key of its job, and the fields of its code."""
 
     key: bytes
     launch: Launch
-    kinds: dict[str, Any]
+    binary: Any
 
 
 def _form(launch: Launch) -> bytes:

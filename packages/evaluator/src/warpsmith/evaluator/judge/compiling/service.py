@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any, Final
 
 from warpsmith.evaluator import _native
@@ -68,19 +67,21 @@ class Job:
 
 
 class CompileService:
-    """Compiles in the background. Answers are kept by source, launches, chip and Triton version.
+    """Compiles in the background. Answers are kept by source, launches, chip and version of the language.
 
     The last CACHE_ENTRIES of them, and of CACHE_BYTES at most: the one unused for longest goes first.
 
     Attributes:
+        language: that the kernels are written in.
         loads_code: whether the machine code is wanted, for a device that launches it.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._config = machine.config
+        self.language = machine.language
         self.loads_code = not machine.config.device_kind.interprets
-        self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
+        self._salt = f"sm_{machine.config.target_arch} {machine.language.version()}".encode()
         self._lock = threading.Lock()
         self._under_way: dict[bytes, Job] = {}
         self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
@@ -181,7 +182,7 @@ class CompileService:
         """Return what a worker answers.
 
         Raises:
-            _CrashedError: it ended by itself, as Triton's compiler may make it.
+            _CrashedError: it ended by itself, as a compiler may make it.
             *LOST: it was lost, or could not have what it needs.
         """
         try:
@@ -189,15 +190,15 @@ class CompileService:
         except WorkerDiedError as error:
             if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
                 raise
-            crashed = _broken(f"Triton's compiler crashed on the kernels ({error}).")
+            crashed = _broken(f"{self.language.title}'s compiler crashed on the kernels ({error}).")
             raise _CrashedError(str(error), crashed) from error
         except WorkerTimeoutError as error:
             starved = error.starved_seconds
             if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
                 raise
             message = (
-                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
-                "range in place of tl.static_range."
+                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. "
+                f"{self.language.slow_compile_advice}"
             )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:

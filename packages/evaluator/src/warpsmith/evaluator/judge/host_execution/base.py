@@ -140,7 +140,7 @@ class HostExecution(ABC):
         launches = launches_of(events)
         check_launches(launches)
         if not launches:
-            raise no_kernel(self.evidence)
+            raise no_kernel(self.evidence, self.machine.language)
         made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
         return pattern, made, done.integer("variants")
 
@@ -178,7 +178,8 @@ class HostExecution(ABC):
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"forward computes with torch instead of Triton: {self._in_source(refused)}. {operators.ADVICE}",
+                f"forward computes with torch instead of {self.machine.language.title}: {self._in_source(refused)}. "
+                f"{operators.ADVICE}",
             )
         if done.flag("unawaited"):
             raise CandidateFailedError(

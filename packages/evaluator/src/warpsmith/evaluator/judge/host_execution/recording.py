@@ -9,6 +9,7 @@ from warpsmith.evaluator.config import RecordingWay
 from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
+from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings.history import Called, Past
 from warpsmith.evaluator.reference.session import Placed
@@ -77,11 +78,13 @@ def check_launches(launches: list[dict[str, Any]]) -> None:
         raise WireError(f"{len(known)} different launches are more than anybody needs")
 
 
-def no_kernel(evidence: Evidence) -> CandidateFailedError:
+def no_kernel(evidence: Evidence, language: KernelLanguage) -> CandidateFailedError:
     """Return the failure of a forward that launches nothing."""
     evidence.flags.add("no_kernel")
     return CandidateFailedError(
-        "rejected", None, "forward launched no Triton kernel: compute in @triton.jit kernels that forward launches."
+        "rejected",
+        None,
+        f"forward launched no {language.title} kernel: compute in {language.kernel_form} that forward launches.",
     )
 
 

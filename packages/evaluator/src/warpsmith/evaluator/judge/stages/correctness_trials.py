@@ -1,7 +1,6 @@
 """Trials: a replay of a recording on fresh secret inputs, compared with the reference."""
 
 import random
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +13,7 @@ from warpsmith.evaluator.reference.session import Answer
 from warpsmith.evaluator.reference.trials import Trial
 
 RESHAPINGS: Final = 3
-"""How often other shapes are drawn where Triton cannot form a block of the last ones."""
+"""How often other shapes are drawn where the language cannot form a block of the last ones."""
 
 
 @in_phase("correctness")
@@ -37,8 +36,8 @@ def _run_reshaped(
 ) -> None:
     """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
-    What raises here, after the problem's own shapes went well, is right for these alone. Where Triton cannot form a
-    block of such a shape, coarser ones are drawn.
+    What raises here, after the problem's own shapes went well, is right for these alone. Where the
+    language cannot form a block of such a shape, coarser ones are drawn.
     """
     with evaluation.launches.uncounted():
         for attempt in range(RESHAPINGS):
@@ -58,7 +57,7 @@ def _fails_to_form_blocks(
         failure = error.failure
         if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
             raise
-        if not last and failure.category in _OF_TRITON and _RESTRICTION.search(failure.message):
+        if not last and evaluation.machine.language.cannot_form(failure.category, failure.message):
             return True
         message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
         raise CandidateFailedError("incorrect", failure.category, message) from error
@@ -103,10 +102,4 @@ def _depends_on_content(evidence: Evidence, wrong: str) -> CandidateFailedError:
     )
 
 
-_OF_TRITON: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
-"""What Triton refuses, interpreted or compiled."""
-_RESTRICTION: Final = re.compile(
-    r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
-)
-"""What Triton says of a block or a descriptor that it cannot form."""
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})

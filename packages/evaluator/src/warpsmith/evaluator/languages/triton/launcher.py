@@ -19,6 +19,7 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
+from warpsmith.evaluator.recordings.errors import DetachedError
 
 WARM_UPS: Final = 3
 TIMED_MS: Final = 10.0
@@ -104,10 +105,6 @@ class DeviceMonitor:
         if key not in self._loaded:
             self._loaded[key] = LoadedKernel(self._device, self._compiled(launch))
         return self._loaded[key]
-
-
-class DetachedError(RuntimeError):
-    """Host code asks for what only a device has."""
 
 
 class _NoFacts:

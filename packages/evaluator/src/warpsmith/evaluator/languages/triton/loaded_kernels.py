@@ -175,6 +175,11 @@ class LoadedKernel:
         self._twin: _native.Kernel | None = None
 
     @property
+    def symbol(self) -> str:
+        """The kernel's name in its machine code."""
+        return self.binary.symbol
+
+    @property
     def registers(self) -> int:
         """Registers of a thread."""
         return self._kernel.registers
