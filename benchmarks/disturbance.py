@@ -24,7 +24,7 @@ from _machine import describe, need_gpu, write_result
 from gpu_timing import cases
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.evaluator.sandbox.policies import gpu_environment
+from warpsmith.evaluator.devices.cuda_nodes import environment_of
 
 HERE = Path(__file__).parent
 KERNELS: Final = ("add 2^20", "softmax 4096x2048", "add 2^24", "softmax 262144x2048", "amax 16x2^22")
@@ -32,7 +32,7 @@ KERNELS: Final = ("add 2^20", "softmax 4096x2048", "add 2^24", "softmax 262144x2
 
 def make_contexts(made: "Synchronized[int]") -> None:
     """Make a context in a process of its own and end that, until this process is ended."""
-    os.environ.update(gpu_environment(0))
+    os.environ.update(environment_of(0))
     while True:
         child = os.fork()
         if not child:

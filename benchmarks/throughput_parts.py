@@ -31,10 +31,10 @@ from _machine import describe, write_result
 from throughput import ACTIVATIONS, TIMED, TRIALS, candidates, problems
 
 from warpsmith.evaluator import EvaluatorConfig, Verdict
+from warpsmith.evaluator.devices.cuda_nodes import environment_of
 from warpsmith.evaluator.judge.service import Judge
 from warpsmith.evaluator.processes.phases import PHASES
 from warpsmith.evaluator.processes.pool import Lease, Worker, Zygote
-from warpsmith.evaluator.sandbox.policies import gpu_environment
 
 HERE = Path(__file__).parent
 DEADLINE_S: Final = 60.0
@@ -194,7 +194,7 @@ def main() -> None:
     # As in a judge's own process: one thread for torch, and no other GPU in sight before the driver starts.
     torch.set_num_threads(1)
     if arguments.device == "cuda":
-        os.environ.update(gpu_environment(arguments.gpu))
+        os.environ.update(environment_of(arguments.gpu))
     spent = Spent()
     watch(spent)
     result = describe(["torch", "triton", "numpy"]) | {"rows": []}

@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.processes.pool import Machine
 from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.server.child import ServerProcess
@@ -79,7 +79,7 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
-class Roomy(HostMemory):
+class Roomy(HostDevice):
     """Memory of the host that is used again as a device's is."""
 
     def __init__(self):

@@ -12,7 +12,7 @@ from warpsmith.evaluator import BadProblemError, Problem, _native
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.correctness.compare import PART, Expected
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host_kind import HostKind
 from warpsmith.evaluator.ipc.codec import Fields
 from warpsmith.evaluator.judge import problem_facts
 from warpsmith.evaluator.judge import service as judging
@@ -244,7 +244,7 @@ def running(config):
 @pytest.fixture
 def judge(running, monkeypatch):
     """A judge whose memory passes for that of a device, without idle references."""
-    monkeypatch.setattr(judging, "DeviceMemory", HostMemory)
+    monkeypatch.setattr(HostKind, "shares_memory", True)
     running.references.drop_idle()
     return running
 

@@ -9,8 +9,8 @@ import torch
 from warpsmith.evaluator.correctness import compare
 from warpsmith.evaluator.correctness.compare import Expected
 from warpsmith.evaluator.correctness.compare_gpu import Factors, largest_error_if_near
+from warpsmith.evaluator.devices.cuda import CudaDevice
 from warpsmith.evaluator.devices.cuda_health import probe_device
-from warpsmith.evaluator.devices.memory import DeviceMemory
 
 pytestmark = pytest.mark.gpu
 
@@ -71,7 +71,7 @@ def test_what_fails_in_a_part_need_not_be_seen_whole():
 
 
 def test_a_device_that_works_passes_its_probe():
-    assert probe_device(DeviceMemory()) == ""
+    assert probe_device(CudaDevice().torch_device) == ""
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

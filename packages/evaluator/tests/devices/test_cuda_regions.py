@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.devices import cuda_regions
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
+from warpsmith.evaluator.devices.cuda import CudaDevice
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT
 
 UNIT = 2 << 20
@@ -28,7 +29,7 @@ def test_content_lies_at_an_end_of_its_region_and_is_aligned(size, at_end):
 
 @given(st.integers(0, 9000))
 def test_a_region_is_its_content_and_its_slack(size):
-    region = HostMemory().region(size)
+    region = HostDevice().region(size)
     region.whole.fill_(1)
     region.content.fill_(2)
     for slack in region.slack:
@@ -41,11 +42,11 @@ def test_a_region_is_its_content_and_its_slack(size):
 
 
 def test_a_region_lies_at_either_end():
-    assert {HostMemory().region(100).start for _ in range(64)} == {0, cuda_regions.HOST_UNIT - ALIGNMENT}
+    assert {HostDevice().region(100).start for _ in range(64)} == {0, cuda_regions.HOST_UNIT - ALIGNMENT}
 
 
 def test_nothing_behind_a_tensor_can_be_viewed():
-    region = HostMemory().region(4096 - 4)
+    region = HostDevice().region(4096 - 4)
     floats = region.content.view(torch.float32)
     assert floats.as_strided((1023,), (1,), 0).numel() == 1023
     with pytest.raises(RuntimeError, match="out of bounds"):
@@ -54,7 +55,7 @@ def test_nothing_behind_a_tensor_can_be_viewed():
 
 @pytest.fixture(scope="module")
 def device(gpu):
-    return DeviceMemory()
+    return CudaDevice()
 
 
 @pytest.mark.gpu

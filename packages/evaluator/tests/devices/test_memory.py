@@ -5,7 +5,8 @@ import ctypes
 import pytest
 import torch
 
-from warpsmith.evaluator.devices.memory import HostMemory, memory_of
+from warpsmith.evaluator.devices.host import HostDevice
+from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.evaluator.errors import JudgeUnavailableError
 
 
@@ -18,20 +19,20 @@ def has_driver() -> bool:
 
 
 def test_without_a_device_it_is_the_hosts():
-    memory = memory_of("cpu")
-    assert isinstance(memory, HostMemory)
-    assert memory.device == torch.device("cpu")
+    memory = device_kind("cpu").open()
+    assert isinstance(memory, HostDevice)
+    assert memory.torch_device == torch.device("cpu")
 
 
 @pytest.mark.skipif(has_driver(), reason="This machine has libcuda.so.1.")
 def test_a_machine_without_a_gpu_says_so_with_the_remedy():
     with pytest.raises(JudgeUnavailableError, match=r"No GPU can be used here: .*libcuda\.so\.1") as caught:
-        memory_of("cuda")
+        device_kind("cuda").open()
     assert "Install the NVIDIA driver" in caught.value.remedy
 
 
 def test_a_seed_gives_the_same_numbers_again():
-    memory = HostMemory()
+    memory = HostDevice()
     memory.seed(5)
     first = torch.rand(3)
     memory.seed(5)

@@ -2,14 +2,13 @@
 
 import random
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from warpsmith.evaluator.correctness.compare import compare
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge import benchmark
@@ -34,11 +33,14 @@ OTHER_FORMS = PROBLEM.replace("(20, 30)", "(20, ROWS)").replace(
 )
 
 
-class RoomyMemory(HostMemory):
+class RoomyMemory(HostDevice):
     """Memory of the host with a device's count of free bytes."""
 
     def __init__(self, free_bytes: int) -> None:
-        self.handle = SimpleNamespace(free_bytes=lambda: free_bytes)
+        self._free_bytes = free_bytes
+
+    def free_bytes(self) -> int:
+        return self._free_bytes
 
 
 PLENTY = 1 << 30

@@ -8,8 +8,11 @@ import pytest
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import compressed_store
-from warpsmith.evaluator.judge import compile_service
-from warpsmith.evaluator.judge.compile_service import CompileFailedError, CompileRun, CompileService, LaunchByLaunch
+from warpsmith.evaluator.judge.compiling import runs
+from warpsmith.evaluator.judge.compiling import service as compile_service
+from warpsmith.evaluator.judge.compiling.runs import AllAtOnce, LaunchByLaunch
+from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
+from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 from warpsmith.evaluator.processes.pool import WorkerStartError
 
@@ -140,7 +143,7 @@ def test_what_nobody_waits_for_ends_and_is_forgotten(service):
 
 
 def test_launches_that_come_later_replace_the_compilation_under_way(service):
-    run = CompileRun(service, ENDLESS)
+    run = AllAtOnce(service, ENDLESS)
     run.start([launch(ENDLESS_TIMES)])
     run.settle([launch(QUICK), launch(QUICK + 1)])
     assert run.result().ok
@@ -273,8 +276,8 @@ def test_a_size_of_the_same_kind_has_the_code_that_is_there(for_device, monkeypa
 def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_launch, monkeypatch):
     code = {"cubin": b"", "parameters": [["out_ptr", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"]]}
     held, started = [], []
-    same_code = compile_service.same_code
-    monkeypatch.setattr(compile_service, "same_code", lambda *given: held.append(given) or same_code(*given))
+    same_code = TRITON.same_code
+    monkeypatch.setattr(TRITON, "same_code", lambda *given: held.append(given) or same_code(*given))
 
     def start(source, launches):
         started.append(launches)
@@ -291,7 +294,7 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
 
     for block in range(100):
         of(4096, block)
-    assert len(held) < 100 * compile_service.MOST_ALIKE
+    assert len(held) < 100 * runs.MOST_ALIKE
     assert len(started) == 100
     of(2048, 3)
     assert len(started) == 100, "one of the first has the code"

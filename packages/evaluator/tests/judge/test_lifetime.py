@@ -6,7 +6,7 @@ import pytest
 from candidate_endings import ENDINGS, STATUS
 
 from warpsmith.evaluator import EvaluatorConfig, Problem
-from warpsmith.evaluator.judge.pipeline import Evaluation
+from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.service import Judge
 
 

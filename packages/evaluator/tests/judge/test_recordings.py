@@ -7,9 +7,11 @@ import pytest
 
 from warpsmith.evaluator import EvaluatorConfig, Problem, fingerprint
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.judge import recordings
-from warpsmith.evaluator.judge.pipeline import Evaluation
-from warpsmith.evaluator.judge.recordings import DetachedRecorder, NeedsDeviceError, OnDeviceRecorder
+from warpsmith.evaluator.judge import replays
+from warpsmith.evaluator.judge.host_execution import detached as detaching
+from warpsmith.evaluator.judge.host_execution.base import NeedsDeviceError
+from warpsmith.evaluator.judge.host_execution.detached import DetachedExecution
+from warpsmith.evaluator.judge.host_execution.on_device import OnDeviceExecution
 from warpsmith.evaluator.judge.service import Judge
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.workers import gpu_stand_in
@@ -83,7 +85,7 @@ def judge(running, monkeypatch):
         return noted
 
     for step in ("__init__", "load", "record"):
-        monkeypatch.setattr(DetachedRecorder, step, noting(getattr(DetachedRecorder, step)))
+        monkeypatch.setattr(DetachedExecution, step, noting(getattr(DetachedExecution, step)))
     return running
 
 
@@ -100,7 +102,7 @@ def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
     """As on a device: forms change with the trial of other shapes and back, and few buffers come into being."""
     judged(judge, candidate())
     memory = roomy_memory()
-    monkeypatch.setattr(judge.machine, "memory", memory)
+    monkeypatch.setattr(judge.machine, "device", memory)
     for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
         judge.references.drop_idle()
         memory.created.clear()
@@ -109,7 +111,7 @@ def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
 
 
 def test_an_honest_kernel_needs_no_host_code_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(OnDeviceRecorder, "load", None)
+    monkeypatch.setattr(OnDeviceExecution, "load", None)
     verdict = judged(judge, candidate())
     assert (verdict.status, verdict.trials, verdict.flags, verdict.compiled) == ("correct", 5, (), True)
     assert judge.why == []
@@ -191,13 +193,13 @@ def test_a_decoy_is_found_whatever_form_the_inputs_have(judge, rows, seeds):
 
 def test_host_code_runs_a_few_times_on_the_form_of_the_sample_and_once_on_others(judge, monkeypatch):
     called = []
-    original = DetachedRecorder._call
+    original = DetachedExecution._call
     monkeypatch.setattr(
-        DetachedRecorder, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
+        DetachedExecution, "_call", lambda self, room: called.append(repr(self.session.inputs)) or original(self, room)
     )
     assert judged(judge, candidate("# many"), trials=12).status == "correct"
-    assert called.count(called[0]) == DetachedRecorder.calls
-    assert len(set(called)) == 1 + len(called) - DetachedRecorder.calls
+    assert called.count(called[0]) == DetachedExecution.calls
+    assert len(set(called)) == 1 + len(called) - DetachedExecution.calls
 
 
 KEPT = """\
@@ -505,7 +507,7 @@ BY_VERSION = "self.version != self.scale._version"
 
 
 @pytest.mark.parametrize(
-    ("way", "more"), [(DetachedRecorder, ""), (OnDeviceRecorder, "self.scale.flatten()[0].item()")]
+    ("way", "more"), [(DetachedExecution, ""), (OnDeviceExecution, "self.scale.flatten()[0].item()")]
 )
 def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
     """As after a copy into it, so that what is kept until torch shows a change is made anew."""
@@ -519,7 +521,7 @@ def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, mor
 
     monkeypatch.setattr(way, "record", kept)
     assert judged(judge, keeps_a_turned_scale(BY_VERSION, more=more), of=COLUMN).status == "correct"
-    assert bool(judge.why) is (way is OnDeviceRecorder)
+    assert bool(judge.why) is (way is OnDeviceExecution)
     assert made
     for recording in made:
         assert any(event[0] == "copy" for event in recording.events), recording
@@ -636,16 +638,16 @@ def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
     """Neither inputs nor parameters that it is recorded on are those of a replay."""
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
     seen, played = [], []
-    fill, copy = OnDeviceRecorder._fill_inputs, Evaluation._copy_inputs
+    fill, copy = OnDeviceExecution._fill_inputs, replays.copy_inputs
     monkeypatch.setattr(
-        OnDeviceRecorder,
+        OnDeviceExecution,
         "_fill_inputs",
         lambda self, arena: seen.append(_bytes(self.session)) or fill(self, arena),
     )
     monkeypatch.setattr(
-        Evaluation,
-        "_copy_inputs",
-        lambda self, inputs: played.append(_bytes(self.session)) or copy(self, inputs),
+        replays,
+        "copy_inputs",
+        lambda session, arena: played.append(_bytes(session)) or copy(session, arena),
     )
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
     source = candidate(
@@ -667,7 +669,7 @@ def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge
 
 
 def test_a_large_module_is_constructed_on_the_device(judge, monkeypatch):
-    monkeypatch.setattr(recordings, "DETACHED_STATE_BYTES", 32)
+    monkeypatch.setattr(detaching, "DETACHED_STATE_BYTES", 32)
     source = candidate(
         kernel=KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
         init="self.scale = nn.Parameter(torch.ones(19))",
@@ -683,7 +685,7 @@ def test_inputs_of_many_forms_are_recorded_one_by_one(judge):
 
 
 def test_host_code_without_end_gets_little_of_the_time(judge, monkeypatch):
-    monkeypatch.setattr(recordings, "DETACHED_S", 0.5)
+    monkeypatch.setattr(detaching, "DETACHED_S", 0.5)
     verdict = judged(judge, candidate("while True: pass"), timeout_s=3.0)
     assert verdict.status == "timeout"
     assert "did not finish" in judge.why[0]

@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator import Problem, _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.ipc.tensor_slots import pack
+from warpsmith.evaluator.languages.triton.language import TRITON
+from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
 from warpsmith.evaluator.recordings import movement, trace
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.trace import Recorder, UntraceableError
 from warpsmith.evaluator.workers.player_cuda import dtypes_of
-from warpsmith.evaluator.workers.player_host import Kernels, Replay
+from warpsmith.evaluator.workers.player_host import Replay
 
 SLOTS, SIZE = pack([tensor_views.contiguous("float32", (4, 6)), tensor_views.contiguous("float32", (6,))], 1 << 20)
 
@@ -31,13 +34,13 @@ FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
 
 
 def memory_of(buffer: _native.Buffer) -> Mappings:
-    memory = Mappings()
+    memory = Mappings(HostDevice())
     memory.buffers = {"inputs": buffer, "state": _native.Buffer.create("state", 64)}
     return memory
 
 
 def record(forward, buffer):
-    recorder = Recorder(memory_of(buffer))
+    recorder = Recorder(memory_of(buffer), TRITON)
     watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, recorder.operator)
     with Watched(watch):
         output = forward(*(tensor_views.view(buffer, slot) for slot in SLOTS))
@@ -171,7 +174,7 @@ def test_any_pad_roll_and_repeat_is_replayed(tmp_path_factory, pads, shifts, rep
 
 def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     memory = memory_of(arena(1))
-    recorder, count = Recorder(memory), torch.zeros(4)
+    recorder, count = Recorder(memory, TRITON), torch.zeros(4)
     slot = tensor_views.contiguous("float32", (4,))
     recorder.starts_as(count, slot)
     tensor_views.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))

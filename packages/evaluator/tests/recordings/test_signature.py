@@ -13,10 +13,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton import descriptors
 from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
+from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.recordings.signature import kinds_of, launches_of, same_code
 from warpsmith.evaluator.recordings.trace import Recorder
 
@@ -24,10 +26,10 @@ TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 
 
 def recorded(arguments, options):
-    memory = Mappings()
+    memory = Mappings(HostDevice())
     memory.buffers = {name: _native.Buffer.create(name, 4096) for name in ("inputs", "state")}
     view = tensor_views.view(memory.buffers["inputs"], tensor_views.contiguous("float32", (16, 16)))
-    recorder = Recorder(memory)
+    recorder = Recorder(memory, TRITON)
     arguments = arguments | {"x": view, "y": view.flatten()[1:], "z": torch.zeros(8, dtype=torch.int64)[2:]}
     arguments["d"] = TensorDescriptor.from_tensor(view, [16, 4])
     recorder.launch("k", arguments, options)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator import EvaluatorConfig
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.reference.draw_plan import (
     ANY_SIGN,
     ANYWHERE,
@@ -40,7 +40,7 @@ def maker(tmp_path):
     def start(*lines, module=""):
         body = "".join(f"    {line}\n" for line in lines)
         source = f"{MODEL}{module}\ndef get_inputs():\n{body}"
-        reference = Reference(source, tmp_path / "problem.py", 7, HostMemory(), EvaluatorConfig())
+        reference = Reference(source, tmp_path / "problem.py", 7, HostDevice(), EvaluatorConfig())
 
         def make(seed, plan=PLAINLY, sizes=None):
             reference.make_inputs(seed, sizes or {}, plan)

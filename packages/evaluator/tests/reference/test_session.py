@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from warpsmith.evaluator import BadProblemError
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
@@ -192,7 +192,7 @@ def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memo
     with pytest.MonkeyPatch.context() as patch:
         memory = roomy_memory()
         if roomy:
-            patch.setattr(machine, "memory", memory)
+            patch.setattr(machine, "device", memory)
         session = ReferenceSession(machine, SIZED, init_seed=7)
         try:
             for seed, rows, answered in steps:
@@ -249,7 +249,7 @@ def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(sessio
 def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, roomy_memory, monkeypatch, roomy, step, then):
     """As where a device is full: the judge takes it for a form that the problem does not bear, and asks for others."""
     if roomy:
-        monkeypatch.setattr(machine, "memory", roomy_memory())
+        monkeypatch.setattr(machine, "device", roomy_memory())
     session = ReferenceSession(machine, SIZED, init_seed=7)
     original, failing = Worker.send, []
 
@@ -584,7 +584,7 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
         "def __init__(self):\n        super().__init__()\n        self.kept = torch.zeros(4)\n    def forward",
         1,
     )
-    memory = HostMemory()
+    memory = HostDevice()
     reference = Reference(source, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
     inputs = memory.create("inputs", 2 * 4096)
     reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)

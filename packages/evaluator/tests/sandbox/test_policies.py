@@ -5,14 +5,19 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator.devices import cuda_nodes
+from warpsmith.evaluator.devices.cuda_kind import CUDA
+from warpsmith.evaluator.devices.cuda_nodes import nodes_of
+from warpsmith.evaluator.devices.host_kind import HOST
 from warpsmith.evaluator.sandbox import policies
-from warpsmith.evaluator.sandbox.policies import GpuAccess, gpu_access, library_paths, policy_for
+from warpsmith.evaluator.sandbox.policies import library_paths, policy_for
 
 ON_CPU = EvaluatorConfig(slots=1)
 ON_GPU = EvaluatorConfig(slots=1, device="cuda")
 ON_DEVICE = ("reference", "candidate")
 ROLES = (*ON_DEVICE, "compile")
 PTXAS = Path("/opt/ptxas")
+PROGRAMS = (PTXAS,)
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +29,16 @@ def host(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     (tmp_path / "nvidia-caps").mkdir()
     (tmp_path / "facts").mkdir()
-    moved = [str(tmp_path / Path(path).name) for path in policies.NVIDIA_DEVICES]
-    monkeypatch.setattr(policies, "DEVICES", tmp_path)
-    monkeypatch.setattr(policies, "NVIDIA_DEVICES", moved)
-    monkeypatch.setattr(policies, "DEVICE_FACTS", [str(tmp_path / "facts"), str(tmp_path / "absent")])
-    monkeypatch.setattr(policies, "GPU_FACTS", tmp_path / "gpus")
+    moved = tuple(str(tmp_path / Path(path).name) for path in cuda_nodes.NVIDIA_DEVICES)
+    monkeypatch.setattr(cuda_nodes, "DEVICES", tmp_path)
+    monkeypatch.setattr(cuda_nodes, "NVIDIA_DEVICES", moved)
+    monkeypatch.setattr(cuda_nodes, "DEVICE_FACTS", (str(tmp_path / "facts"), str(tmp_path / "absent")))
+    monkeypatch.setattr(cuda_nodes, "GPU_FACTS", tmp_path / "gpus")
     return tmp_path
 
 
 def policy(role, config, libraries=(), uuid=""):
-    gpu = gpu_access(config.gpu, uuid) if config.device == "cuda" else None
-    return policy_for(role, config, None, PTXAS, libraries, gpu=gpu)
+    return policy_for(role, config, None, PROGRAMS, libraries, nodes=config.device_kind.nodes(config.gpu, uuid))
 
 
 def on(gpu):
@@ -78,12 +82,14 @@ def test_the_only_gpu_goes_by_its_number(host):
         (host / name).unlink()
     tell_of(host, one=0)
     for uuid in ("one", "part", ""):
-        assert gpu_access(0, uuid) == GpuAccess("0", (str(host / "nvidia0"),))
+        found = nodes_of(0, uuid)
+        assert (found.name, found.own) == ("0", (str(host / "nvidia0"),))
 
 
 def test_facts_that_cannot_be_read_are_passed_over(host):
     (host / "gpus/one/information").mkdir(parents=True)
-    assert gpu_access(1, "other") == GpuAccess("other", (str(host / "nvidia2"),))
+    found = nodes_of(1, "other")
+    assert (found.name, found.own) == ("other", (str(host / "nvidia2"),))
 
 
 def test_a_gpu_that_is_not_there_brings_no_other(host):
@@ -94,9 +100,9 @@ def test_a_gpu_that_is_not_there_brings_no_other(host):
 def test_a_host_without_a_driver_has_nothing_to_see(host, monkeypatch):
     empty = host / "empty"
     empty.mkdir()
-    monkeypatch.setattr(policies, "DEVICES", empty)
-    monkeypatch.setattr(policies, "NVIDIA_DEVICES", [str(empty / "nvidiactl")])
-    monkeypatch.setattr(policies, "DEVICE_FACTS", [])
+    monkeypatch.setattr(cuda_nodes, "DEVICES", empty)
+    monkeypatch.setattr(cuda_nodes, "NVIDIA_DEVICES", (str(empty / "nvidiactl"),))
+    monkeypatch.setattr(cuda_nodes, "DEVICE_FACTS", ())
     assert policy("candidate", ON_GPU).binds == []
 
 
@@ -152,15 +158,15 @@ def test_without_a_gpu_candidates_are_interpreted_and_see_none():
 def test_libraries_of_the_driver_are_found_where_the_host_finds_them(host, monkeypatch):
     driver, inside = host / "driver", host / "driver" / "lib64"
     inside.mkdir(parents=True)
-    without = library_paths("cuda")
+    without = library_paths(CUDA)
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{driver}:{inside}:{host / 'absent'}::/:.:relative")
-    assert set(library_paths("cuda")) - set(without) == {driver}
-    assert driver not in library_paths("cpu")
+    assert set(library_paths(CUDA)) - set(without) == {driver}
+    assert driver not in library_paths(HOST)
     assert policy("candidate", ON_GPU).environment["LD_LIBRARY_PATH"].startswith(str(driver))
 
 
 def test_no_path_that_workers_see_holds_another():
-    for device in ("cpu", "cuda"):
+    for device in (HOST, CUDA):
         paths = library_paths(device)
         assert len(paths) == len(set(paths))
         directories = [path for path in paths if not path.is_symlink()]

@@ -13,14 +13,14 @@ import pytest
 from warpsmith.evaluator import Problem, _native
 from warpsmith.evaluator.judge.service import Service
 from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton import compile_source as compiler
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
-from warpsmith.evaluator.workers import compiler
 
 HALF = 512 << 10
 MEASURED = """\
 import errno, pathlib, sys
-from warpsmith.evaluator.workers import compiler
+from warpsmith.evaluator.languages.triton import compile_source as compiler
 scratch = pathlib.Path(sys.argv[1])
 print(*(compiler.lacked_by_the_machine(OSError(int(number), "x"), scratch) for number in sys.argv[2:]))
 """

@@ -11,6 +11,7 @@ from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton.extract import ExtractionError
 from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError, IllegalAccessError
+from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.launcher import KernelFailedError
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 from warpsmith.evaluator.recordings.outputs import OutputError
@@ -59,7 +60,7 @@ REFUSED = "device: cuModuleLoadData failed: {}, result {}."
     ],
 )
 def test_an_exception_has_its_category(error, category):
-    assert categorise(error) == category
+    assert categorise(error, TRITON) == category
     assert category in ERROR_CATEGORIES
 
 
@@ -70,7 +71,7 @@ def test_the_first_cause_counts_before_the_last():
         except KernelFailedError as error:
             raise CandidateError("forward failed") from error
     except CandidateError as error:
-        assert categorise(error) == "shared_memory_exceeded"
+        assert categorise(error, TRITON) == "shared_memory_exceeded"
 
 
 T = torch.ones
@@ -124,7 +125,7 @@ def test_what_python_and_torch_raise_has_the_category_of_its_kind(mistake, categ
         pytest.skip("there is a GPU")
     with pytest.raises(Exception) as raised:
         mistake()
-    assert categorise(raised.value) == category, raised.value
+    assert categorise(raised.value, TRITON) == category, raised.value
 
 
 def test_what_a_kernel_raises_stays_tritons():
@@ -134,4 +135,4 @@ def test_what_a_kernel_raises_stays_tritons():
         except NameError as error:
             raise InterpreterError(repr(error)) from error
     except InterpreterError as error:
-        assert categorise(error) == "triton_jit_error"
+        assert categorise(error, TRITON) == "triton_jit_error"

@@ -90,8 +90,10 @@ def test_torch_answers_for_one_gpu_alone():
 STYLES = """
 import getpass, os, pwd
 import torch, triton
+from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.workers import gpu_stand_in
 gpu_stand_in.install(disguised=True)
+TRITON.stand_in(gpu_stand_in.PROPERTIES)
 x = torch.zeros(4)
 with gpu_stand_in.GpuHost(disguised=True) as host:
     device = triton.runtime.driver.active.get_active_torch_device()

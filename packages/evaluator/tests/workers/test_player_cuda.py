@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.memory import HostMemory
+from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import contiguous, pack
-from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError
+from warpsmith.evaluator.languages.triton.language import TRITON
+from warpsmith.evaluator.recordings.errors import IllegalAccessError
 from warpsmith.evaluator.workers.player_cuda import (
     GUARDED,
     POISON,
@@ -22,7 +23,7 @@ from warpsmith.evaluator.workers.player_cuda import (
     faults_named,
 )
 
-MEMORY = HostMemory()
+MEMORY = HostDevice()
 
 
 class Game:
@@ -39,7 +40,7 @@ class Game:
         (answer,), size = pack([contiguous("float32", shape)], 1 << 20)
         self.slot, self.answers = answer, MEMORY.create("answers", size, writable_by_peer=True)
         given = {name: Arena(self.arenas[name], self.slots[name]) for name in self.arenas}
-        self.replay = DeviceReplay(MEMORY, given, events, [], outputs=[output], answer=[answer])
+        self.replay = DeviceReplay(MEMORY, given, events, [], language=TRITON, outputs=[output], answer=[answer])
         self.replay.set_up(self.answers)
 
     def tensor(self, name, number):

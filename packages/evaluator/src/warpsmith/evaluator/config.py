@@ -1,10 +1,12 @@
 """Configuration of the evaluator. Importable without torch."""
 
-import os
 from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from warpsmith.evaluator.devices.kinds import DeviceKind
+from warpsmith.evaluator.devices.registry import DeviceName, device_kind
+from warpsmith.evaluator.languages.registry import LanguageName
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
@@ -16,18 +18,11 @@ RECORDING_HELP: Final = (
 )
 Precision = Literal["ieee", "tf32"]
 PRECISION_HELP: Final = "Of float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
-MAX_TENSOR_BYTES: Final = {"cpu": 1 << 30, "cuda": 16 << 30}
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63
 MAX_TIMEOUT_S: Final = 3600
-GPU_SLOTS: Final = 3
-"""More evaluations at once were no faster on an H200: docs/timing.md."""
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
-
-
-def _default_slots() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 class EvaluatorConfig(BaseModel):
@@ -35,14 +30,17 @@ class EvaluatorConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    device: Literal["cpu", "cuda"] = Field(
+    device: DeviceName = Field(
         default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
+    )
+    language: LanguageName = Field(
+        default="triton", description="Kernel language of candidates; docs/extending.md says how to add one."
     )
     gpu: int = Field(
         default=0, ge=0, le=LAST_GPU, description="Which GPU, as the driver counts them; no worker sees another."
     )
     slots: int = Field(
-        default_factory=lambda fields: GPU_SLOTS if fields.get("device") == "cuda" else _default_slots(),
+        default_factory=lambda fields: device_kind(fields.get("device", "cpu")).default_slots(),
         ge=1,
         le=256,
         description="Evaluations that run at once; one a core, on a GPU three.",
@@ -94,7 +92,7 @@ class EvaluatorConfig(BaseModel):
     scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
     processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
     max_tensor_bytes: int = Field(
-        default_factory=lambda fields: MAX_TENSOR_BYTES[fields.get("device", "cpu")],
+        default_factory=lambda fields: device_kind(fields.get("device", "cpu")).max_tensor_bytes,
         ge=1 << 16,
         description="Bytes of one set of inputs or outputs; 1 GiB on a CPU, 16 GiB on a GPU.",
     )
@@ -132,6 +130,11 @@ class EvaluatorConfig(BaseModel):
     extra_operators: tuple[str, ...] = Field(
         default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
     )
+
+    @property
+    def device_kind(self) -> DeviceKind:
+        """What is known of the device before it is opened."""
+        return device_kind(self.device)
 
     @model_validator(mode="after")
     def _check_tiers(self) -> Self:

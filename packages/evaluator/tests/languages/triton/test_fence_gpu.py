@@ -9,7 +9,7 @@ import torch
 from fenced_kernels import F32, I32, LAUNCHES, LAUNCHES_90, launch_of, pointer
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.cuda import CudaDevice
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
 from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
@@ -108,8 +108,8 @@ def finds_registers(x, out, BLOCK: tl.constexpr):
 
 
 @pytest.fixture(scope="module")
-def memory(gpu) -> DeviceMemory:
-    return DeviceMemory()
+def memory(gpu) -> CudaDevice:
+    return CudaDevice()
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def hostile(tmp_path_factory) -> dict[str, Any]:
     return fenced_kernels.load(tmp_path_factory.mktemp("hostile"), HOSTILE)
 
 
-def loaded(kernels: dict[str, Any], launch: dict[str, Any], arch: int, memory: DeviceMemory) -> LoadedKernel:
+def loaded(kernels: dict[str, Any], launch: dict[str, Any], arch: int, memory: CudaDevice) -> LoadedKernel:
     values = compilation.compile_launch(kernels, launch, arch, binary=True)["binary"]
     assert values["fence_error"] == ""
     return LoadedKernel(memory, Binary.of(values))

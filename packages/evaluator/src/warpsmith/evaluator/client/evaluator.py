@@ -21,7 +21,6 @@ from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUna
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.sandbox import temp_dirs
-from warpsmith.evaluator.sandbox.policies import gpu_environment
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
 
@@ -94,7 +93,7 @@ class _Judge:
         channel, fd = _native.Channel.pair()
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge.service", str(fd)]
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
-        environment = os.environ | (gpu_environment(config.gpu) if config.device == "cuda" else {})
+        environment = os.environ | config.device_kind.environment(config.gpu)
         try:
             # A group of its own: a Ctrl-C is for the caller, whose end of the channel ends all of them in order.
             process = subprocess.Popen(

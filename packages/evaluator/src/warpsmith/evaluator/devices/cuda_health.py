@@ -8,14 +8,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 
 from warpsmith.evaluator.errors import DeviceQuarantinedError
-
-if TYPE_CHECKING:
-    from warpsmith.evaluator.devices.memory import DeviceMemory
 
 FAULTS: Final = frozenset(
     {
@@ -120,13 +117,13 @@ class DeviceHealth:
         return (found[0], False) if found else (f"a probe gave no answer within {self._deadline_s:g} s", True)
 
 
-def probe_device(memory: "DeviceMemory") -> str:
+def probe_device(device: torch.device) -> str:
     """Write and read memory, multiply small whole numbers, and return what came out wrong."""
-    words = torch.arange(PROBED_BYTES // 4, dtype=torch.int32, device=memory.device)
+    words = torch.arange(PROBED_BYTES // 4, dtype=torch.int32, device=device)
     if not torch.equal(words.flip(0).flip(0), words) or int(words[-1]) != PROBED_BYTES // 4 - 1:
         return "memory does not hold what is written to it"
     # Small enough that products and sums are exact in whatever precision the device multiplies.
-    rows = (torch.arange(SIDE * SIDE, device=memory.device) % 7).view(SIDE, SIDE)
+    rows = (torch.arange(SIDE * SIDE, device=device) % 7).view(SIDE, SIDE)
     product = (rows.float() @ rows.float()).cpu()
     expected = rows.cpu().long() @ rows.cpu().long()
     return "" if torch.equal(product.long(), expected) else "it multiplies wrongly"

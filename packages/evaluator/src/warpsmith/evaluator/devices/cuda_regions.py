@@ -7,7 +7,7 @@ it, its slack, is rewritten like the tensor.
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,9 +15,6 @@ from torch.utils.dlpack import from_dlpack
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT
-
-if TYPE_CHECKING:
-    from warpsmith.evaluator.devices.memory import DeviceMemory
 
 HOST_UNIT: Final = 4096
 """Of a region on the host, where nothing protects it."""
@@ -72,11 +69,11 @@ def on_host(size: int) -> Region:
     return Region(torch.from_numpy(whole), torch.from_numpy(whole[start : start + max(size, 1)]), start)
 
 
-def on_device(memory: "DeviceMemory", size: int, *, read_only: bool) -> Region:
+def on_device(handle: "_native.Device", size: int, *, read_only: bool) -> Region:
     """Return a region of a GPU's memory.
 
     Args:
-        memory: the device.
+        handle: the device.
         size: bytes of the tensor; 0 takes one byte.
         read_only: whether kernels that are given the content fault where they write. Who prepares a call writes through
             another mapping of the same memory.
@@ -84,8 +81,8 @@ def on_device(memory: "DeviceMemory", size: int, *, read_only: bool) -> Region:
     Raises:
         NativeError: the device has no memory left.
     """
-    total, start = placed(max(size, 1), memory.handle.granularity, at_end=bool(secrets.randbits(1)))
-    buffer = _native.DeviceBuffer.create(memory.handle, total, shareable=False)
+    total, start = placed(max(size, 1), handle.granularity, at_end=bool(secrets.randbits(1)))
+    buffer = _native.DeviceBuffer.create(handle, total, shareable=False)
     given = buffer.alias(writable=False) if read_only else buffer
     return Region(_tensor(buffer, 0, total), _tensor(given, start, max(size, 1)), start, buffer)
 

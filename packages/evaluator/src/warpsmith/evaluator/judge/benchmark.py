@@ -20,7 +20,8 @@ from warpsmith.evaluator.timing import clocks
 from warpsmith.evaluator.timing.clocks import Ask, Side, Timing
 
 if TYPE_CHECKING:
-    from warpsmith.evaluator.devices.memory import DeviceMemory, Shared
+    from warpsmith.evaluator.devices.base import Device
+    from warpsmith.evaluator.devices.memory import Shared
     from warpsmith.evaluator.processes.pool import Lease
 
 MOST_SETS: Final = 8
@@ -68,7 +69,7 @@ class Ring:
 
 def make_ring(
     session: ReferenceSession,
-    memory: "DeviceMemory",
+    device: "Device",
     placed: Placed,
     rng: random.Random,
     *,
@@ -79,7 +80,7 @@ def make_ring(
 
     Args:
         session: makes the inputs; their form must be that of the trace.
-        memory: the device.
+        device: that the calls run on.
         placed: the room for one answer.
         rng: draws the seeds.
         answered: whether the reference is to answer each set.
@@ -88,21 +89,21 @@ def make_ring(
     Raises:
         BadProblemError: the problem gives its inputs another form at nearly every call.
     """
-    memory.release_if_scarce()
+    device.release_if_scarce()
     form = session.inputs
     each = COPIES * form.size + max(placed.size, output_bytes)
-    sets = max(1, min(MOST_SETS, int(SHARE * memory.handle.free_bytes() / each)))
+    sets = max(1, min(MOST_SETS, int(SHARE * device.free_bytes() / each)))
     # Every call of the driver that makes or maps memory waits for contexts that come into being elsewhere.
-    shared = (memory.create("ring-inputs", sets * form.size), memory.create("ring-answers", sets * placed.size))
+    shared = (device.create("ring-inputs", sets * form.size), device.create("ring-answers", sets * placed.size))
     inputs, answers = tensor_views.parts(shared[0], form.size), tensor_views.parts(shared[1], placed.size)
-    ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * memory.handle.free_bytes() / sets)
+    ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * device.free_bytes() / sets)
     for own_inputs, own_answers in zip(inputs, answers, strict=True):
         _make_inputs_like(form, session, rng)
         keeps = answered and placed.size <= ring.most_kept
         ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
         tensor_views.content(own_inputs).copy_(tensor_views.content(session.inputs_buffer))
         tensor_views.poison(own_answers, placed.slots)
-    memory.settle()
+    device.settle()
     return ring
 
 

@@ -57,7 +57,7 @@ class Conversation:
     def __init__(self, machine: Machine, config: EvaluatorConfig, evidence: Evidence) -> None:
         self.seconds_left = config.timeout_s
         self.waited_s = 0.0
-        self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device == "cpu" else 0.0
+        self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
         self._machine = machine
         self._config = config
@@ -92,7 +92,7 @@ class Conversation:
             CandidateFailedError, SuspectError: the candidate's failure.
         """
         kept_back = max(0.0, self.seconds_left - at_most_s) if at_most_s is not None else 0.0
-        self._machine.memory.settle()
+        self._machine.device.settle()
         self._machine.lease.give_way()
         self._waiting = _Waiting(worker)
         self._deadline = time.monotonic() + self.seconds_left - kept_back
@@ -112,7 +112,7 @@ class Conversation:
             self.seconds_left = self.left() + kept_back
 
     def _overrun(self, error: WorkerTimeoutError) -> Exception:
-        limit_s, on_cpu = self._config.timeout_s, self._config.device == "cpu"
+        limit_s, on_cpu = self._config.timeout_s, self._config.device_kind.interprets
         bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
         return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from warpsmith.evaluator.config import RecordingWay
 from warpsmith.evaluator.correctness.compare import Comparison
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.judge.compile_service import Compilation
+from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, Failure
 from warpsmith.evaluator.timing.clocks import Timing
 

@@ -5,21 +5,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.judge.compile_service import Compilation, CompileRun, LaunchByLaunch
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
-
-Launch = dict[str, Any]
-"""`kernel`, `arguments` and `options`."""
+from warpsmith.evaluator.judge.compiling.runs import CompileRun, Launch
+from warpsmith.evaluator.judge.compiling.service import Compilation
 
 
 class Launches:
     """The launches of one evaluation. It refers to no evaluation, so that a recorder may hold it.
 
     Args:
-        compiling: all at once where nothing waits for the code (on the host), one by one on a device.
+        compiling: all at once where nothing waits for the code, launch by launch on a device that runs it.
     """
 
-    def __init__(self, compiling: CompileRun | LaunchByLaunch) -> None:
+    def __init__(self, compiling: CompileRun) -> None:
         self._compiling = compiling
         self._known: dict[bytes, Launch] = {}
         self._counts = True
@@ -44,17 +41,12 @@ class Launches:
     def reported(self, launch: Launch) -> Compilation | None:
         """Keep a launch that host code is about to make, and return its code on a device."""
         self.keep([launch])
-        if isinstance(self._compiling, LaunchByLaunch):
-            return self._compiling.of(launch, counted=self._counts)
-        return None
+        return self._compiling.reported(launch, counted=self._counts)
 
     def begin(self, launches: list[Launch]) -> None:
         """Keep these and begin to compile them: each is going to be asked for."""
         self.keep(launches)
-        if isinstance(self._compiling, LaunchByLaunch):
-            self._compiling.begin(launches)
-        else:
-            self._compiling.start(launches)
+        self._compiling.begin(launches)
 
     def start(self) -> None:
         """Begin to compile what is known, where nothing has asked for it yet."""
@@ -69,21 +61,14 @@ class Launches:
         return self._compiling.result()
 
     def await_code(self, launches: list[Launch]) -> None:
-        """On a device, wait until these are compiled; no replay on the host needs their code.
+        """Keep launches, and wait until a replay can launch them.
 
         Raises:
             CandidateFailedError: one of them does not compile.
         """
-        if isinstance(self._compiling, CompileRun):
-            return
-        self._compiling.begin(launches)
-        for launch in launches:
-            found = self._compiling.of(launch, counted=self._counts)
-            if not found.ok:
-                raise CandidateFailedError("runtime_error", found.category, found.message)
+        self.keep(launches)
+        self._compiling.await_code(launches, counted=self._counts)
 
     def code_of(self, launches: list[Launch]) -> list[dict[str, Any]]:
-        """Return the code of each launch, on a device; no process of the candidate compiled it."""
-        if isinstance(self._compiling, CompileRun):
-            return []
-        return [self._compiling.of(launch, counted=self._counts).binaries[0] for launch in launches]
+        """Return what a player loads for each launch; nothing where it interprets them."""
+        return self._compiling.code_of(launches, counted=self._counts)

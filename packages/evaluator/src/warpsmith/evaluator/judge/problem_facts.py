@@ -5,7 +5,7 @@ import secrets
 from typing import Any, Final
 
 from warpsmith.evaluator.correctness.compare import is_allclose
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.ipc.codec import slots
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.judge import benchmark, problem_audit
@@ -38,11 +38,10 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
     comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
     passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
     sizes = _sizes(session, second)
-    facts = {"passes": passes, **sizes, "device": "cpu"}
-    if isinstance(machine.memory, DeviceMemory):
-        facts["device"] = machine.memory.handle.name
-        if machine.config.timing:
-            facts |= _times(session, machine, machine.memory, sizes)
+    device = machine.device
+    facts = {"passes": passes, **sizes, "device": device.title}
+    if device.kind.times and machine.config.timing:
+        facts |= _times(session, machine, device, sizes)
     return facts
 
 
@@ -62,7 +61,7 @@ def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:
     }
 
 
-def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, sizes: dict[str, int]) -> dict[str, Any]:
+def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: dict[str, int]) -> dict[str, Any]:
     """Return the reference's time and how near it comes to moving its inputs and outputs at the memory's speed.
 
     Returns:
@@ -75,7 +74,7 @@ def _times(session: ReferenceSession, machine: Machine, memory: DeviceMemory, si
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
     with machine.lease.shared():
         # It delivers none of its outputs, and yet each of its calls holds one until the next.
-        ring = benchmark.make_ring(session, memory, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
+        ring = benchmark.make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         with machine.lease.alone():

@@ -15,15 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import torch
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, Precision
-from warpsmith.evaluator.devices.cuda_health import DeviceHealth, probe_device
-from warpsmith.evaluator.devices.memory import DeviceMemory
 from warpsmith.evaluator.errors import (
     BadProblemError,
     EvaluatorError,
@@ -33,15 +30,12 @@ from warpsmith.evaluator.errors import (
 )
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.judge.compile_service import (
-    Compilation,
-    CompileFailedError,
-    CompileRun,
-    CompileService,
-    LaunchByLaunch,
-)
+from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.compiling.runs import run_of
+from warpsmith.evaluator.judge.compiling.service import Compilation, CompileFailedError, CompileService
 from warpsmith.evaluator.judge.evidence import Evidence, TransientError
-from warpsmith.evaluator.judge.pipeline import Evaluation
+from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.pipeline import conduct
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.problem_facts import facts_of
 from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
@@ -150,10 +144,8 @@ class Judge:
         self.machine = Machine(config)
         self.references = ReferenceStore(self.machine, audit)
         self.compiling = CompileService(self.machine)
-        memory = self.machine.memory
-        self.device, self.health = "cpu", None
-        if isinstance(memory, DeviceMemory):
-            self.device, self.health = memory.handle.name, DeviceHealth(partial(probe_device, memory))
+        self.device = self.machine.device.title
+        self.health = self.machine.device.health()
         self.floor = Floor()
         self._too_large: set[str] = set()
 
@@ -175,8 +167,7 @@ class Judge:
         """
         config = self.config.model_copy(update={"timeout_s": timeout_s})
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
-        if self.health is not None:
-            self.health.check()
+        self.health.check()
         try:
             verdict = self._verdict(request, on_running)
         except Exception:
@@ -188,8 +179,6 @@ class Judge:
 
     def _probe(self, verdict: Verdict | None) -> None:
         """Look at the device after what it may be to blame for; DeviceQuarantinedError where it is found to be."""
-        if self.health is None:
-            return
         with self.machine.lease.shared():
             if verdict is None or verdict.status == "invalid":
                 self.health.suspect()
@@ -214,8 +203,7 @@ class Judge:
         Raises:
             EvaluatorError: the problem is bad, a worker of ours was lost, or the device is out of use.
         """
-        if self.health is not None:
-            self.health.check()
+        self.health.check()
         try:
             with blaming(problem):
                 return self._facts(problem)
@@ -239,13 +227,13 @@ class Judge:
 
     def may_fit_alone(self, problem: Problem, error: Exception) -> bool:
         """Whether a device was too full for a problem, which was not found to be too large for it by itself."""
-        on_device = isinstance(self.machine.memory, DeviceMemory)
-        return on_device and memory_ran_out(error) and problem.key not in self._too_large
+        shared = self.machine.device.kind.shares_memory
+        return shared and memory_ran_out(error) and problem.key not in self._too_large
 
     def was_full(self, evidence: Evidence) -> bool:
         """Whether a candidate found a device full, or filled it."""
-        failure, on_device = evidence.failure, isinstance(self.machine.memory, DeviceMemory)
-        return on_device and failure is not None and failure.category == "out_of_memory"
+        failure, shared = evidence.failure, self.machine.device.kind.shares_memory
+        return shared and failure is not None and failure.category == "out_of_memory"
 
     @contextmanager
     def with_all_memory(self, problem: Problem) -> Iterator[None]:
@@ -379,13 +367,13 @@ class _Run:
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
         """Judge the candidate once. What all attempts take together is bounded, whyever there are several."""
-        on_cpu = self.request.config.device == "cpu"
-        compiling = (CompileRun if on_cpu else LaunchByLaunch)(self.judge.compiling, self.request.source)
-        run = Evaluation(session, self.judge.machine, self.request.source, self.request.config, compiling)
-        conversation = run.conversation
+        request, rng = self.request, random.Random(self.request.seed)
+        compiling = run_of(self.judge.compiling, request.source)
+        candidate = CandidateUnderTest.of(request.source, self.judge.machine, request.config, rng)
+        conversation = candidate.conversation
         conversation.seconds_left = given = min(conversation.seconds_left, self.seconds_left)
         try:
-            return run.conduct(self.request.trials, random.Random(self.request.seed))
+            return conduct(session, candidate, Launches(compiling), request.trials, rng)
         finally:
             self.seconds_left -= given - conversation.seconds_left
             compiling.close()

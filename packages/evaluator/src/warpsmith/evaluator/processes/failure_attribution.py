@@ -76,7 +76,7 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
         if worker.used_bytes() >= USED_SHARE * config.memory_bytes:
             return SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
-    if category == "out_of_memory" and config.device != "cpu":
+    if category == "out_of_memory" and config.device_kind.shares_memory:
         # Of a device's memory others may have held the most.
         return SuspectError(Failure(status, category, text[:MAX_TEXT]))
     return CandidateFailedError(status, category, text)

@@ -20,15 +20,17 @@ from typing import Any, Final, NoReturn
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.correctness import compare
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory, memory_of
+from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.sandbox import temp_dirs
-from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED, TRITON, Role, gpu_environment
-from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, ZygoteKind, roles_of
+from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED
+from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, roles_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import EXHAUSTED, is_exhaustion, with_advice
 from warpsmith.evaluator.system.threads import started_executor
@@ -42,8 +44,6 @@ KILLED_S: Final = 10.0
 """What a killed process takes at most to be gone, unless a driver holds it."""
 NO_LAYERS: Final = frozenset({"scratch", "start"})
 """What a zygote names in place of a layer of containment where its own folder or its own start failed."""
-AT_ONCE: Final = 2
-"""Workers of a role that are made at a time on a GPU."""
 
 
 class WorkerStartError(Exception):
@@ -281,12 +281,10 @@ class Zygote:
     def start(kind: ZygoteKind, config: EvaluatorConfig, uuid: str) -> "Zygote":
         """Start a zygote process, for a GPU of that UUID; call `await_ready` before asking it for workers."""
         channel, fd = _native.Channel.pair()
-        environment = SINGLE_THREADED | LANG | TRITON | {"PATH": "/usr/bin:/bin"}
+        environment = SINGLE_THREADED | LANG | {"PATH": "/usr/bin:/bin"}
+        environment |= language_of(config.language).environment(interpreting=kind == "interpreting")
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
-        if kind == "interpreting":
-            environment["TRITON_INTERPRET"] = "1"
-        if config.device == "cuda":
-            environment |= gpu_environment(config.gpu)
+        environment |= config.device_kind.environment(config.gpu)
         # Made here, so that it is removed also after a zygote that could not do so itself.
         folder = temp_dirs.make()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
@@ -689,11 +687,11 @@ class Machine:
     """The zygotes and the pools of one judge. A zygote that died is started anew at the next fork."""
 
     def __init__(self, config: EvaluatorConfig) -> None:
-        self.memory: HostMemory | DeviceMemory = memory_of(config.device)
-        self._uuid = ""
-        if isinstance(self.memory, DeviceMemory):
-            config = config.model_copy(update={"target_arch": self.memory.handle.arch})
-            self._uuid = self.memory.handle.uuid
+        kind = config.device_kind
+        self.device: Device = kind.open()
+        config = config.model_copy(update={"target_arch": self.device.target_arch(config.target_arch)})
+        self.language = language_of(config.language)
+        self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
         self.lease = Lease(self.clock)
@@ -709,11 +707,10 @@ class Machine:
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s, self._listeners)
         size = config.slots * config.ready_workers
-        # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
-        at_once = min(size, AT_ONCE) if isinstance(self.memory, DeviceMemory) else 1
+        at_once = min(size, kind.workers_at_once)
         self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
-        on_device = isinstance(self.memory, DeviceMemory)
-        self._watch = MemoryWatch(self.workers, config.memory_bytes) if on_device else None
+        # A driver reserves address space, so that no limit of a process's own bounds its memory.
+        self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
 
     def workers(self) -> list[Worker]:
         """Return the workers of all zygotes, busy and idle."""
@@ -724,19 +721,17 @@ class Machine:
         return found
 
     def bandwidth(self) -> Bandwidth:
-        """Return how fast the device writes, measured at the first call; RuntimeError without a device."""
-        if not isinstance(self.memory, DeviceMemory):
-            raise RuntimeError("a CPU's time is not judged")
+        """Return how fast the device writes, measured at the first call; RuntimeError on one that does not time."""
         if self._bandwidth is None:
             with self.lease.alone():
-                self._bandwidth = measure_bandwidth(self.memory)
+                self._bandwidth = measure_bandwidth(self.device)
         return self._bandwidth
 
     def prepare(self) -> None:
         """Compile and measure on a device what is needed once, so that no evaluation pays for it."""
-        if isinstance(self.memory, DeviceMemory):
-            compare.prepare(self.memory.device)
-            self.memory.release()
+        if self.device.kind.times:
+            compare.prepare(self.device.torch_device)
+            self.device.release()
             self.bandwidth()
 
     def await_first_workers(self) -> None:

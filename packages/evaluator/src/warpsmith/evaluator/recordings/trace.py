@@ -17,13 +17,11 @@ from typing import Any, Final
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.devices.tensor_views import NAMES
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
-from warpsmith.evaluator.languages.triton import descriptors
-from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
+from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.recordings import movement
 from warpsmith.evaluator.recordings.operators import ALLOCATES, CONSTRUCTS
 
@@ -48,10 +46,15 @@ class Recorder:
     """Writes the trace of each call of a forward.
 
     Memory keeps its number from call to call, as long as somebody keeps the memory.
+
+    Args:
+        memory: the judge's arenas.
+        language: describes launch arguments of kinds of its own.
     """
 
-    def __init__(self, memory: Mappings) -> None:
+    def __init__(self, memory: Mappings, language: KernelLanguage) -> None:
         self.events: list[list[Any]] = []
+        self._language = language
         self._memory = memory
         self._ids: dict[int, int] = {}
         # No address that is known comes to mean other memory: during a call it is held, and after it its end is seen.
@@ -151,9 +154,7 @@ class Recorder:
             return self.tensor(value)
         if isinstance(value, tuple):
             return ["tuple", [self._argument(item) for item in value]]
-        if isinstance(value, TensorDescriptor):
-            return descriptors.described(value, self.tensor)
-        return describe_argument(value)
+        return self._language.describe(value, self.tensor)
 
     def tensor(self, tensor: torch.Tensor) -> list[Any]:
         """Describe where a tensor's elements lie; memory that the trace does not know yet is taken in as a constant."""

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.timing.clocks import Kept
 
 
-MOST_EXACT_BYTES: Final = {"cpu": 1 << 40, "cuda": 1 << 30}
-"""Largest set of inputs for which the reference runs in fp64 too: on a GPU four times as much memory is held then."""
-
-
 class ReferenceFailedError(Exception):
     """The problem's own code raised: in which step, and what."""
 
@@ -231,10 +227,10 @@ class ReferenceSession:
 
     def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
         config = machine.config
-        self.memory = machine.memory
+        self.device = machine.device
         self._machine = machine
         self._lease = machine.lease
-        self._most_exact = MOST_EXACT_BYTES[config.device]
+        self._most_exact = config.device_kind.most_exact_bytes
         self._extra_ms = round(1000 * min(config.conditioning_s, config.reference_timeout_s / 4))
         self._limit = config.max_tensor_bytes
         self._timeout_s = config.reference_timeout_s
@@ -289,7 +285,7 @@ class ReferenceSession:
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
         """Send one step and return its answer."""
         with self._lease.shared():
-            self.memory.settle()
+            self.device.settle()
             self._lease.give_way()
             deadline = time.monotonic() + self._timeout_s
             try:
@@ -322,13 +318,13 @@ class ReferenceSession:
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         self.state = self._placed(state)
-        self.state_buffer = self.memory.create("reference-state", self.state.size, writable_by_peer=True)
+        self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
         self._pristine = tensor_views.content(self.state_buffer).clone()
 
     def _placed(self, tree: codec.Value) -> Placed:
         for slot in codec.slots(tree):
-            if slot.dtype == "bfloat16" and self.memory.device.type == "cpu":
+            if slot.dtype == "bfloat16" and self.device.kind.interprets:
                 raise BadProblemError(
                     "The problem uses bfloat16, which the cpu device cannot judge: the interpreter gets it wrong.",
                     "Use float32 or float16 in the problem, or evaluate on a GPU.",
@@ -409,7 +405,7 @@ class ReferenceSession:
             if held is None or not same:
                 raise WireError("It filled an arena with inputs of another form.")
             return
-        buffer = room(self.memory, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
+        buffer = room(self.device, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
         # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
@@ -486,7 +482,7 @@ class ReferenceSession:
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
             raise WireError("It filled an arena with an answer of another form.")
-        buffer = room(self.memory, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
+        buffer = room(self.device, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
         if not collected:
             self._answers = None
             fields = {"slots": placed.tree, "bytes": buffer.size}
@@ -570,7 +566,7 @@ class ReferenceStore:
 
     def _make_room(self) -> None:
         """Close all idle sessions where they hold so much of a device's memory that another could want for it."""
-        if self._machine.memory.is_short():
+        if self._machine.device.is_short():
             self.drop_idle()
 
     def drop_idle(self) -> None:
@@ -580,7 +576,7 @@ class ReferenceStore:
         for _, session in idle:
             session.worker.kill()
         # While they go, which takes tens of milliseconds.
-        self._machine.memory.release()
+        self._machine.device.release()
         for _, session in idle:
             session.end()
 

@@ -440,7 +440,7 @@ def _change_state(
             tensor_views.view(session.state_buffer, slots[name]).copy_(value)
     if not levels:
         return
-    generator = session.memory.generator(rng.getrandbits(48))
+    generator = session.device.generator(rng.getrandbits(48))
     for name, slot in _state_slots(session).items():
         tensor, level = tensor_views.view(session.state_buffer, slot), levels.get(name, PLAIN)
         if level == IN_RANGE:

@@ -1,28 +1,19 @@
 """What each role of worker may see and use: the policy that the compiled extension enforces."""
 
-import os
 import sys
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from warpsmith.evaluator._native import Bind, Policy
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.devices.kinds import DeviceKind, Nodes, Role
+from warpsmith.evaluator.languages.registry import language_of
 
-Role = Literal["reference", "candidate", "compile", "host"]
 OFF_DEVICE: Final = frozenset({"compile", "host"})
 """Roles that never see a GPU."""
 
-NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
-DEVICES: Final = Path("/dev")
-NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
-"""What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
-GPU_FACTS: Final = Path("/proc/driver/nvidia/gpus")
-"""What the driver tells of each GPU; not there under every kind of virtualisation."""
-DEVICE_FACTS: Final = ("/sys/devices/system", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
-"""What the driver reads of the machine."""
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 SINGLE_THREADED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -33,68 +24,37 @@ SINGLE_THREADED: Final = {
 # Beyond what a worker inherits; far more than honest ones map, and 128 MiB of page tables at most.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-# The default of today, said aloud: Triton 3.9 warns that it will change. Nobody debugs what is compiled here.
-TRITON: Final = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_DISABLE_LINE_INFO": "1"}
-
-INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
-QUICK_CONTEXTS: Final = {
-    "CUDA_MODULE_LOADING": "LAZY",
-    "CUDA_DEVICE_MAX_CONNECTIONS": "1",
-    "CUDA_DEVICE_MAX_COPY_CONNECTIONS": "1",
-}
-"""Kernels are loaded when they are first launched; and a context has one queue of work in place of eight, which takes
-half the time to come into being and to end. Streams of one process then wait for one another more often."""
 OF_ROLE: Final[dict[Role, dict[str, str]]] = {
     # ptxas lives for milliseconds and spends them on page faults: its heap takes huge pages where the kernel has some.
     "compile": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
 }
 
 
-@dataclass(frozen=True)
-class GpuAccess:
-    """How a worker gets at its GPU: what the driver calls it there, and its device nodes."""
-
-    name: str
-    nodes: tuple[str, ...]
-
-
-def gpu_access(number: int, uuid: str = "") -> GpuAccess:
-    """Return how workers get at a GPU, whose number is that among the nodes that are there.
-
-    A worker can open one node alone, and the driver numbers what can be opened: so the GPU goes by its UUID there.
-    Where it is the only one its number is as good, and serves parts of a GPU (MIG) as well.
-    """
-    nodes = _nodes_of_gpus()
-    if not uuid or len(nodes) < 2:
-        return GpuAccess(str(number), tuple(nodes[number : number + 1]))
-    return GpuAccess(uuid, tuple(_node_of(uuid) or nodes[number : number + 1]))
-
-
 def policy_for(
     role: Role,
     config: EvaluatorConfig,
     scratch: Path | None,
-    ptxas: Path,
+    programs: Sequence[Path],
     libraries: Sequence[Path],
     *,
-    gpu: GpuAccess | None = None,
+    nodes: Nodes | None = None,
 ) -> Policy:
     """Return the policy of one worker.
 
     Args:
-        role: only `compile` may execute anything, and that one thing is ptxas.
+        role: only `compile` may execute anything, and that only the language's programs.
         config: limits and the weakest tier that is accepted.
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
-        ptxas: the assembler of the installed Triton.
+        programs: of the kernel language, as its assembler.
         libraries: what `library_paths` returned.
-        gpu: what `gpu_access` returned; None without a GPU.
+        nodes: of the device; None where workers need none.
     """
-    gpu = None if role in OFF_DEVICE else gpu
-    on_gpu = gpu is not None
+    nodes = None if role in OFF_DEVICE else nodes
+    on_gpu = nodes is not None
     return Policy(
-        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(gpu) if gpu else []),
-        exec_paths=[str(ptxas)] if role == "compile" else [],
-        environment=SINGLE_THREADED | LANG | TRITON | OF_ROLE.get(role, {}) | _of_device(role, config, gpu),
+        binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(nodes) if nodes else []),
+        exec_paths=[str(program) for program in programs] if role == "compile" else [],
+        environment=SINGLE_THREADED | LANG | OF_ROLE.get(role, {}) | _environment(role, config, nodes),
         # CUDA makes shared memory, and names its threads under /proc.
         shared_memory=on_gpu,
         dumpable=on_gpu,
@@ -116,64 +76,30 @@ def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     return int(deadlines.get(role, 2 * config.timeout_s)) + 60
 
 
-def _of_device(role: Role, config: EvaluatorConfig, gpu: GpuAccess | None) -> dict[str, str]:
-    if gpu is not None:
-        return gpu_environment(gpu.name)
-    return INTERPRETER if config.device == "cpu" and role == "candidate" else {}
+def _environment(role: Role, config: EvaluatorConfig, nodes: Nodes | None) -> dict[str, str]:
+    """Return what the kernel language and the device need in a worker's environment."""
+    device, language = config.device_kind, language_of(config.language)
+    found = language.environment(interpreting=nodes is None and device.interprets and role == "candidate")
+    return found if nodes is None else found | device.environment(nodes.name)
 
 
-def gpu_environment(gpu: int | str) -> dict[str, str]:
-    """Return the environment under which a process sees one GPU, and its context comes into being quickly.
-
-    Args:
-        gpu: its number, or its name in a worker (`gpu_access`).
-    """
-    named = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-    return named | {"CUDA_VISIBLE_DEVICES": str(gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | QUICK_CONTEXTS
+def _device_binds(nodes: Nodes) -> list[Bind]:
+    """Return the nodes of one device, and what of /sys its driver reads of it."""
+    writable = [path for path in (*nodes.shared, *nodes.own) if Path(path).exists()]
+    facts = [path for path in nodes.facts if Path(path).exists()]
+    return [*(Bind(path, path, True) for path in writable), *(Bind(path, path) for path in facts)]
 
 
-def _device_binds(gpu: GpuAccess) -> list[Bind]:
-    """Return the device nodes of one GPU, and what of /sys the driver reads of it."""
-    nodes = [path for path in (*NVIDIA_DEVICES, *gpu.nodes) if Path(path).exists()]
-    facts = [path for path in DEVICE_FACTS if Path(path).exists()]
-    return [*(Bind(path, path, True) for path in nodes), *(Bind(path, path) for path in facts)]
-
-
-def _node_of(uuid: str) -> list[str]:
-    """Return the node of the GPU that the driver names so; none where it does not tell."""
-    for path in GPU_FACTS.glob("*/information") if uuid else ():
-        try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue
-        told = dict(line.split(":", 1) for line in lines if ":" in line)
-        if told.get("GPU UUID", "").strip() == uuid and "Device Minor" in told:
-            return [f"{DEVICES}/nvidia{told['Device Minor'].strip()}"]
-    return []
-
-
-def _nodes_of_gpus() -> list[str]:
-    """Return the nodes of the GPUs that are there, in order; a container that was given some keeps their numbers."""
-    numbers = sorted(int(name[6:]) for name in (path.name for path in DEVICES.glob("nvidia*")) if name[6:].isdigit())
-    return [f"{DEVICES}/nvidia{number}" for number in numbers]
-
-
-def library_paths(device: str = "cpu") -> list[Path]:
+def library_paths(device: DeviceKind) -> list[Path]:
     """Return the host paths that Python and the system's libraries lie under: each once, none inside another."""
     prefixes = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))]
-    of_driver = [*NVIDIA_LIBRARIES, *_searched()] if device == "cuda" else []
-    wanted = [Path(path) for path in (*SYSTEM_LIBRARIES, *_below_root(prefixes), *of_driver)]
+    folders = (*SYSTEM_LIBRARIES, *_below_root(prefixes), *device.library_folders())
+    wanted = [Path(path) for path in folders]
     kept: list[Path] = []
     for path in sorted({path for path in wanted if path.exists() or path.is_symlink()}):
         if not any(path.is_relative_to(other) for other in kept if not other.is_symlink()):
             kept.append(path)
     return kept
-
-
-def _searched() -> list[str]:
-    """Return where libraries are searched for first, less what is no place of libraries: the root, and where we are."""
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    return [folder for folder in folders if Path(folder).is_absolute() and Path(folder) != Path("/")]
 
 
 def _below_root(prefixes: list[str]) -> list[str]:

@@ -1,23 +1,17 @@
 """What judge, zygotes and workers agree on: which zygote forks which workers, and how a worker ends."""
 
-from typing import Final, Literal
+from typing import Final
 
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.sandbox.policies import Role
-
-ZygoteKind = Literal["plain", "interpreting"]
-ROLES: Final[dict[str, dict[ZygoteKind, tuple[Role, ...]]]] = {
-    "cpu": {"plain": ("reference", "compile", "host"), "interpreting": ("candidate",)},
-    "cuda": {"plain": ("reference", "compile", "host", "candidate")},
-}
-"""Which zygote forks which workers, by device."""
+from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 
 
 def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
     """Return which zygote forks which workers under this configuration."""
+    found = config.device_kind.roles
     if config.recording == "detached":
-        return dict(ROLES[config.device])
-    return {kind: tuple(role for role in roles if role != "host") for kind, roles in ROLES[config.device].items()}
+        return dict(found)
+    return {kind: tuple(role for role in roles if role != "host") for kind, roles in found.items()}
 
 
 EXHAUSTED_CODE: Final = 75

@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal
 import typer
 
 from warpsmith.evaluator.config import (
-    GPU_SLOTS,
     LAST_GPU,
     MAX_TIMEOUT_S,
     MOST_TIMED,
@@ -19,6 +18,8 @@ from warpsmith.evaluator.config import (
     configured,
     timing_of,
 )
+from warpsmith.evaluator.devices.kinds import DeviceKind
+from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.evaluator.server.settings import (
     DEFAULT_PORT,
     DEFAULT_TOKEN_ENV,
@@ -47,7 +48,7 @@ def serve(
         str, typer.Option(help="Environment variable with the token that clients must show; may be unset on loopback.")
     ] = DEFAULT_TOKEN_ENV,
     device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Interpret kernels on the cpu, or run and time them on GPUs.")
+        str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
     ] = "cpu",
     gpu: Annotated[
         list[int] | None,
@@ -118,7 +119,8 @@ def serve(
         cache_entries=cache_entries,
         legacy_errors=legacy_errors,
     )
-    numbers = _device_numbers(device, gpu or [], judges)
+    kind = device_kind(device)
+    numbers = _device_numbers(kind, gpu or [], judges)
     common = configured(
         device=device,
         nice=NICE,
@@ -129,25 +131,23 @@ def serve(
         strongest_isolation="none" if isolation == "none" else "namespaces",
         recording=recording,
         precision=precision,
-        slots=slots or _slots_of_each(device, len(numbers)),
+        slots=slots or kind.default_slots(len(numbers)),
     )
-    configs = [common.model_copy(update={"gpu": number} if device == "cuda" else {}) for number in numbers]
+    configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]
     serving.serve(configs, settings, host, port)
 
 
-def _slots_of_each(device: str, devices: int) -> int:
-    return GPU_SLOTS if device == "cuda" else max(1, len(os.sched_getaffinity(0)) // devices)
-
-
-def _device_numbers(device: str, gpus: list[int], judges: int) -> list[int]:
+def _device_numbers(device: DeviceKind, gpus: list[int], judges: int) -> list[int]:
     """Return the numbers of the devices to serve; UsageError where the options contradict one another."""
-    if device == "cpu":
+    if not device.is_numbered:
         if gpus:
-            raise UsageError("--gpu names a GPU, and --device is cpu.", "Add --device cuda, or leave --gpu out.")
+            raise UsageError(
+                f"--gpu names a GPU, and --device is {device.name}.", "Add --device cuda, or leave --gpu out."
+            )
         return list(range(judges))
     if judges > 1:
         raise UsageError(
-            "--judges puts several judges on the cpu, and --device is cuda.",
+            f"--judges puts several judges on the cpu, and --device is {device.name}.",
             "Give --gpu once for each GPU: each has one judge.",
         )
     if len(set(gpus)) < len(gpus):

@@ -261,11 +261,11 @@ def _is_free(device: Device) -> bool:
 
 
 def _on_gpus(service: Service) -> bool:
-    return service.config.device == "cuda"
+    return service.config.device_kind.is_numbered
 
 
 def _platform(service: Service) -> str:
-    return "CUDA" if _on_gpus(service) else "CPU"
+    return service.config.device_kind.platform
 
 
 def _arch(service: Service) -> str:

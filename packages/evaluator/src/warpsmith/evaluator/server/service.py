@@ -63,7 +63,7 @@ class Service:
         self.conditions = conditions_of(self.config)
         self.headers = {HEADER: name_of(self.conditions)}
         self.tier = tier
-        on_gpus = self.config.device == "cuda"
+        on_gpus = self.config.device_kind.is_numbered
         lanes = [
             Lane(evaluator.config.gpu if on_gpus else number, evaluator.config.slots)
             for number, evaluator in enumerate(evaluators)

@@ -5,8 +5,7 @@ from typing import Final
 
 import torch
 
-from warpsmith.evaluator import _native
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.base import Device
 
 KERNELS: Final = 200
 LEAST_SHARE: Final = 0.5
@@ -35,15 +34,15 @@ class Bandwidth:
         return 1000 * written / rate
 
 
-def measure_bandwidth(memory: DeviceMemory) -> Bandwidth:
+def measure_bandwidth(device: Device) -> Bandwidth:
     """Measure with fills of a quarter of the L2 cache and of eight times its size."""
-    cache = memory.handle.l2_bytes
-    return Bandwidth(_rate(memory, cache // 4), _rate(memory, 8 * cache), cache, LEAST_SHARE * _kernel_ms(memory))
+    cache = device.l2_bytes
+    return Bandwidth(_rate(device, cache // 4), _rate(device, 8 * cache), cache, LEAST_SHARE * _kernel_ms(device))
 
 
-def _rate(memory: DeviceMemory, size: int, repeats: int = 20) -> float:
-    target = torch.empty(size, dtype=torch.uint8, device=memory.device)
-    start, end = _native.Event(memory.handle), _native.Event(memory.handle)
+def _rate(device: Device, size: int, repeats: int = 20) -> float:
+    target = torch.empty(size, dtype=torch.uint8, device=device.torch_device)
+    start, end = device.event(), device.event()
     stream = torch.cuda.current_stream().cuda_stream
     for _ in range(3):
         target.zero_()
@@ -51,13 +50,13 @@ def _rate(memory: DeviceMemory, size: int, repeats: int = 20) -> float:
     for _ in range(repeats):
         target.zero_()
     end.record(stream)
-    memory.settle()
+    device.settle()
     return size * repeats / (end.elapsed_ms(start) / 1000)
 
 
-def _kernel_ms(memory: DeviceMemory, repeats: int = 20) -> float:
+def _kernel_ms(device: Device, repeats: int = 20) -> float:
     """Return what one of many smallest kernels takes that follow one another in a graph."""
-    number = torch.zeros(1, device=memory.device)
+    number = torch.zeros(1, device=device.torch_device)
     number.add_(1)
     graph = torch.cuda.CUDAGraph()
     # Other threads of this process may use the device meanwhile.
@@ -65,11 +64,11 @@ def _kernel_ms(memory: DeviceMemory, repeats: int = 20) -> float:
         for _ in range(KERNELS):
             number.add_(1)
     graph.replay()
-    start, end = _native.Event(memory.handle), _native.Event(memory.handle)
+    start, end = device.event(), device.event()
     stream = torch.cuda.current_stream().cuda_stream
     start.record(stream)
     for _ in range(repeats):
         graph.replay()
     end.record(stream)
-    memory.settle()
+    device.settle()
     return end.elapsed_ms(start) / (repeats * KERNELS)

@@ -11,13 +11,15 @@ without.
 
 import secrets
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from warpsmith.evaluator import _native
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.ipc import codec
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator import _native
 
 WATCHDOG_S: Final = 0.1
 FLUSHED: Final = 2
@@ -60,7 +62,7 @@ class Rounds:
     """Walks a ring.
 
     Args:
-        memory: the device.
+        device: that they run on.
         calls: one for each set of the ring.
 
     Attributes:
@@ -68,14 +70,14 @@ class Rounds:
             code waits for the device, or this process stood still), and for good after two such rounds in a row.
     """
 
-    def __init__(self, memory: DeviceMemory, calls: list[Call]) -> None:
+    def __init__(self, device: Device, calls: list[Call]) -> None:
         self.calls = calls
         self.gated = True
         self._ungated_rounds = 0
-        self._memory = memory
-        self._gate = _native.Gate(memory.handle)
+        self._device = device
+        self._gate = device.gate()
         # Out of reach, as all that calls leave alone: a graph's calls do not rewrite it.
-        self._flush = memory.region(FLUSHED * memory.handle.l2_bytes).content
+        self._flush = device.region(FLUSHED * device.l2_bytes).content
         self._events: list[tuple[_native.Event, _native.Event]] = []
         self._graphs: dict[tuple[str, int, frozenset[int]], torch.cuda.CUDAGraph | None] = {}
         # A kernel's code is loaded at its first launch, which no capture and no timing is to meet.
@@ -96,11 +98,11 @@ class Rounds:
         for call in self.calls:
             self._prepare(call)
             call.run()
-        self._memory.settle()
+        self._device.settle()
 
     def _settle(self) -> None:
         """Wait for the device, and see that no fenced call was stopped."""
-        self._memory.settle()
+        self._device.settle()
         for call in self.calls[:1]:
             call.check()
 
@@ -126,9 +128,8 @@ class Rounds:
 
     def _walk(self, order: list[int], deliver: frozenset[Any], fenced: frozenset[int]) -> Iterator[float]:
         stream = torch.cuda.current_stream().cuda_stream
-        handle = self._memory.handle
         while len(self._events) < len(order):
-            self._events.append((_native.Event(handle), _native.Event(handle)))
+            self._events.append((self._device.event(), self._device.event()))
         events = self._events[: len(order)]
         for place, (index, between) in enumerate(zip(order, events, strict=True)):
             self._one(self.calls[index], stream, between, fenced=place in fenced)

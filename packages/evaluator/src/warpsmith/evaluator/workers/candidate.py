@@ -4,9 +4,8 @@ Everything here runs in a process that belongs to the candidate, so what it repo
 data and launch kernels of the source, and a player replays it on contents that this process never sees.
 """
 
-import inspect
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,23 +15,22 @@ from torch.autograd.graph import increment_version
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
-from warpsmith.evaluator.languages.triton import autotune, launcher
-from warpsmith.evaluator.languages.triton.interpreter import tracing
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
+from warpsmith.evaluator.languages.base import Hooks, KernelLanguage
 from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.trace import Recorder
 from warpsmith.evaluator.workers import calling, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause
-from warpsmith.evaluator.workers.player import DevicePlayer, HostPlayer, Player
+from warpsmith.evaluator.workers.player import Player, player_for
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -42,12 +40,12 @@ DEVICE_SHARE: Final = 0.6
 """Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
 
 
-def prepare() -> None:
+def prepare(language: KernelLanguage) -> None:
     """Do what the first candidate would otherwise pay for; called in the zygote."""
     watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
     with Watched(watch), gpu_stand_in.GpuHost():
         torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
-    inspect.getsource(tracing)
+    language.prepare_recording()
 
 
 class Candidate:
@@ -56,37 +54,46 @@ class Candidate:
     Args:
         channel: to the judge.
         fields: of LOAD.
-        kind: the memory that its tensors lie in.
+        device: that its tensors lie on.
+        language: that its kernels are written in.
         detached: whether there is no device here and no content: what is launched is written down and does not run.
     """
 
     def __init__(
-        self, channel: _native.Channel, fields: codec.Fields, kind: HostMemory | DeviceMemory, *, detached: bool
+        self,
+        channel: _native.Channel,
+        fields: codec.Fields,
+        device: Device,
+        language: KernelLanguage,
+        *,
+        detached: bool,
     ) -> None:
-        self.kind = kind
-        self.memory = Mappings(kind)
+        self.device = device
+        self.language = language
+        self.memory = Mappings(device)
         self.detached = detached
         properties = fields.mapping("properties")
         # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.
-        self.interpreted = kind.device.type == "cpu" and not properties
-        kind.limit(DEVICE_SHARE)
-        self.monitor: tracing.LaunchMonitor | launcher.DeviceMonitor | launcher.DetachedMonitor
-        self.tuning: autotune.Tuning | launcher.DeviceTuning | launcher.NoTuning
+        self.interpreted = device.kind.interprets and not properties
+        device.limit(DEVICE_SHARE)
         self.streams = fake_cuda.Streams()
-        if not isinstance(kind, DeviceMemory):
-            self.streams = gpu_stand_in.install(gpu_stand_in.properties_of(properties), disguised=True)
+        if device.kind.interprets:
+            told = gpu_stand_in.properties_of(properties)
+            self.streams = gpu_stand_in.install(told, disguised=True)
+            language.stand_in(told)
         if detached:
-            self.monitor, self.tuning = _detached(properties)
-        elif isinstance(kind, DeviceMemory):
-            self.monitor, self.tuning = _on_device(channel, kind)
+            hooks = language.record_detached(has_device=bool(properties))
+        elif device.kind.interprets:
+            hooks = language.record_interpreted(partial(messages.send, channel, Kind.LAUNCH), self._is_read_only)
         else:
-            self.monitor, self.tuning = _interpreted(channel, self._is_read_only)
+            hooks = _on_device(channel, device, language)
+        self.monitor, self.tuning = hooks.monitor, hooks.tuning
         self.extra_operators = fields.texts("extra_operators")
         self.gpu_host: gpu_stand_in.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.buffer_names: dict[str, str] = {}
-        self.recorder = Recorder(self.memory)
+        self.recorder = Recorder(self.memory, language)
         self.host_memory = False
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
@@ -100,7 +107,7 @@ class Candidate:
 
     def _host(self) -> AbstractContextManager[Any]:
         """Where there is no GPU, let host code that is written for one run."""
-        if self.kind.device.type != "cpu":
+        if not self.device.kind.interprets:
             return nullcontext()
         self.gpu_host = gpu_stand_in.GpuHost(disguised=True)
         return self.gpu_host
@@ -114,8 +121,8 @@ class Candidate:
             )
         state = self.memory.buffers["state"]
         init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.view(state, slot).clone())
-        self.kind.seed(seed)
-        with self._host(), self.kind.placing():
+        self.device.seed(seed)
+        with self._host(), self.device.placing():
             model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError(
@@ -123,7 +130,7 @@ class Candidate:
                 "`class ModelNew(nn.Module)`, and call super().__init__() first."
             )
         with self._host():
-            self.model = model.to(self.kind.device)
+            self.model = model.to(self.device.torch_device)
         self._match_buffers()
         return module_state.bind(
             self.model,
@@ -191,11 +198,11 @@ class Candidate:
         self.streams.pending.clear()
         self.monitor.on_launch = self.recorder.launch
         self.tuning.next_call(fields.integer("seed"))
-        self.kind.seed(fields.integer("seed"))
+        self.device.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)
         # Work on other streams belongs to the call as well; a fault of it shows here.
-        self.kind.settle()
+        self.device.settle()
         self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
         return output, watch
 
@@ -203,12 +210,12 @@ class Candidate:
         """Note what an operator did where there is no device; nothing there has the content that it has on one."""
         _refuse_reads(func, name, args, result)
         if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
-            raise launcher.DetachedError(f"{name} is called in a way that does not tell its device")
+            raise DetachedError(f"{name} is called in a way that does not tell its device")
         self.recorder.operator(func, name, args, result)
 
     def _check_dtype(self, tensor: torch.Tensor) -> None:
         if self.interpreted:
-            _refuse_bf16(tensor)
+            self.language.check_interpreted(tensor)
 
     def _begin_recording(self) -> None:
         """Begin the recording of a call, in which the module's buffers start as the judge's memory says."""
@@ -257,56 +264,28 @@ class Candidate:
         return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
 
 
-def _interpreted(
-    channel: _native.Channel, is_read_only: Callable[[torch.Tensor], bool]
-) -> tuple[tracing.LaunchMonitor, autotune.Tuning]:
-    monitor = tracing.LaunchMonitor(lambda signature: messages.send(channel, Kind.LAUNCH, signature), is_read_only)
-    tracing.install(monitor, launcher.PLAUSIBLE)
-    turns = autotune.Tuning(monitor.report_only)
-    autotune.install(turns)
-    return monitor, turns
-
-
-def _detached(properties: dict[str, Any]) -> tuple[launcher.DetachedMonitor, autotune.Tuning | launcher.NoTuning]:
-    """Write down launches; without a GPU, an autotuned kernel runs with any of its configurations in turn."""
-    # Where there is a GPU, it can say what a compiled kernel is like.
-    monitor = launcher.DetachedMonitor(None if properties else launcher.PLAUSIBLE)
-    turns = launcher.NoTuning() if properties else autotune.Tuning(lambda _: None)
-    launcher.install(monitor, turns)
-    return monitor, turns
-
-
-def _on_device(channel: _native.Channel, memory: DeviceMemory) -> tuple[launcher.DeviceMonitor, launcher.DeviceTuning]:
-    def compiled(launch: dict[str, Any]) -> Binary:
+def _on_device(channel: _native.Channel, device: Device, language: KernelLanguage) -> Hooks:
+    def compiled(launch: dict[str, Any]) -> codec.Fields:
         # The judge leaves the device to others meanwhile.
-        memory.settle()
+        device.settle()
         messages.send(channel, Kind.LAUNCH, launch)
-        fields = messages.receive(channel).fields
-        if not fields.flag("ok"):
-            raise launcher.KernelFailedError(fields.text("message"), fields.text("category"))
-        return Binary.of(fields.value("binary"))
+        return messages.receive(channel).fields
 
-    monitor = launcher.DeviceMonitor(memory, compiled)
-    best = launcher.DeviceTuning(monitor)
-    launcher.install(monitor, best)
-    gpu_stand_in.install_beside_device(torch.cuda.get_device_properties(memory.device))
-    return monitor, best
+    hooks = language.record_on_device(device, compiled)
+    language.stand_in(device.properties())
+    gpu_stand_in.install_beside_device()
+    return hooks
 
 
 def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
     if name in READS:
-        raise launcher.DetachedError(f"{name} reads a tensor's content")
+        raise DetachedError(f"{name} reads a tensor's content")
 
 
 def _refuse_write(operator: str) -> None:
-    raise tracing.InputMutationError(
+    raise InputMutationError(
         f"{operator} writes to an input or a parameter; both are read-only. Write to memory of torch.empty_like."
     )
-
-
-def _refuse_bf16(tensor: torch.Tensor) -> None:
-    if tensor.dtype == torch.bfloat16:
-        raise tracing.UnsupportedDtypeError(tracing.BF16_MESSAGE)
 
 
 def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
@@ -314,7 +293,9 @@ def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, *, detached: bool = False) -> None:
+def serve(
+    channel: _native.Channel, scratch: Path, device: Device, language: KernelLanguage, *, detached: bool = False
+) -> None:
     """Record one candidate, or play recordings, until the judge closes the channel.
 
     `detached` has a candidate's launches written down alone, in a process that has no device.
@@ -325,18 +306,18 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
         while True:
             message = messages.receive_work(channel)
             try:
-                held = _step(channel, held, message, path, kind, detached=detached)
+                held = _step(channel, held, message, path, device, language=language, detached=detached)
             except SystemExit as error:
-                messages.send(channel, Kind.FAILED, _failure(message, error, path))
+                messages.send(channel, Kind.FAILED, _failure(message, error, path, language))
             except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
-                messages.send(channel, Kind.FAILED, _failure(message, error, path))
+                messages.send(channel, Kind.FAILED, _failure(message, error, path, language))
 
 
-def _failure(message: Message, error: BaseException, path: Path) -> dict[str, Any]:
+def _failure(message: Message, error: BaseException, path: Path, language: KernelLanguage) -> dict[str, Any]:
     root = root_cause(error)
     report = failure(message.kind.name.lower(), root, path)
     trace = report["trace"] or failure("", error, path)["trace"]
-    return report | {"trace": trace, "category": categorise(error)}
+    return report | {"trace": trace, "category": categorise(error, language)}
 
 
 def _step(
@@ -344,26 +325,27 @@ def _step(
     held: Candidate | Player | None,
     message: Message,
     path: Path,
-    kind: HostMemory | DeviceMemory,
+    device: Device,
     *,
+    language: KernelLanguage,
     detached: bool,
 ) -> Candidate | Player | None:
     """Answer one message; return what the next one is for."""
     fields, fds = message.fields, message.fds
     match message.kind, held:
         case Kind.LOAD, None:
-            held = Candidate(channel, fields, kind, detached=detached)
+            held = Candidate(channel, fields, device, language, detached=detached)
             messages.send(channel, Kind.LOADED, held.load(fields, fds, path))
         case Kind.CALL, Candidate():
             messages.send(channel, Kind.DONE, held.call(fields, fds))
-        case Kind.REPLAY, None | HostPlayer() | DevicePlayer():
-            held = held or (DevicePlayer(kind) if isinstance(kind, DeviceMemory) else HostPlayer(path.parent))
+        case Kind.REPLAY, None | Player():
+            held = held or player_for(device, language, path.parent)
             held.play(fields, fds)
             messages.send(channel, Kind.DONE, {})
-        case Kind.RING, DevicePlayer():
+        case Kind.RING, Player():
             held.ring(fields, fds)
             messages.send(channel, Kind.RINGED, {})
-        case Kind.ROUND, DevicePlayer():
+        case Kind.ROUND, Player():
             messages.send(channel, Kind.ROUNDED, held.round(fields))
         case _:
             raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")

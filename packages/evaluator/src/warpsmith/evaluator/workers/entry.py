@@ -8,10 +8,12 @@ from typing import NoReturn
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices import precision
-from warpsmith.evaluator.devices.memory import memory_of
+from warpsmith.evaluator.devices.host_kind import HOST
+from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.sandbox.policies import OFF_DEVICE, Role
+from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.sandbox.policies import OFF_DEVICE
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import is_exhaustion
@@ -37,26 +39,27 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
     os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
-    kind = memory_of(config.device if role not in OFF_DEVICE else "cpu")
+    language = language_of(config.language)
+    device = (config.device_kind if role not in OFF_DEVICE else HOST).open()
     _set_precision(role, config)
     messages.send(channel, Kind.READY, {"tier": child.tier})
     match role:
         case "reference":
             from warpsmith.evaluator.workers import reference
 
-            reference.serve(channel, scratch, kind, config)
+            reference.serve(channel, scratch, device, config)
         case "candidate":
             from warpsmith.evaluator.workers import candidate
 
-            candidate.serve(channel, scratch, kind)
+            candidate.serve(channel, scratch, device, language)
         case "host":
             from warpsmith.evaluator.workers import candidate
 
-            candidate.serve(channel, scratch, kind, detached=True)
+            candidate.serve(channel, scratch, device, language, detached=True)
         case "compile":
             from warpsmith.evaluator.workers import compiler
 
-            compiler.serve(channel, scratch, config.target_arch)
+            compiler.serve(channel, scratch, language, config.target_arch)
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:

@@ -4,18 +4,11 @@ import re
 from typing import Final
 
 import torch
-from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.languages.triton import descriptors, launcher
-from warpsmith.evaluator.languages.triton.compilation import KernelCompilationError
-from warpsmith.evaluator.languages.triton.extract import ExtractionError
-from warpsmith.evaluator.languages.triton.fence import FenceError
-from warpsmith.evaluator.languages.triton.interpreter import tracing
-from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
-from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
-from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
+from warpsmith.evaluator.languages.base import KernelLanguage
+from warpsmith.evaluator.recordings.errors import IllegalAccessError, InputMutationError, UnsupportedDtypeError
 from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.trace import UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
@@ -30,23 +23,15 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     SyntaxError: "syntax_error",
     CandidateError: "parse_error",
     OutputError: "output_error",
-    ArgumentError: "argument_error",
-    FenceError: "triton_compilation_error",
-    tracing.GridError: "argument_error",
     UntraceableError: "recording_limit",
-    tracing.TooManySignaturesError: "recording_limit",
     torch.OutOfMemoryError: "out_of_memory",
     MemoryError: "out_of_memory",
-    tracing.UnsupportedDtypeError: "unsupported_dtype",
-    UnsupportedOnCpuError: "unsupported_architecture",
-    ChipDiffersError: "interpreter_differs",
-    tracing.IllegalAccessError: "illegal_memory_access",
-    tracing.InputMutationError: "memory_fault",
-    ExtractionError: "triton_compilation_error",
-    InterpreterError: "triton_jit_error",
+    UnsupportedDtypeError: "unsupported_dtype",
+    IllegalAccessError: "illegal_memory_access",
+    InputMutationError: "memory_fault",
     WireError: "process_error",
 }
-"""Types of our own and of torch and Triton, which say more than what they began with or led to."""
+"""Types of our own and of torch, which say more than what they began with or led to."""
 
 _SAID: Final[dict[str, ErrorCategory]] = {
     "an illegal memory access was encountered": "illegal_memory_access",
@@ -98,16 +83,22 @@ _OF_PYTHON: Final[dict[type[BaseException], ErrorCategory]] = {
 _WORDED: Final = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 
 
-def categorise(error: BaseException) -> str:
-    """Return the error category of what a candidate raised, looking at the first cause before the last."""
+def categorise(error: BaseException, language: KernelLanguage) -> str:
+    """Return the error category of what a candidate raised, looking at the first cause before the last.
+
+    Args:
+        error: what was raised.
+        language: that the candidate's kernels are written in.
+    """
     chain = (root_cause(error), error)
-    found = next(filter(None, map(_of_the_evaluator, chain)), None)
+    found = next(filter(None, (_of_the_evaluator(one, language) for one in chain)), None)
     return found or next(filter(None, map(_of_python, chain)), "unknown")
 
 
-def _of_the_evaluator(error: BaseException) -> str | None:
-    if isinstance(error, launcher.KernelFailedError | KernelCompilationError):
-        return error.category
+def _of_the_evaluator(error: BaseException, language: KernelLanguage) -> str | None:
+    told = language.category_told(error)
+    if told is not None:
+        return told
     text = str(error)
     for said, category in _SAID.items():
         if said in text:
@@ -115,7 +106,7 @@ def _of_the_evaluator(error: BaseException) -> str | None:
     for kind, category in _KINDS.items():
         if isinstance(error, kind):
             return category
-    return "triton_jit_error" if descriptors.refuses(error) else None
+    return language.category_of_kind(error)
 
 
 def _of_python(error: BaseException) -> str | None:

@@ -1,8 +1,8 @@
 """Lets host code that is written for a GPU run where there is none, as far as that changes nothing of the result.
 
-`x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda` and Triton's driver answer for
-one chip (`fake_cuda.py`, `fake_driver.py`), and what torch would compile runs as it is (`eager.py`). Whether a forward
-takes memory that would lie on the host of a GPU is noted.
+`x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda` answers for one chip
+(`fake_cuda.py`), and what torch would compile runs as it is (`eager.py`). Whether a forward takes memory that would lie
+on the host of a GPU is noted. What a kernel language's own runtime says of the device is the language's affair.
 """
 
 import os
@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from warpsmith.evaluator.languages.triton import fake_driver
 from warpsmith.evaluator.recordings.operators import stays_for
 from warpsmith.evaluator.workers import eager, fake_cuda
 from warpsmith.evaluator.workers.fake_cuda import number_of, of
@@ -57,7 +56,7 @@ def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
 
 
 def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> fake_cuda.Streams:
-    """Change what torch and Triton say of devices in this process, which must be a candidate's own.
+    """Change what torch says of devices in this process, which must be a candidate's own.
 
     Args:
         properties: of the device that is said to be there.
@@ -67,7 +66,6 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
         The streams that host code uses.
     """
     streams = fake_cuda.install(properties, usable=disguised)
-    fake_driver.install(properties)
     eager.install()
     name_the_user()
     changed: Any = torch.Tensor
@@ -90,9 +88,8 @@ def install_for_problem() -> None:
     _let_it_be_moved()
 
 
-def install_beside_device(properties: Any) -> None:
+def install_beside_device() -> None:
     """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
-    fake_driver.install(properties)
     eager.install()
     name_the_user()
 

@@ -1,21 +1,51 @@
 """Plays recordings in a worker that holds the kernels of a source and none of its host code."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
-from warpsmith.evaluator.devices.memory import DeviceMemory
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.languages.triton.interpreter import tracing
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
+from warpsmith.evaluator.languages.base import InterpretedKernels, KernelLanguage
 from warpsmith.evaluator.timing.worker_rounds import Rounds
 from warpsmith.evaluator.workers.player_cuda import Arena, DeviceReplay, faults_named
-from warpsmith.evaluator.workers.player_host import Kernels, Replay
+from warpsmith.evaluator.workers.player_host import Replay
 
 ARENAS = ("inputs", "state", "answers")
+
+
+class Player(ABC):
+    """Replays recordings in a worker that holds the kernels of a source and none of its host code."""
+
+    @abstractmethod
+    def play(self, fields: codec.Fields, fds: list[int]) -> None:
+        """Play the recording that comes along, or the last one again, on what the arenas hold now.
+
+        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
+        """
+
+    def ring(self, fields: codec.Fields, fds: list[int]) -> None:
+        """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
+        raise WireError("This worker's device times no calls.")
+
+    def round(self, fields: codec.Fields) -> dict[str, Any]:
+        """Time one round; WireError on a device that does not time."""
+        raise WireError("This worker's device times no calls.")
+
+
+def player_for(device: Device, language: KernelLanguage, folder: Path) -> Player:
+    """Return what plays recordings on a device.
+
+    Args:
+        device: that the worker has.
+        language: of the source's kernels.
+        folder: where extracted sources may be written.
+    """
+    return HostPlayer(device, language, folder) if device.kind.interprets else DevicePlayer(device, language)
 
 
 def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
@@ -23,29 +53,24 @@ def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
     return [(str(name), int(size), slots) for name, size, slots in fields.sequence("past")]
 
 
-class HostPlayer:
-    """Plays recordings with the interpreted kernels of a source, one after the other.
+class HostPlayer(Player):
+    """Plays recordings with the interpreted kernels of a source, one after the other; as of `player_for`."""
 
-    Args:
-        folder: where extracted sources may be written.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, device: Device, language: KernelLanguage, folder: Path) -> None:
+        self._device = device
+        self._language = language
         self._folder = folder
-        self._memory = Mappings()
-        self._kernels: tuple[str, Kernels] | None = None
+        self._memory = Mappings(device)
+        self._kernels: tuple[str, InterpretedKernels] | None = None
         self._fields: codec.Fields | None = None
         # Once: a monitor stays as long as its process does.
-        tracing.install(tracing.LaunchMonitor(lambda _: None, self._is_read_only))
+        language.watch_replays(self._is_read_only)
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again, on what the arenas hold now.
-
-        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
-        """
+        """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         told, memory = self._fields, self._memory
@@ -65,31 +90,32 @@ class HostPlayer:
         player.deliver(told.sequence("outputs"), told.value("answer"), memory.buffers["answers"])
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
-        self._memory, self._fields = Mappings(), None
+        self._memory, self._fields = Mappings(self._device), None
         for name in ARENAS:
             self._memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         for name, size, _ in _past_of(fields):
             self._memory.receive(name, size, fds, writable=False)
         source = fields.text("source")
         if self._kernels is None or self._kernels[0] != source:
-            self._kernels = source, Kernels.of(source, self._folder)
+            self._kernels = source, self._language.interpreted(source, self._folder)
         self._fields = fields
 
 
-class DevicePlayer:
+class DevicePlayer(Player):
     """Plays recordings with compiled kernels, and times one of them.
 
     Args:
-        kind: the device.
+        device: that it plays on.
     """
 
-    def __init__(self, kind: DeviceMemory) -> None:
-        self._kind = kind
+    def __init__(self, device: Device, language: KernelLanguage) -> None:
+        self._device = device
+        self._language = language
         self._replay: DeviceReplay | None = None
         self._rounds: Rounds | None = None
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again; as of `HostPlayer`."""
+        """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         if self._replay is None:
@@ -105,7 +131,7 @@ class DevicePlayer:
             # Two recordings at once could want more memory than there is.
             self._replay.clear()
             self._replay = None
-        memory = Mappings(self._kind)
+        memory = Mappings(self._device)
         for name in ARENAS:
             memory.receive(name, fields.integer(f"{name}_bytes"), fds, writable=name == "answers")
         slots = {name: fields.value(f"{name}_slots") for name in ("inputs", "state")}
@@ -113,10 +139,11 @@ class DevicePlayer:
             memory.receive(name, size, fds, writable=False)
             slots[name] = found
         replay = DeviceReplay(
-            self._kind,
+            self._device,
             {name: Arena(memory.buffers[name], list(codec.slots(found))) for name, found in slots.items()},
             fields.sequence("events"),
-            [Binary.of(values) for values in fields.sequence("binaries")],
+            fields.sequence("binaries"),
+            language=self._language,
             outputs=fields.sequence("outputs"),
             answer=fields.value("answer"),
         )
@@ -124,18 +151,15 @@ class DevicePlayer:
         self._replay = replay
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Prepare a call on each set of a ring, to be timed."""
+        """As of `Player`."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
         with faults_named():
-            self._rounds = Rounds(self._kind, self._replay.ring(fields, fds))
+            self._rounds = Rounds(self._device, self._replay.ring(fields, fds))
 
     def round(self, fields: codec.Fields) -> dict[str, Any]:
-        """Time one round."""
+        """As of `Player`."""
         if self._rounds is None:
             raise WireError("There is no ring to walk.")
         with faults_named():
             return self._rounds.round(fields)
-
-
-Player: TypeAlias = HostPlayer | DevicePlayer

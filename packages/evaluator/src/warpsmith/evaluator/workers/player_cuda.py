@@ -21,17 +21,16 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.cuda_regions import Region
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
-from warpsmith.evaluator.languages.triton import descriptors
-from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FenceError, FencePlan
-from warpsmith.evaluator.languages.triton.interpreter.tracing import IllegalAccessError, behind_end
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
+from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
+from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
 from warpsmith.evaluator.timing.worker_rounds import Call
 from warpsmith.evaluator.workers.player_host import paired
 
@@ -64,13 +63,13 @@ class Given:
     """The tensors of an arena, each in a region of its own that kernels only read.
 
     Args:
-        memory: the device.
+        device: that it plays on.
         arena: where their content comes from.
         used: bytes of the arena at which a tensor of the recording begins; what no such byte lies in is left out.
         once: whether the content is brought once and then sealed, in place of being written through a second mapping.
     """
 
-    def __init__(self, memory: DeviceMemory | HostMemory, arena: Arena, used: set[int], *, once: bool = False) -> None:
+    def __init__(self, device: Device, arena: Arena, used: set[int], *, once: bool = False) -> None:
         self._slots = sorted((slot for slot in arena.slots if slot.numel), key=lambda slot: slot.offset)
         self._starts = [slot.offset for slot in self._slots]
         self._source: Shared | tensor_views.Part | None = arena.buffer
@@ -78,7 +77,7 @@ class Given:
         for byte in used:
             slot = self._slot_at(byte)
             if slot.offset not in self._regions:
-                self._regions[slot.offset] = made = memory.region(slot.nbytes, read_only=not once)
+                self._regions[slot.offset] = made = device.region(slot.nbytes, read_only=not once)
                 made.whole.fill_(POISON)
 
     def _slot_at(self, byte: int) -> TensorSlot:
@@ -129,10 +128,11 @@ class DeviceReplay:
     Memory that the recording allocates is allocated once and shared by all calls, which run one after the other.
 
     Args:
-        memory: the device.
+        device: that it plays on.
         given: the arenas of inputs, of parameters and buffers (`state`), and of earlier calls' inputs.
         events: the recording; every launch in it has its machine code in `binaries`, in order.
-        binaries: the code of each launch.
+        binaries: the code of each launch, as its fields.
+        language: that loads it.
         outputs: which tensors of the recording are the answer.
         answer: the form of the answer.
 
@@ -144,15 +144,17 @@ class DeviceReplay:
 
     def __init__(
         self,
-        memory: DeviceMemory | HostMemory,
+        device: Device,
         given: Mapping[str, Arena],
         events: list[Any],
-        binaries: list[Binary],
+        binaries: list[Any],
         *,
+        language: KernelLanguage,
         outputs: list[Any],
         answer: codec.Value,
     ) -> None:
-        self._memory = memory
+        self._device = device
+        self._language = language
         self._outputs, self._answer = outputs, answer
         self._fresh: dict[int, Region] = {}
         self._scratch: dict[int, Region] = {}
@@ -163,22 +165,11 @@ class DeviceReplay:
         self._dtypes = dict(dtypes_of([events, outputs]))
         self._used = _used_of([events, outputs])
         self._arenas = given
-        self._given = {name: Given(memory, arena, self._used.get(name, set())) for name, arena in given.items()}
-        kernels = self._loaded(binaries)
-        self._watch = Watch(memory)
-        self._scrub = memory.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
+        self._given = {name: Given(device, arena, self._used.get(name, set())) for name, arena in given.items()}
+        kernels = language.load(device, binaries)
+        self._watch = Watch(device)
+        self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
-
-    def _loaded(self, binaries: list[Binary]) -> list[LoadedKernel]:
-        if isinstance(self._memory, HostMemory):
-            return []
-        loaded: dict[bytes, LoadedKernel] = {}
-        for binary in binaries:
-            if binary.fence_error:
-                raise FenceError(binary.fence_error)
-            if binary.cubin not in loaded:
-                loaded[binary.cubin] = LoadedKernel(self._memory, binary)
-        return [loaded[binary.cubin] for binary in binaries]
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
         """Allocate what the recording allocates; yield the events that do something, launches with their kernel."""
@@ -199,7 +190,7 @@ class DeviceReplay:
     def _region(self, size: int) -> Region:
         if not 0 <= size <= self._left:
             raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
-        region = self._memory.region(size)
+        region = self._device.region(size)
         self._left -= region.whole.numel()
         return region
 
@@ -208,7 +199,7 @@ class DeviceReplay:
         if content:
             flat = torch.frombuffer(bytearray(content), dtype=torch.uint8)
             whole[region.start : region.start + len(content)] = flat
-        image = self._memory.region(region.whole.numel())
+        image = self._device.region(region.whole.numel())
         image.whole.copy_(whole)
         return image
 
@@ -249,7 +240,7 @@ class DeviceReplay:
         call.scrub()
         call.run(ghost=ghost, fenced=True)
         call.deliver()
-        self._memory.settle()
+        self._device.settle()
         call.check()
 
     def _check_stores(self, call: "ReplayedCall") -> None:
@@ -260,7 +251,7 @@ class DeviceReplay:
             slack.fill_(GUARDED)
         call.scrub()
         call.run()
-        self._memory.settle()
+        self._device.settle()
         for region in regions:
             check_slack(region)
 
@@ -280,7 +271,7 @@ class DeviceReplay:
 
     def _called(self, given: dict[str, Given], answers: "Shared | tensor_views.Part") -> "ReplayedCall":
         """Return the recording on one set of inputs."""
-        place = _Place(self._memory, self._fresh, given)
+        place = _Place(self._device, self._language, self._fresh, given)
         # Steps come first: they say how much scratch memory there is.
         steps = [self._step(place, number, event) for number, event in enumerate(self._events)]
         fresh = [region for number, region in self._fresh.items() if number not in self._images]
@@ -303,7 +294,7 @@ class DeviceReplay:
             case ["call", str(operator), list(arguments), to]:
                 given = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, given, place.tensor(to)))
-            case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
+            case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
             case _:
@@ -316,7 +307,7 @@ class DeviceReplay:
         launch, _ = kernel.prepared(grid, values, allocate=allocate)
         fenced = None
         if kernel.has_twin:
-            plan = self._watch.plan(kernel.binary.symbol, values)
+            plan = self._watch.plan(kernel.symbol, values)
             fenced = _handing(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
         return Step(_handing(launch, values), launches=True, fenced=fenced)
 
@@ -332,8 +323,8 @@ class DeviceReplay:
         The content of all sets is copied to regions of their own now, and the arena is let go of.
         """
         sets, sizes = fields.integer("sets"), [fields.integer(name) for name in ("inputs_bytes", "answers_bytes")]
-        inputs = self._memory.map(fds[0], sets * sizes[0], writable=False)
-        answers = self._memory.map(fds[1], sets * sizes[1], writable=True)
+        inputs = self._device.map(fds[0], sets * sizes[0], writable=False)
+        answers = self._device.map(fds[1], sets * sizes[1], writable=True)
         for fd in fds:
             os.close(fd)
         pairs = list(zip(tensor_views.parts(inputs, sizes[0]), tensor_views.parts(answers, sizes[1]), strict=True))
@@ -344,13 +335,13 @@ class DeviceReplay:
         # Nothing of torch's own stays, in which a kernel could keep something.
         self._call = None
         self._given.pop("inputs", None)
-        self._memory.settle()
-        self._memory.release()
+        self._device.settle()
+        self._device.release()
         return calls
 
     def _ring_call(self, inputs: "tensor_views.Part", answers: "tensor_views.Part") -> "ReplayedCall":
         arena = replace(self._arenas["inputs"], buffer=inputs)
-        own = Given(self._memory, arena, self._used.get("inputs", set()), once=True)
+        own = Given(self._device, arena, self._used.get("inputs", set()), once=True)
         own.bring()
         own.seal()
         return self._called(self._given | {"inputs": own}, answers)
@@ -369,11 +360,11 @@ class Watch:
     """Where fenced twins note that they were about to access what is none of their launch's tensors.
 
     Args:
-        memory: the device.
+        device: that it plays on.
     """
 
-    def __init__(self, memory: DeviceMemory | HostMemory) -> None:
-        self._record = memory.region(RECORD_BYTES).content
+    def __init__(self, device: Device) -> None:
+        self._record = device.region(RECORD_BYTES).content
         self._record.zero_()
         self._extents: set[tuple[int, int, str]] = set()
 
@@ -487,8 +478,11 @@ def _used_of(part: Any) -> dict[str, set[int]]:
 class _Place:
     """Where the tensors of a recording lie in one call."""
 
-    def __init__(self, memory: DeviceMemory | HostMemory, fresh: dict[int, Region], given: dict[str, Given]) -> None:
-        self._device = memory.device
+    def __init__(
+        self, device: Device, language: KernelLanguage, fresh: dict[int, Region], given: dict[str, Given]
+    ) -> None:
+        self._device = device.torch_device
+        self._language = language
         self._fresh = fresh
         self._given = given
 
@@ -524,12 +518,8 @@ class _Place:
                 return value
             case ["tuple", list(items)]:
                 return tuple(self.argument(item) for item in items)
-            case ["dtype" | "kernel", str()]:
-                return None
-            case ["descriptor", tensor, *rest]:
-                return descriptors.made(self.tensor(tensor), rest)
             case _:
-                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+                return self._language.device_argument(described, self.tensor)
 
 
 @dataclass

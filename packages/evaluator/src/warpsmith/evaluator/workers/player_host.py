@@ -1,7 +1,6 @@
 """Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,43 +12,13 @@ from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
-from warpsmith.evaluator.languages.triton import compilation, descriptors
-from warpsmith.evaluator.languages.triton.extract import extract_usable
+from warpsmith.evaluator.languages.base import InterpretedKernels
 from warpsmith.evaluator.recordings import movement
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 MAX_FRESH_BYTES: Final = 4 << 30
-
-
-class Kernels:
-    """The kernels of a source, taken from it by syntax and ready to be interpreted."""
-
-    def __init__(self, kernels: dict[str, Any], refused: Mapping[str, Exception] = MappingProxyType({})) -> None:
-        self._kernels = kernels
-        self._refused = refused
-
-    @staticmethod
-    def of(source: str, folder: Path) -> "Kernels":
-        """Extract and execute them.
-
-        Args:
-            source: the candidate's source; only its kernels are taken from it.
-            folder: where the extracted source may be written.
-
-        Raises:
-            ExtractionError, SyntaxError: they cannot be taken from it.
-        """
-        extracted = extract_usable(source)
-        return Kernels(compilation.execute_kernels(extracted, folder), extracted.refused)
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self._refused:
-            raise self._refused[name]
-        if name not in self._kernels:
-            raise WireError(f"The source has no kernel {name[:80]} that can be taken from it.")
-        return self._kernels[name]
 
 
 class Replay:
@@ -64,7 +33,7 @@ class Replay:
 
     def __init__(
         self,
-        kernels: Kernels,
+        kernels: InterpretedKernels,
         buffers: "dict[str, Shared]",
         slots: Mapping[str, Sequence[TensorSlot]] = MappingProxyType({}),
         *,
@@ -154,16 +123,10 @@ class Replay:
                 return self.tensor(described)
             case ["value", value]:
                 return value
-            case ["dtype", str(name)]:
-                return compilation.triton_dtype(name)
-            case ["kernel", str(name)]:
-                return self._kernels[name]
-            case ["descriptor", tensor, *rest]:
-                return descriptors.made(self.tensor(tensor), rest)
             case ["tuple", list(items)]:
                 return tuple(self._argument(item) for item in items)
             case _:
-                raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+                return self._kernels.argument(described, self.tensor)
 
     def deliver(self, outputs: list[Any], tree: codec.Value, arena: "Shared") -> None:
         """Copy the described outputs to the judge's buffer; WireError where their form is not the expected one."""

@@ -22,8 +22,8 @@ from warpsmith.evaluator.correctness import perturbation
 from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
 from warpsmith.evaluator.devices import precision, tensor_views
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
-from warpsmith.evaluator.devices.memory import DeviceMemory, HostMemory
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
@@ -82,23 +82,21 @@ class _Told:
 class Reference:
     """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
 
-    def __init__(
-        self, source: str, path: Path, seed: int, kind: HostMemory | DeviceMemory, config: EvaluatorConfig
-    ) -> None:
-        self.kind = kind
+    def __init__(self, source: str, path: Path, seed: int, device: Device, config: EvaluatorConfig) -> None:
+        self.device = device
         self.path = path
         self.config = config
-        self.memory = Mappings(kind)
+        self.memory = Mappings(device)
         # What a problem makes without naming a device is made where it is judged: on the host a large input takes
         # most of an evaluation.
-        with kind.placing():
+        with device.placing():
             self.namespace = execute(source, path, MODULE_NAME)
             self.sizes = InputSizes(source, self.namespace, path)
-            kind.seed(seed)
+            device.seed(seed)
             maker = self.namespace.get("get_init_inputs", list)
             self.init = list(calling.init_arguments(maker(), self._model_class()))
-            kind.seed(seed)
-            self.model: nn.Module = self._construct().to(kind.device)
+            device.seed(seed)
+            self.model: nn.Module = self._construct().to(device.torch_device)
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
@@ -106,7 +104,7 @@ class Reference:
         self.sites: dict[str, int] = {}
         self.inputs_tree: codec.Value = []
         self.answers: list[_Told] = []
-        self._changes = Changes(kind.device)
+        self._changes = Changes(device.torch_device)
         # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
         self._has_products: bool | None = None
         # Whether its forward has casts or searches that may be undefined; asked once.
@@ -180,9 +178,9 @@ class Reference:
         `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
         """
         self._on_grid = draws.on_grid
-        catch = Catch(str(self.path), seed, draws, self.kind.seed, self.sizes.literal_calls, self.sizes.numbers)
+        catch = Catch(str(self.path), seed, draws, self.device.seed, self.sizes.literal_calls, self.sizes.numbers)
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
-        with self.kind.placing(), catch:
+        with self.device.placing(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             inputs = get_inputs()
         catch.finish(inputs)
@@ -199,8 +197,8 @@ class Reference:
             tensor_views.view(arena, slot).copy_(tensor)
         self.inputs_tree, self.made = tree, []
         self.inputs_place = self.inputs_form, tree
-        self.kind.release_if_scarce()
-        self.kind.settle()
+        self.device.release_if_scarce()
+        self.device.settle()
 
     def fill_inputs_as_before(self) -> bool:
         """Copy them to where those before them were, if they have the same form; return whether that is so."""
@@ -224,12 +222,12 @@ class Reference:
         self.answers = [_Told(tensor) for tensor in tensors]
         # What is too large to be handed over is refused, and takes no more than its own memory.
         if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
-            self.kind.settle()
+            self.device.settle()
             budget = _Budget(extra_s, time.monotonic() - begun)
             if exact and budget.allows(EXACT_COST):
                 self._add_exact(arena, seed)
             self._add_spread(arena, seed, budget)
-        self.kind.release_if_scarce()
+        self.device.release_if_scarce()
         given = {
             "exact": [told.exact is not None for told in self.answers],
             "spread": [told.spread is not None for told in self.answers],
@@ -266,7 +264,7 @@ class Reference:
         self._restore_buffers(model, cast)
         # The copy keeps the arena as it is even where the problem writes to its own inputs.
         inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.view(arena, slot).clone()))
-        self.kind.seed(seed)
+        self.device.seed(seed)
         output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, lambda tensor, _: tensor)
@@ -346,8 +344,8 @@ class Reference:
                     tensor_views.view(arena, slot).copy_(tensor)
         self.answers = []
         self.answer_place = self.answer_form, slots
-        self.kind.settle()
-        self.kind.release_if_scarce()
+        self.device.settle()
+        self.device.release_if_scarce()
 
     def fill_answers_as_before(self) -> bool:
         """Copy them to where those before them were, if they have the same form; return whether that is so."""
@@ -360,7 +358,7 @@ class Reference:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
         precision.apply(self.config.precision)
-        inputs = self.kind.map(fds[0], fields.integer("sets") * size, writable=False)
+        inputs = self.device.map(fds[0], fields.integer("sets") * size, writable=False)
         os.close(fds[0])
         return [_ModelCall(self, arena) for arena in tensor_views.parts(inputs, size)]
 
@@ -417,16 +415,16 @@ def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
     )
 
 
-def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> None:
+def serve(channel: _native.Channel, scratch: Path, device: Device, config: EvaluatorConfig) -> None:
     """Answer the judge's steps until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad(), _gpu_host(kind):
+    with torch.no_grad(), _gpu_host(device):
         while True:
             message = messages.receive_work(channel)
             try:
                 if message.kind is Kind.LOAD:
-                    reference = _load(message.fields, path, kind, config)
+                    reference = _load(message.fields, path, device, config)
                     messages.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
@@ -436,16 +434,16 @@ def serve(channel: _native.Channel, scratch: Path, kind: HostMemory | DeviceMemo
                 messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
 
 
-def _gpu_host(kind: HostMemory | DeviceMemory) -> AbstractContextManager[Any]:
+def _gpu_host(device: Device) -> AbstractContextManager[Any]:
     """Let a problem that is written for a GPU run where there is none."""
-    if isinstance(kind, DeviceMemory):
+    if not device.kind.interprets:
         return nullcontext()
     gpu_stand_in.install_for_problem()
     return gpu_stand_in.GpuHost()
 
 
-def _load(fields: codec.Fields, path: Path, kind: HostMemory | DeviceMemory, config: EvaluatorConfig) -> Reference:
-    return Reference(fields.text("source"), path, fields.integer("seed"), kind, config)
+def _load(fields: codec.Fields, path: Path, device: Device, config: EvaluatorConfig) -> Reference:
+    return Reference(fields.text("source"), path, fields.integer("seed"), device, config)
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
@@ -454,7 +452,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.FILL if fields.text("arena") == "state":
             arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_state(fields, arena)
-            reference.kind.settle()
+            reference.device.settle()
             messages.send(channel, Kind.FILLED, {})
         case Kind.FILL:
             reference.inputs_place = None
@@ -477,11 +475,11 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
             messages.send(channel, Kind.COLLECTED, {})
-        case Kind.RING if isinstance(reference.kind, DeviceMemory):
+        case Kind.RING if reference.device.kind.times:
             # An empty ring ends the timing, and lets go of its memory.
-            reference.rounds = Rounds(reference.kind, reference.ring(fields, message.fds)) if message.fds else None
+            reference.rounds = Rounds(reference.device, reference.ring(fields, message.fds)) if message.fds else None
             if reference.rounds is None:
-                reference.kind.release()
+                reference.device.release()
             messages.send(channel, Kind.RINGED, {})
         case Kind.ROUND if reference.rounds is not None:
             messages.send(channel, Kind.ROUNDED, reference.rounds.round(fields))

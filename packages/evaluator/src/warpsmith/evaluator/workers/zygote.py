@@ -1,8 +1,8 @@
-"""The zygote: a trusted process of one thread that has imported torch and Triton, and forks contained workers.
+"""The zygote: a trusted process of one thread that has imported torch and the kernel language, and forks workers.
 
 It holds no secret and runs no foreign code. Started as `python -m warpsmith.evaluator.workers.zygote FD KIND FOLDER`,
-with KIND `plain` (reference and compile workers) or `interpreting` (candidate workers; TRITON_INTERPRET=1 in its
-environment).
+with KIND `plain` (reference and compile workers) or `interpreting` (candidate workers, in the environment that the
+language's interpreter needs).
 """
 
 import contextlib
@@ -16,15 +16,18 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.devices.host_kind import HOST
+from warpsmith.evaluator.devices.kinds import Nodes, Role, ZygoteKind
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.sandbox.policies import GpuAccess, Role, gpu_access, library_paths, policy_for
+from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.sandbox.policies import library_paths, policy_for
 from warpsmith.evaluator.sandbox.rmtree import Backlog, remove, remove_or_say
-from warpsmith.evaluator.sandbox.roles import ROLES, ZygoteKind, roles_of
+from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.workers import entry
@@ -50,17 +53,17 @@ class _Child:
 class Zygote:
     """Answers the judge's requests for workers, and tells it how each ended.
 
-    `gpu` is what they may use of GPUs; None without one.
+    `nodes` are those of their device; None where it has none.
     """
 
     channel: _native.Channel
     config: EvaluatorConfig
     scratch_root: Path
-    ptxas: Path
+    programs: tuple[Path, ...]
     mounts_scratch: bool
     cgroups: _native.Cgroups | None
     libraries: list[Path]
-    gpu: GpuAccess | None
+    nodes: Nodes | None
     children: dict[int, _Child] = field(default_factory=dict)
     left: Backlog = field(default_factory=Backlog)
     remover: int = -1
@@ -111,10 +114,9 @@ class Zygote:
             os.close(channel_fd)
 
     def _fork(self, number: int, role: Role, channel_fd: int, poller: select.poll) -> None:
-        if self.config.device == "cuda" and not _native.driver_untouched():
-            raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
+        self.config.device_kind.check_forkable()
         scratch = self._make_scratch()
-        policy = policy_for(role, self.config, scratch, self.ptxas, self.libraries, gpu=self.gpu)
+        policy = policy_for(role, self.config, scratch, self.programs, self.libraries, nodes=self.nodes)
         try:
             spawned = _native.spawn(policy, channel_fd, self.cgroups)
         except _native.NativeError:
@@ -202,38 +204,37 @@ def say_failed(channel: _native.Channel, number: int, error: Exception, layer: s
     messages.send(channel, Kind.FORK_FAILED, facts, timeout_s=SAY_S)
 
 
-def warm_up(kind: ZygoteKind, roles: tuple[Role, ...], arch: int, folder: Path) -> None:
-    """Import what workers of these roles need and run one trusted kernel, so that no worker pays for it."""
+def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
+    """Import what this zygote's workers need and run one trusted kernel, so that no worker pays for it.
+
+    Args:
+        kind: of the zygote.
+        config: says which workers it forks, and for which device, language and chip.
+        folder: where it may write.
+    """
     import torch
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     torch.zeros(4).double().sum().item()
-    if kind == "interpreting":
-        from warpsmith.evaluator.languages.triton.interpreter import libdevice, tracing
-        from warpsmith.evaluator.workers import candidate
-
-        candidate.prepare()
-        tracing.skip_idle_checks()
-        tracing.keep_language()
-        tracing.keep_truth_values()
-        libdevice.install()
-        tracing.run_trusted_kernel()
-    else:
-        from warpsmith.evaluator.devices import cuda_scrubbing
-        from warpsmith.evaluator.languages.triton import compilation
-        from warpsmith.evaluator.workers import compiler, reference
+    roles, device, language = roles_of(config)[kind], config.device_kind, language_of(config.language)
+    for known in (device, HOST):
+        known.device_class()
+    if "reference" in roles:
+        from warpsmith.evaluator.workers import reference
 
         reference.prepare()
-        compiler.prepare()
-        compilation.compile_trusted_kernel(arch, folder)
-        if "candidate" in roles:
-            # Players scrub a device between two calls, and may execute nothing.
-            cuda_scrubbing.assembled(arch)
-        if "host" in roles:
-            from warpsmith.evaluator.workers import candidate
+    if "compile" in roles:
+        from warpsmith.evaluator.workers import compiler
 
-            candidate.prepare()
+        del compiler  # imported for the workers
+    if {"host", "candidate"} & set(roles):
+        from warpsmith.evaluator.workers import candidate
+
+        candidate.prepare(language)
+    language.warm_up(kind, roles, config.target_arch, folder)
+    if kind == "plain" and "candidate" in roles:
+        device.prepare_zygote(config.target_arch)
 
 
 def settle_memory() -> None:
@@ -292,27 +293,20 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
         remove(root)
     messages.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
-        libraries = library_paths(config.device)
-        ptxas = find_ptxas(config.target_arch)
-        gpu = gpu_access(config.gpu, uuid) if config.device == "cuda" else None
-        Zygote(channel, config, root, ptxas, mounts_scratch, cgroups, libraries, gpu).serve()
+        libraries = library_paths(config.device_kind)
+        programs = language_of(config.language).programs(config.target_arch)
+        nodes = config.device_kind.nodes(config.gpu, uuid)
+        Zygote(channel, config, root, programs, mounts_scratch, cgroups, libraries, nodes).serve()
     finally:
         if cgroups is not None:
             cgroups.close()
-
-
-def find_ptxas(arch: int) -> Path:
-    """Return the assembler that Triton runs for a chip."""
-    from triton.backends.nvidia.compiler import get_ptxas
-
-    return Path(get_ptxas(arch).path).resolve()
 
 
 def _warmed_up(channel: _native.Channel, kind: ZygoteKind, config: EvaluatorConfig, root: Path) -> bool:
     """Warm up; where that fails, say why in place of READY and return False."""
     try:
         root.chmod(0o711)
-        warm_up(kind, roles_of(config)[kind], config.target_arch, root)
+        warm_up(kind, config, root)
         settle_memory()
     except Exception as error:  # noqa: BLE001  (the judge says to its client what it was)
         stderr.tell_error(error)
@@ -326,7 +320,7 @@ def main(arguments: list[str]) -> None:
     # Who ignores it, as a parent may have this process do, cannot learn how a worker ended.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     fd = int(arguments[0])
-    kind: ZygoteKind | None = next((known for known in ROLES["cpu"] if known == arguments[1]), None)
+    kind: ZygoteKind | None = next((known for known in get_args(ZygoteKind) if known == arguments[1]), None)
     if kind is None:
         raise SystemExit(f"unknown kind of zygote: {arguments[1]}")
     channel = _native.Channel(fd)

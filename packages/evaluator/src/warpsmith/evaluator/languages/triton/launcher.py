@@ -15,10 +15,11 @@ import triton.language as tl
 from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
+from warpsmith.evaluator.recordings.errors import DetachedError
 
 WARM_UPS: Final = 3
 TIMED_MS: Final = 10.0
@@ -62,7 +63,7 @@ class DeviceMonitor:
     """Sees every kernel launch of this process once `install` has been called.
 
     Args:
-        memory: the device.
+        device: that kernels run on.
         compiled: asks the judge for the code of a launch; KernelFailedError where it does not compile.
 
     Attributes:
@@ -71,12 +72,12 @@ class DeviceMonitor:
         on_launch: hears of each launch, and returns the event that its grid is to be written to.
     """
 
-    def __init__(self, memory: DeviceMemory, compiled: Callable[[dict[str, Any]], Binary]) -> None:
+    def __init__(self, device: Device, compiled: Callable[[dict[str, Any]], Binary]) -> None:
         self.launches = 0
         self.ghost = False
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
         self.silent = False
-        self._memory = memory
+        self._device = device
         self._compiled = compiled
         self._loaded: dict[str, LoadedKernel] = {}
 
@@ -102,12 +103,8 @@ class DeviceMonitor:
         launch = {"kernel": name, "arguments": described, "options": options}
         key = repr(launch)
         if key not in self._loaded:
-            self._loaded[key] = LoadedKernel(self._memory, self._compiled(launch))
+            self._loaded[key] = LoadedKernel(self._device, self._compiled(launch))
         return self._loaded[key]
-
-
-class DetachedError(RuntimeError):
-    """Host code asks for what only a device has."""
 
 
 class _NoFacts:

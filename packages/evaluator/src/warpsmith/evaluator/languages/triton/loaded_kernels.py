@@ -16,7 +16,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.devices.memory import DeviceMemory
+from warpsmith.evaluator.devices.base import Device, TensorMap
 from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.languages.triton import descriptors, fence
@@ -168,11 +168,16 @@ class LoadedKernel:
         NativeError: the driver refuses the code, or its need of shared memory.
     """
 
-    def __init__(self, memory: DeviceMemory, binary: Binary) -> None:
+    def __init__(self, device: Device, binary: Binary) -> None:
         self.binary = binary
-        self._memory = memory
-        self._kernel = _native.Kernel.load(memory.handle, binary.cubin, binary.symbol, binary.shared_bytes)
+        self._device = device
+        self._kernel = device.load(binary.cubin, binary.symbol, binary.shared_bytes)
         self._twin: _native.Kernel | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name in its machine code."""
+        return self.binary.symbol
 
     @property
     def registers(self) -> int:
@@ -227,7 +232,7 @@ class LoadedKernel:
         return launch, scratch
 
     def _allocated(self, size: int) -> torch.Tensor:
-        return torch.empty(size, dtype=torch.uint8, device=self._memory.device)
+        return torch.empty(size, dtype=torch.uint8, device=self._device.torch_device)
 
     def _scratch(self, programs: int, allocate: Callable[[int], torch.Tensor]) -> torch.Tensor | None:
         binary = self.binary
@@ -251,7 +256,7 @@ class LoadedKernel:
             if not binary.fenced:
                 raise FenceError(binary.fence_error or f"The kernel {binary.symbol} was compiled without its twin.")
             shared = -(-binary.fenced_shared_bytes // fence.SHARED_GRAIN) * fence.SHARED_GRAIN
-            self._twin = _native.Kernel.load(self._memory.handle, binary.fenced, binary.symbol, shared)
+            self._twin = self._device.load(binary.fenced, binary.symbol, shared)
         return self._twin
 
     def _encoded(self, tiles: "Iterator[Tile]", value: TensorDescriptor) -> bytes:
@@ -263,10 +268,18 @@ class LoadedKernel:
                 "same number."
             )
         element = TFLOAT32 if descriptors.rounds(value) else tile.element
-        return _native.encode_tensor_map(
-            self._memory.handle, value.base.data_ptr(), element, tile.item_bytes, tile.swizzle,
-            value.padding == "nan", list(value.shape), list(value.strides), tile.block,
-        )  # fmt: skip
+        return self._device.tensor_map(
+            TensorMap(
+                address=value.base.data_ptr(),
+                element=element,
+                item_bytes=tile.item_bytes,
+                swizzle=tile.swizzle,
+                nan_outside=value.padding == "nan",
+                shape=list(value.shape),
+                strides=list(value.strides),
+                block=tile.block,
+            )
+        )
 
     def launch(self, grid: Sequence[int], values: dict[str, Any]) -> None:
         """Launch on torch's current stream; a grid without programs launches nothing."""

@@ -30,6 +30,12 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     undefined_behavior,
 )
 from warpsmith.evaluator.languages.triton.loaded_kernels import bound_arguments
+from warpsmith.evaluator.recordings.errors import (
+    IllegalAccessError,
+    InputMutationError,
+    UnsupportedDtypeError,
+    behind_end,
+)
 
 BF16_MESSAGE: Final = (
     "bfloat16 is not supported on the cpu device: Triton's interpreter computes it wrongly without an error. "
@@ -38,18 +44,6 @@ BF16_MESSAGE: Final = (
 MAX_SIGNATURES: Final = 64
 MAX_GRID: Final = (2**31 - 1, 65535, 65535)
 """Programs along x, y and z that a GPU launches (CUDA C++ Programming Guide, technical specifications)."""
-
-
-class UnsupportedDtypeError(RuntimeError):
-    """A kernel or a tensor uses a dtype that the interpreter computes wrongly."""
-
-
-class IllegalAccessError(RuntimeError):
-    """A kernel loads or stores outside every tensor that it was given."""
-
-
-class InputMutationError(RuntimeError):
-    """A kernel or an operator writes to an input or a parameter."""
 
 
 class TooManySignaturesError(RuntimeError):
@@ -121,6 +115,12 @@ class Access:
 
 
 _ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
+
+
+def refuse_bf16(tensor: torch.Tensor) -> None:
+    """Raise UnsupportedDtypeError for a tensor of bfloat16."""
+    if tensor.dtype == torch.bfloat16:
+        raise UnsupportedDtypeError(BF16_MESSAGE)
 
 
 class LaunchMonitor:
@@ -321,11 +321,6 @@ class LaunchMonitor:
             nearest = max(before, key=lambda memory: memory.end)
             text += f"; the first lies {behind_end(first - nearest.end, nearest.name)}"
         return f"{text}. A mask or an offset is missing or wrong: mask every load and store by the tensor's size."
-
-
-def behind_end(distance: int, name: str) -> str:
-    """Say where an address lies that is `distance` bytes behind the last one of a tensor: 0 is the first behind it."""
-    return f"{f'{distance} bytes' if distance > 0 else 'right'} behind the end of {name}"
 
 
 def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

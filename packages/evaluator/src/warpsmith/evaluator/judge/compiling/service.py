@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any, Final
 
 from warpsmith.evaluator import _native
@@ -17,7 +16,6 @@ from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.recordings.signature import kinds_of, same_code
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.system.threads import started_executor
@@ -26,8 +24,6 @@ CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
 """What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
 MAX_MESSAGE: Final = 8000
-MOST_ALIKE: Final = 16
-"""Launches of a kernel, with the same options, that another one is held against."""
 ATTEMPTS: Final = 2
 
 
@@ -71,16 +67,21 @@ class Job:
 
 
 class CompileService:
-    """Compiles in the background. Answers are kept by source, launches, chip and Triton version.
+    """Compiles in the background. Answers are kept by source, launches, chip and version of the language.
 
     The last CACHE_ENTRIES of them, and of CACHE_BYTES at most: the one unused for longest goes first.
+
+    Attributes:
+        language: that the kernels are written in.
+        loads_code: whether the machine code is wanted, for a device that launches it.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._config = machine.config
-        self._binaries = machine.config.device != "cpu"
-        self._salt = f"sm_{machine.config.target_arch} triton {version('triton')}".encode()
+        self.language = machine.language
+        self.loads_code = not machine.config.device_kind.interprets
+        self._salt = f"sm_{machine.config.target_arch} {machine.language.version()}".encode()
         self._lock = threading.Lock()
         self._under_way: dict[bytes, Job] = {}
         self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
@@ -181,7 +182,7 @@ class CompileService:
         """Return what a worker answers.
 
         Raises:
-            _CrashedError: it ended by itself, as Triton's compiler may make it.
+            _CrashedError: it ended by itself, as a compiler may make it.
             *LOST: it was lost, or could not have what it needs.
         """
         try:
@@ -189,15 +190,15 @@ class CompileService:
         except WorkerDiedError as error:
             if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
                 raise
-            crashed = _broken(f"Triton's compiler crashed on the kernels ({error}).")
+            crashed = _broken(f"{self.language.title}'s compiler crashed on the kernels ({error}).")
             raise _CrashedError(str(error), crashed) from error
         except WorkerTimeoutError as error:
             starved = error.starved_seconds
             if starved is not None and starved > STARVED_SHARE * self._config.compile_timeout_s:
                 raise
             message = (
-                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. Use smaller blocks, and "
-                "range in place of tl.static_range."
+                f"The kernels did not compile within {self._config.compile_timeout_s:g} s. "
+                f"{self.language.slow_compile_advice}"
             )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
@@ -206,7 +207,7 @@ class CompileService:
     def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
         worker.send(
             Kind.COMPILE,
-            {"source": source, "launches": launches, "binaries": self._binaries},
+            {"source": source, "launches": launches, "binaries": self.loads_code},
             [],
             deadline - time.monotonic(),
         )
@@ -223,135 +224,6 @@ class CompileService:
     def close(self) -> None:
         """Start nothing more. What is under way ends with the machine's workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-class CompileRun:
-    """The compilation of one candidate: one at a time, so that an evaluation waits for one deadline at most."""
-
-    def __init__(self, service: CompileService, source: str) -> None:
-        self._service = service
-        self._source = source
-        self._job: Job | None = None
-        self._launches = 0
-        self._settled = False
-
-    def start(self, launches: list[dict[str, Any]]) -> None:
-        """Begin with the first launches that are known: most candidates launch the same in every trial."""
-        if launches and self._job is None:
-            self._job, self._launches = self._service.start(self._source, launches), len(launches)
-
-    def settle(self, launches: list[dict[str, Any]]) -> None:
-        """Compile all the launches that the trials showed. What is reported later changes nothing any more."""
-        if self._settled:
-            return
-        self._settled = True
-        if len(launches) > self._launches:
-            self.close()
-        self.start(launches)
-
-    def result(self) -> Compilation:
-        """Wait for the compilation; what did not launch anything does not compile."""
-        return self._service.wait(self._job) if self._job is not None else Compilation(ok=False)
-
-    def close(self) -> None:
-        """Give up what nobody is going to wait for."""
-        if self._job is not None:
-            self._service.give_up(self._job)
-            self._job = None
-
-
-class LaunchByLaunch:
-    """The compilation of one candidate on a device: each launch by itself, when it is first asked for.
-
-    A launch that differs from a compiled one by nothing that Triton looks at has the code of that one.
-    """
-
-    def __init__(self, service: CompileService, source: str) -> None:
-        self._service = service
-        self._source = source
-        self._jobs: dict[bytes, Job] = {}
-        self._same: dict[bytes, bytes] = {}
-        self._compiled: dict[bytes, list[_Compiled]] = {}
-        self._counted: set[bytes] = set()
-
-    def of(self, launch: dict[str, Any], *, counted: bool = True) -> Compilation:
-        """Wait for the compilation of one launch, with its code where it is `ok`.
-
-        Args:
-            launch: `kernel`, `arguments` and `options`.
-            counted: whether it is a launch on the problem's own shapes, for which alone a candidate must compile.
-        """
-        key = self._begun(launch)
-        if counted:
-            self._counted.add(key)
-        found = self._service.wait(self._jobs[key])
-        if found.ok and found.binaries:
-            self._note(key, launch, found.binaries[0])
-        return found
-
-    def _begun(self, launch: dict[str, Any]) -> bytes:
-        """Return the key of the job that compiles a launch: a known one, that of one of the same code, or a new one."""
-        key = codec.encode([launch])
-        if key not in self._jobs and key not in self._same:
-            compiled = self._compiled.get(_form(launch), [])
-            like = next((one.key for one in compiled if same_code(one.launch, launch, one.kinds)), None)
-            if like is not None:
-                self._same[key] = like
-            else:
-                self._jobs[key] = self._service.start(self._source, [launch])
-        return self._same.get(key, key)
-
-    def _note(self, key: bytes, launch: dict[str, Any], binary: Any) -> None:
-        """Keep a launch that compiled for others like it to be held against: few, for a candidate says how many."""
-        alike = self._compiled.setdefault(_form(launch), [])
-        if len(alike) < MOST_ALIKE and all(one.key != key for one in alike):
-            alike.append(_Compiled(key, launch, kinds_of(binary)))
-
-    def start(self, launches: list[dict[str, Any]]) -> None:
-        """Begin nothing: what is launched has been asked for."""
-
-    def begin(self, launches: list[dict[str, Any]]) -> None:
-        """Begin all of these at once: each is going to be asked for."""
-        for launch in launches:
-            self._begun(launch)
-
-    def settle(self, launches: list[dict[str, Any]]) -> None:
-        """Compile what was reported and never asked for."""
-        for launch in launches:
-            self.of(launch)
-
-    def result(self) -> Compilation:
-        """Return the first failure, or that all compiled; what did not launch anything does not compile."""
-        found = [job.future.result() for key, job in self._jobs.items() if key in self._counted]
-        failed = next((one for one in found if not one.ok), None)
-        if failed is not None or not found:
-            return failed or Compilation(ok=False)
-        return Compilation(
-            True,
-            tf32=any(one.tf32 for one in found),
-            seconds=sum(one.seconds for one in found),
-            cached=all(one.cached for one in found),
-        )
-
-    def close(self) -> None:
-        """Give up what nobody is going to wait for."""
-        for job in self._jobs.values():
-            self._service.give_up(job)
-        self._jobs, self._same, self._compiled = {}, {}, {}
-
-
-@dataclass(frozen=True)
-class _Compiled:
-    """A launch that compiled: the key of its job, and what each argument became in the code."""
-
-    key: bytes
-    launch: dict[str, Any]
-    kinds: dict[str, Any]
-
-
-def _form(launch: dict[str, Any]) -> bytes:
-    """Return what launches of the same code have in common to the bit."""
-    return codec.encode([launch["kernel"], launch["options"], list(launch["arguments"])])
 
 
 def _has_failed(future: Future[Compilation]) -> bool:

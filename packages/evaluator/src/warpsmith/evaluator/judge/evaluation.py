@@ -1,0 +1,58 @@
+"""The parts of one evaluation, which its stages share."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.comparison import Comparer
+from warpsmith.evaluator.judge.evidence import Evidence
+from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.recordings import Recordings
+from warpsmith.evaluator.judge.replays import Replays
+from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.reference.session import ReferenceSession
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One candidate against one reference session.
+
+    Attributes:
+        session: gives inputs and expected answers.
+        candidate: what is judged.
+        launches: of the candidate's recordings, and their compilation.
+        recordings: of host code.
+        replays: of recordings, in the player.
+        comparer: compares what replays deliver.
+    """
+
+    session: ReferenceSession
+    candidate: CandidateUnderTest
+    launches: Launches
+    recordings: Recordings
+    replays: Replays
+    comparer: Comparer
+
+    @classmethod
+    @contextmanager
+    def begun(
+        cls, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches
+    ) -> "Iterator[Evaluation]":
+        """Lend the parts of an evaluation; its workers are given up at the end."""
+        recordings = Recordings(session, candidate, launches)
+        replays = Replays(session, candidate, launches, recordings)
+        with closing(replays), closing(recordings):
+            yield cls(
+                session, candidate, launches, recordings, replays, Comparer(session, recordings, candidate.evidence)
+            )
+
+    @property
+    def evidence(self) -> Evidence:
+        """What came to light."""
+        return self.candidate.evidence
+
+    @property
+    def machine(self) -> Machine:
+        """Has the workers, the device and its lease."""
+        return self.candidate.machine

@@ -1,0 +1,1 @@
+"""How host code is executed so that what it does is recorded: detached, or on the device."""

@@ -1,0 +1,115 @@
+"""Detached: host code runs in a worker that has no device, on zeros, so that no content can enter a recording."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.host_kind import HOST
+from warpsmith.evaluator.devices.kinds import Role
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
+from warpsmith.evaluator.judge.host_execution.recording import Recording, constants_of
+from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
+from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.workers import gpu_stand_in
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+DETACHED_S: Final = 5.0
+"""What one step of host code may take detached before it is tried on the device."""
+DETACHED_STATE_BYTES: Final = 64 << 20
+"""Of parameters and buffers: a constructor that draws more on the host takes long."""
+
+
+class DetachedExecution(HostExecution):
+    """Host code in a worker without a device, on memory of the host that holds zeros.
+
+    The recording of a module that brings tensors of its own along is made twice, in processes of their own and from
+    two sets of parameters: a constant that depends on these, or on anything else that changes, is refused.
+    """
+
+    way = "detached"
+    role: ClassVar[Role] = "host"
+    calls: ClassVar[int] = 5
+    sees_contents = False
+
+    def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches) -> None:
+        super().__init__(session, candidate, launches)
+        self._host = HOST.open()
+
+    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+        """As of `HostExecution`; constants are compared with those of a second process."""
+        found = super().record(answer, room)
+        if found[0].has_constants:
+            self._check_constants(found[0], answer, room)
+        return found
+
+    def _check_constants(self, one: Recording, answer: Answer, room: Placed) -> None:
+        other = DetachedExecution(self.session, self._candidate, self._launches)
+        try:
+            other.load()
+            _, two, _ = other._recorded(answer, room)
+        finally:
+            other.close()
+        if codec.encode(constants_of(one)) != codec.encode(constants_of(two)):
+            raise CandidateFailedError(
+                "rejected",
+                None,
+                f"{self.lacks}forward uses tensors whose content the constructor derives from parameters or random "
+                "numbers, which change after construction. Compute what depends on a parameter in forward, in a "
+                "kernel.",
+            )
+
+    def load(self) -> codec.Fields:
+        if self.session.state.size > DETACHED_STATE_BYTES:
+            raise NeedsDeviceError("the module is large")
+        return super().load()
+
+    def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
+        with self.machine.lease.left():
+            return super()._recorded(answer, room)
+
+    def _check_rules(self, done: codec.Fields, answer: Answer) -> None:
+        if done.flag("host_memory") and not self.machine.device.kind.interprets:
+            raise NeedsDeviceError("forward makes memory of the host")
+        super()._check_rules(done, answer)
+
+    def _arena_device(self) -> Device:
+        return self._host
+
+    def _fill_state(self, arena: "Shared") -> None:
+        """Hand over the constructor's tensors, which never change; parameters and buffers stay zeros."""
+        source = tensor_views.content(self.session.state_buffer)
+        target = tensor_views.content(arena)
+        for slot in codec.slots(codec.Fields(self.session.state.tree).value("init")):
+            span = slice(slot.offset, slot.offset + slot.nbytes)
+            target[span] = source[span].cpu()
+
+    def _prepare_inputs(self) -> None:
+        """Leave the session's inputs: host code sees none."""
+
+    def _fill_inputs(self, arena: "Shared") -> None:
+        """Leave zeros there: host code has no content, and what it does not touch takes no memory."""
+
+    def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
+        try:
+            return super()._arena(name, size)
+        except _native.NativeError as error:
+            raise NeedsDeviceError(f"the host has no room for its tensors: {error}") from error
+
+    def _properties(self) -> dict[str, Any]:
+        found = self.machine.device.properties()
+        told = {name: getattr(found, name, None) for name in vars(gpu_stand_in.PROPERTIES)}
+        return {name: value for name, value in told.items() if isinstance(value, int | str)}
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
+        """Ask; every failure of the process itself is for the device to explain."""
+        try:
+            return self._conversation.ask(self.worker, kind, fields, fds, answer, at_most_s=DETACHED_S)
+        except (CandidateFailedError, SuspectError) as error:
+            raise NeedsDeviceError(str(error)) from error

@@ -1,0 +1,134 @@
+"""Replays of recordings in a player, a worker that holds the kernels of the source and none of its host code."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.memory import room
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.host_execution.recording import Recording
+from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.past_calls import copy_inputs
+from warpsmith.evaluator.judge.recordings import Recordings
+from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.memory import Shared
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What a replay delivered.
+
+    Attributes:
+        answer: the reference's, to the same inputs.
+        placed: the room of output and buffers.
+        memory: where they lie: a buffer, a part of one, or a flat copy.
+    """
+
+    answer: Answer
+    placed: Placed
+    memory: "Shared | tensor_views.Part | torch.Tensor"
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What the player was given to replay: the recording, and the arenas of its inputs and of its answer."""
+
+    recording: Recording
+    answers: Placed
+    buffers: "tuple[Shared, Shared]"
+
+
+class Replays:
+    """The replays of one candidate, all in one player."""
+
+    def __init__(
+        self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches, recordings: Recordings
+    ) -> None:
+        self._session = session
+        self._candidate = candidate
+        self._device = candidate.machine.device
+        self._launches = launches
+        self._recordings = recordings
+        self._state = self._device.create("candidate-state", session.state.size)
+        self._player: Worker | None = None
+        self._played: _Played | None = None
+
+    def play(
+        self, recording: Recording, answer: Answer, *, garbage: bool = False, poison: int | None = None
+    ) -> Delivered:
+        """Let the player replay a recording on the session's inputs.
+
+        Args:
+            recording: of the form that the inputs have.
+            answer: the reference's.
+            garbage: whether fresh memory holds other garbage in each call.
+            poison: the byte that fresh memory holds; no kernel is launched then.
+        """
+        placed, given, past = self._recordings.room_for(answer), self._session.inputs, self._recordings.past
+        played, self._played = self._played, None
+        again = played is not None and played.recording is recording and played.answers == placed
+        if played is None or not again:
+            played = self._with_buffers(recording, placed, played)
+        inputs, answers = played.buffers
+        copy_inputs(self._session, inputs)
+        past.let_end_alike(recording, given)
+        tensor_views.content(self._state).copy_(tensor_views.content(self._session.state_buffer))
+        tensor_views.poison(answers, placed.slots)
+        ghost = poison is not None
+        fields: dict[str, Any] = {"again": again, "ghost": ghost, "garbage": garbage, "poison": poison or 0}
+        fds: list[int] = []
+        if not again:
+            told, arenas_of_past = past.to_play(recording)
+            fields |= self._to_play(recording, placed, inputs.size, answers.size) | {"past": told}
+            fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *arenas_of_past)]
+        self._ask(Kind.REPLAY, fields, fds, Kind.DONE)
+        self._played = played
+        return Delivered(answer, placed, answers)
+
+    def _with_buffers(self, recording: Recording, placed: Placed, before: _Played | None) -> _Played:
+        held = before.buffers if before is not None else (None, None)
+        inputs = room(self._device, "replay-inputs", self._session.inputs.size, held[0])
+        answers = room(self._device, "replay-answers", placed.size, held[1], writable_by_peer=True)
+        return _Played(recording, placed, (inputs, answers))
+
+    def _to_play(self, recording: Recording, placed: Placed, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
+        return {
+            "source": self._candidate.source,
+            "binaries": self._launches.code_of(recording.launches),
+            "events": recording.events,
+            "outputs": recording.outputs,
+            "answer": placed.tree,
+            "inputs_bytes": inputs_bytes,
+            "inputs_slots": self._session.inputs.slots,
+            "state_bytes": self._state.size,
+            "state_slots": self._session.state.slots,
+            "answers_bytes": answers_bytes,
+        }
+
+    def set_ring(self, sizes: dict[str, int], fds: list[int]) -> None:
+        """Give the player a ring of input sets, on which the recording that it played last is to be timed."""
+        self._ask(Kind.RING, sizes, fds, Kind.RINGED)
+        self._played = None
+
+    def round(self, fields: dict[str, Any]) -> codec.Fields:
+        """Let the player time a round."""
+        return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED)
+
+    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> codec.Fields:
+        if self._player is None:
+            candidate = self._candidate
+            self._player = candidate.machine.take("candidate", candidate.config.start_timeout_s)
+            candidate.note_tier(self._player)
+        return self._candidate.conversation.ask(self._player, kind, fields, fds, answer).fields
+
+    def close(self) -> None:
+        """Give the player up."""
+        if self._player is not None:
+            self._player.close()

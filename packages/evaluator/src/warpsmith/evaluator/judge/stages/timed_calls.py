@@ -1,0 +1,82 @@
+"""Timed calls: a replay against the reference, and what the calls left behind."""
+
+import random
+from typing import TYPE_CHECKING
+
+from warpsmith.evaluator.judge import benchmark
+from warpsmith.evaluator.judge.evaluation import Evaluation
+from warpsmith.evaluator.judge.evidence import claims
+from warpsmith.evaluator.judge.host_execution.recording import Recording
+from warpsmith.evaluator.judge.replays import Delivered
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.reference.session import Answer, Placed
+
+if TYPE_CHECKING:
+    import torch
+
+    from warpsmith.evaluator.devices.tensor_views import Part
+
+
+@in_phase("timing")
+@claims()
+def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
+    """Time a replay against the reference, and compare what the timed calls left behind.
+
+    Raises:
+        CandidateFailedError: the timed calls did not do what the trials did.
+    """
+    session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
+    with machine.lease.shared():
+        placed = replays.play(steady(recordings), answer).placed
+    reduction = session.reduction(answer)
+
+    def compared(answer: Answer, placed: Placed, memory: "Part | torch.Tensor") -> str:
+        return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
+
+    with machine.lease.shared():
+        ring = benchmark.make_ring(session, machine.device, placed, rng)
+    sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
+    session.ring(len(ring.inputs), ring.fds[:1])
+    try:
+        with machine.lease.shared(), machine.clock.phase("mapping"):
+            replays.set_ring(sizes, ring.fds)
+        witness = benchmark.Witness(session, ring, compared, rng)
+        count, least_ms = evaluation.candidate.config.timed_trials, machine.bandwidth().least_ms
+        outcome = benchmark.conduct(witness, replays.round, count, machine.lease, least_ms=least_ms)
+    finally:
+        session.ring(0, [])
+    _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
+
+
+def steady(recordings: list[Recording]) -> Recording:
+    """Return the recording that is timed: of the last call that rests on no earlier one.
+
+    The first call of an autotuned kernel runs it more often than later ones do.
+    """
+    return [recording for recording in recordings if not recording.past][-1]
+
+
+def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
+    """Keep a timing, unless the timed calls did not do what the trials did."""
+    evidence = evaluation.evidence
+    evidence.timing = outcome.timing
+    if outcome.wrong:
+        evidence.flags.add("wrong_when_timed")
+        raise CandidateFailedError(
+            "rejected",
+            None,
+            f"The timed calls give another output than the trials: {outcome.wrong}. Compute the whole output in "
+            "every call, from the inputs of that call.",
+        )
+    floor = evaluation.machine.bandwidth().floor_ms(written)
+    if outcome.timing.runtime_ms < benchmark.BELOW_FLOOR * floor:
+        evidence.flags.add("impossible_time")
+        raise CandidateFailedError(
+            "rejected",
+            None,
+            f"The kernels take {outcome.timing.runtime_ms:.4f} ms; writing the output alone takes {floor:.4f} ms. "
+            "Write every element of the output in every call.",
+        )
+    if outcome.timing.disagrees:
+        evidence.flags.add("clocks_disagree")

@@ -1,0 +1,40 @@
+"""The run without kernels: an output that is right even so does not come from them."""
+
+from typing import Final
+
+from warpsmith.evaluator.judge.evaluation import Evaluation
+from warpsmith.evaluator.judge.host_execution.recording import Recording
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.reference.session import Answer
+
+POISONS: Final = (0x00, 0xFF)
+"""What memory holds before the two runs without kernels: no element that comes from it is right under both."""
+
+
+@in_phase("correctness")
+def run_without_kernels(evaluation: Evaluation, recordings: list[Recording], answer: Answer) -> None:
+    """Replay without the kernels, on the session's inputs.
+
+    It runs twice, on memory that holds one poison and then another: what is right under both was moved or filled there
+    by the host.
+
+    Raises:
+        CandidateFailedError: the output is right under both.
+    """
+    for recording in recordings:
+        if _is_right(evaluation, recording, answer):
+            evaluation.evidence.flags.add("decoy_kernel")
+            raise CandidateFailedError(
+                "rejected",
+                None,
+                "The output is the same when the kernels do nothing: they compute no part of it. Compute the "
+                "output in the kernels that forward launches.",
+            )
+
+
+def _is_right(evaluation: Evaluation, recording: Recording, answer: Answer) -> bool:
+    for poison in POISONS:
+        if not evaluation.comparer.is_right(evaluation.replays.play(recording, answer, poison=poison)):
+            return False
+    return True

@@ -1,0 +1,35 @@
+"""Kernel languages by name: the entry points in `warpsmith.languages`. Importable without torch."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator
+
+from warpsmith.evaluator.languages.base import KernelLanguage
+from warpsmith.records.errors import UsageError
+from warpsmith.records.registry import Registry
+
+
+def _check(part: Any) -> str:
+    return "" if isinstance(part, KernelLanguage) else "is no warpsmith.evaluator.languages.base.KernelLanguage"
+
+
+LANGUAGES: Final[Registry[KernelLanguage]] = Registry("warpsmith.languages", "kernel language", _check)
+
+
+def language_of(name: str) -> KernelLanguage:
+    """Return a language by its name in a configuration.
+
+    Raises:
+        RegistryError: no package provides it, or it cannot be imported.
+    """
+    return LANGUAGES.get(name)
+
+
+def _checked(name: str) -> str:
+    try:
+        return LANGUAGES.check_name(name)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+
+
+LanguageName = Annotated[str, AfterValidator(_checked)]

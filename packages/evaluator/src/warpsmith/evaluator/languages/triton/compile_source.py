@@ -1,0 +1,169 @@
+"""Compiles the kernels of one candidate, in a compile worker: what fails is the source's doing, or the machine's."""
+
+import ast
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from warpsmith.evaluator.languages.triton import compilation, extract
+from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
+
+ALLOCATOR: Final = "set_allocator"
+_PTXAS_LACKED: Final = re.compile(
+    r"\A(PTXAS error: )?`ptxas` failed with error code (126|127|-9)\b"
+    r"|^ptxas\S* fatal\s*: (Memory allocation failure|(Input|Output) file \S+ could not be)",
+    flags=re.MULTILINE,
+)
+"""What is said of an assembler that was killed, could not be loaded, or could not have what it needs."""
+NEW_BLOCK: Final = 512
+"""Of a trusted kernel that no zygote has compiled: the assembler is to run."""
+_PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
+"""Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
+MAX_LOST: Final = 800
+NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
+"""Dtypes of tensors for which Triton has no pointer."""
+
+
+def prepare() -> None:
+    """Do what the first compilation would otherwise pay for; called in the zygote."""
+    extract.extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
+
+
+def compile_source(
+    source: str, launches: list[dict[str, Any]], scratch: Path, arch: int, *, binaries: bool = False
+) -> dict[str, Any]:
+    """Compile every launch and return the fields of a COMPILED message.
+
+    They are `ok`, `category`, `message`, `tf32`, in the order of the launches the wanted `binaries`, `lost` (what the
+    machine had no more of, where that and not the source kept the launches from being compiled) and `crashed` (whether
+    the assembler was ended by a signal, for which either may be to blame).
+    """
+    try:
+        extracted = extract.extract_usable(source)
+        _check_usable(extracted, launches)
+        kernels = compilation.load_kernels(extracted, scratch)
+        facts = [_compiled(kernels, launch, arch, binary=binaries) for launch in launches]
+        if any(fact["scratch_bytes"] for fact in facts):
+            _check_allocator(source)
+    except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
+        return _failure(error, arch, scratch)
+    return {
+        "ok": True,
+        "category": "",
+        "message": "",
+        "tf32": any(fact["tf32"] for fact in facts),
+        "binaries": [fact["binary"] for fact in facts if binaries],
+        "lost": "",
+        "crashed": False,
+    }
+
+
+def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+    for name, described in dict(launch["arguments"]).items():
+        match described:
+            case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
+                raise compilation.KernelCompilationError(
+                    f"The argument {name} of {launch['kernel']} is a {dtype} tensor, which Triton has no pointer for. "
+                    "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
+                )
+    return compilation.compile_launch(kernels, launch, arch, binary=binary)
+
+
+def _category_and_message(error: Exception) -> tuple[str, str]:
+    match error:
+        case SyntaxError():
+            return "syntax_error", f"line {error.lineno}: {error.msg}"
+        case extract.ExtractionError():
+            return "triton_compilation_error", str(error)
+        case compilation.KernelCompilationError():
+            return error.category, str(error)
+        case _:
+            return "triton_compilation_error", f"{type(error).__name__}: {error}"
+
+
+def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:
+    """Return the fields of a COMPILED message for what a compilation ended in."""
+    suspect = lacked_by_the_machine(error, scratch) or bool(_PTXAS_CRASHED.search(str(error)))
+    if is_machines(error) or (suspect and not _assembles_a_trusted_kernel(arch, scratch)):
+        return _failed("unknown", "", lost=with_advice(error)[:MAX_LOST])
+    # What only this source lacks, twice, is its own doing: it may ask for any amount of memory, or say so.
+    return _failed(*_category_and_message(error), crashed=suspect)
+
+
+def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
+    """Whether a compilation failed for want of what it did not exhaust itself.
+
+    Args:
+        error: what it ended in.
+        scratch: where it may write.
+    """
+    if is_machines(error):
+        return True
+    if not is_exhaustion(error) and not _PTXAS_LACKED.search(str(error)):
+        return False
+    return not (used_much_memory() or _used_much_room(scratch))
+
+
+def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
+    try:
+        compilation.compile_trusted_kernel(arch, scratch, NEW_BLOCK)
+    except Exception:  # noqa: BLE001  (whatever keeps it from that, it is not the candidate's source)
+        return False
+    return True
+
+
+def _used_much_room(scratch: Path) -> bool:
+    """Whether what was written is half of all there is: of a file system of its own, or of one that it shares."""
+    try:
+        room = os.statvfs(scratch)
+        used = _bytes_below(scratch, scratch.stat().st_dev)
+    except OSError:
+        return False
+    return used >= USED_SHARE * room.f_blocks * room.f_frsize
+
+
+def _bytes_below(folder: Path, device: int) -> int:
+    """Return what a folder takes of its own device.
+
+    A Python environment that lies under /tmp is mounted below a worker's /tmp, and takes no room there.
+    """
+    used = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            if status.st_dev != device:
+                continue
+            used += status.st_blocks * 512
+            if entry.is_dir(follow_symlinks=False):
+                used += _bytes_below(Path(entry.path), device)
+    return used
+
+
+def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
+    """Raise the reason why a kernel was refused that is launched or passed to one; what never runs may be anything."""
+    for launch in launches:
+        passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
+        for name in [launch["kernel"], *passed]:
+            if (error := extracted.refused.get(str(name))) is not None:
+                raise error
+
+
+def _check_allocator(source: str) -> None:
+    """Raise unless a source calls `set_allocator`; a launch that needs scratch memory fails on a GPU without one."""
+    called = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    if not any(
+        (isinstance(name, ast.Attribute) and name.attr == ALLOCATOR)
+        or (isinstance(name, ast.Name) and name.id == ALLOCATOR)
+        for name in called
+    ):
+        raise compilation.KernelCompilationError(
+            "A kernel needs global scratch memory, as tl.make_tensor_descriptor does, and the source sets no allocator "
+            "for it. Call triton.set_allocator(lambda size, alignment, stream: "
+            'torch.empty(size, dtype=torch.int8, device="cuda")) before the launch, or use pointers.'
+        )
+
+
+def _failed(category: str, message: str, *, lost: str = "", crashed: bool = False) -> dict[str, Any]:
+    answer = {"ok": False, "category": category, "message": message[:8000], "tf32": False, "binaries": []}
+    return answer | {"lost": lost, "crashed": crashed}

@@ -1,0 +1,37 @@
+"""What an error of Triton, or of ours about Triton, is called in a verdict: its error category."""
+
+from typing import Final
+
+from triton.runtime.errors import InterpreterError
+
+from warpsmith.evaluator.languages.triton import descriptors, launcher
+from warpsmith.evaluator.languages.triton.compilation import KernelCompilationError
+from warpsmith.evaluator.languages.triton.extract import ExtractionError
+from warpsmith.evaluator.languages.triton.fence import FenceError
+from warpsmith.evaluator.languages.triton.interpreter import tracing
+from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
+from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
+from warpsmith.evaluator.verdict import ErrorCategory
+
+_KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
+    ArgumentError: "argument_error",
+    FenceError: "triton_compilation_error",
+    tracing.GridError: "argument_error",
+    tracing.TooManySignaturesError: "recording_limit",
+    UnsupportedOnCpuError: "unsupported_architecture",
+    ChipDiffersError: "interpreter_differs",
+    ExtractionError: "triton_compilation_error",
+    InterpreterError: "triton_jit_error",
+}
+
+
+def category_told(error: BaseException) -> str | None:
+    """Return the category that an error carries; None for others."""
+    return error.category if isinstance(error, launcher.KernelFailedError | KernelCompilationError) else None
+
+
+def category_of_kind(error: BaseException) -> str | None:
+    """Return the category of an error by its type; None for what is none of Triton's."""
+    found = next((category for kind, category in _KINDS.items() if isinstance(error, kind)), None)
+    return found or ("triton_jit_error" if descriptors.refuses(error) else None)
