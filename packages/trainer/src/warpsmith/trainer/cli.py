@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsmith.policy.packages import check_beside_torch, explained
+from warpsmith.policy.packages import check_beside_torch, with_package_check
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.ownership import owned
@@ -310,4 +310,4 @@ def main() -> None:
     """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
     sys.argv[1:] = without_local_rank(sys.argv[1:])
     with ends_after_exit_handlers() if is_rank() else nullcontext():
-        commands.run(explained(app))
+        commands.run(with_package_check(app))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
-from warpsmith.records.last_words import oom_kills, told_of_memory
+from warpsmith.records.last_words import oom_kills, memory_note
 from warpsmith.rollout.cluster.logs import last_words
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
@@ -65,7 +65,7 @@ def lost(error: "RayActorError", who: str, kills: int) -> ActorLostError:
         kills: what `oom_kills()` gave while the actor lived.
     """
     text = str(error)
-    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", told_of_memory(kills)))
+    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", memory_note(kills)))
 
 
 def _failed(error: "RayTaskError", who: str) -> ActorFailedError:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
+from warpsmith.records.last_words import oom_kills, quote_into, memory_note
 from warpsmith.rollout.cluster.logs import folder_of_session
 from warpsmith.rollout.errors import RayTokenError, SamplerError
 
@@ -162,7 +162,7 @@ def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[SamplerError],
     if stop not in ready:
         names = [watched[fd] for fd in ready]
         error = SamplerError(
-            f"Ray's {' and '.join(names)} has ended, and with it the samplers. {told_of_memory(kills)}".strip(),
+            f"Ray's {' and '.join(names)} has ended, and with it the samplers. {memory_note(kills)}".strip(),
             "If its log is empty it was killed; continue with --resume.",
         )
         on_lost(quote_into(error, [path for name in names for path in _said(logs, name)]))

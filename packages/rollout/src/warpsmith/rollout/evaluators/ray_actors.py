@@ -12,7 +12,7 @@ from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
-from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
+from warpsmith.records.last_words import oom_kills, retyped, full_text, with_notes_of
 from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import answered, lost
 from warpsmith.rollout.config import RayEvaluation
@@ -244,7 +244,7 @@ class RayEvaluator:
         try:
             while member.restarts < self.config.max_restarts:
                 member.restarts += 1
-                _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, told_in_full(cause))
+                _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, full_text(cause))
                 _kill(member.actor)
                 member.actor, member.node = self._new_actor(), ""
                 start = member.actor.start.remote()

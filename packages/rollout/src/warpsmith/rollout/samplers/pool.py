@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from warpsmith.records.errors import UsageError
-from warpsmith.records.last_words import told_in_full, with_notes_of
+from warpsmith.records.last_words import full_text, with_notes_of
 from warpsmith.rollout.errors import SamplerDiedError, SamplerError
 from warpsmith.rollout.retries import SAMPLER_RESTARTS
 from warpsmith.rollout.samplers.actor import RemoteSampler
@@ -116,7 +116,7 @@ class SamplerPool:
                     "Fix the cause, and continue with --resume.",
                 )
                 raise with_notes_of(told, death) from death
-            _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, told_in_full(death))
+            _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, full_text(death))
             await sampler.restart()
 
 

@@ -14,8 +14,8 @@ from types import FrameType
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
-from warpsmith.records.commands import tell
-from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
+from warpsmith.records.commands import print_error
+from warpsmith.records.last_words import oom_kills, quote_into, memory_note
 from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.launch.deaths import Death, Deaths
 from warpsmith.trainer.launch.ending import CRASHED
@@ -227,10 +227,10 @@ def _told(code: int, death: Death | None, logs: Path, kills: int) -> int:
         _tell(f"{who} ended by an exception that nothing handles.", death, logs)
         return code
     if code > _KILLED:
-        _tell(f"{who} was ended by {_named(256 - code)}. {told_of_memory(kills)}", death, logs)
+        _tell(f"{who} was ended by {_named(256 - code)}. {memory_note(kills)}", death, logs)
         return 128 + 256 - code
     if code < 0:
-        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {told_of_memory(kills)}", None, logs)
+        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {memory_note(kills)}", None, logs)
         return 128 - code
     return code
 
@@ -243,7 +243,7 @@ def _tell(message: str, death: Death | None, logs: Path) -> None:
     error = LaunchError(message, "Fix the cause, then resume with --resume.")
     if death is not None:
         quote_into(error, [_settled(log_of(logs, death.rank))], since=STARTED)
-    tell(error)
+    print_error(error)
 
 
 def _settled(log: Path) -> Path:
