@@ -10,7 +10,7 @@ import typer
 from warpsmith.policy._version import __version__
 from warpsmith.policy.config import DTypeName
 from warpsmith.policy.errors import MessagesError, PolicyError
-from warpsmith.policy.packages import explained
+from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
 
 def main() -> None:
     """Run the command."""
-    commands.run(explained(app))
+    commands.run(with_package_check(app))
 
 
 @app.command("new-tiny")

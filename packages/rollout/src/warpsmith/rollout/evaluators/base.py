@@ -11,7 +11,7 @@ OnRunning = Callable[[bool], None]
 
 
 class CandidateEvaluator(Protocol):
-    """`warpsmith.evaluator.Evaluator`, several of them elsewhere, or a cache in front of those."""
+    """`warpsmith.evaluator.Evaluator`, several of them elsewhere, or a cache in front of them."""
 
     async def evaluate_async(
         self,
@@ -24,8 +24,8 @@ class CandidateEvaluator(Protocol):
     ) -> Verdict:
         """Return the verdict on one candidate.
 
-        `on_running` is called in the caller's loop: with True when the work begins or continues, with False when it
-        waits for a free slot.
+        `on_running` is called in the caller's loop: with True when work starts or continues, with False when it waits
+        for a free slot.
         """
 
 
