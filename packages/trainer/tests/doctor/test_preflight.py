@@ -158,7 +158,7 @@ def test_an_environment_that_is_not_there_is_refused_with_the_file(grpo: Grpo) -
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:
-    with pytest.raises(RunError, match="holds no checkpoint"):
+    with pytest.raises(RunError, match="has no checkpoint"):
         preflight(grpo(), True)
 
 

@@ -46,7 +46,7 @@ def test_the_schema_is_printed_for_both_kinds() -> None:
     [
         (["grpo", "absent.toml"], "no configuration file absent.toml"),
         (["schema", "ppo"], "kinds are grpo and sft"),
-        (["export", "absent", "--out", "out"], "holds no checkpoint"),
+        (["export", "absent", "--out", "out"], "has no checkpoint"),
         (["sft", "absent.toml", "--set", "x"], "no configuration file"),
     ],
 )

@@ -342,7 +342,7 @@ def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_te
     changes = [part for value in values for part in ("--set", value)]
     said = trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
     assert "value loss" in said
-    assert re.search(r"dropout in \d+ places of the model is switched off", said)
+    assert re.search(r"Dropout in \d+ places of the model is switched off", said)
     reader = RunReader(tmp_path / "run")
     assert reader.table("steps").to_pylist()[-1]["weight_version"] == 1
     # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.

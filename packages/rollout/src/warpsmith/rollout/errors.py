@@ -42,7 +42,7 @@ class SamplerDiedError(SamplerError):
 
 
 class WeightsUnknownError(SamplerError):
-    """A sampler's last update was not call_with_deadline: it is not known which weights it has."""
+    """A sampler's last update was not answered: it is not known which weights it has."""
 
 
 class ActorLostError(RolloutError):

@@ -92,7 +92,7 @@ class RemoteSampler:
     """The Sampler interface over an actor. Use it within one event loop.
 
     Calls to a dead actor raise SamplerDiedError; `restart` starts a new one with the weights that were loaded last.
-    Every call has a deadline. After an update that was not call_with_deadline in time, sampling is blocked until another update
+    Every call has a deadline. After an update that was not answered in time, sampling is blocked until another update
     or a restart succeeds, because it is not known which weights the actor has.
 
     Args:
@@ -140,7 +140,7 @@ class RemoteSampler:
         """Sample one completion; see `Sampler.generate`. A cancelled wait cancels the request in the actor.
 
         Raises:
-            WeightsUnknownError: the last update was not call_with_deadline.
+            WeightsUnknownError: the last update was not answered.
         """
         self._check_certain()
         call = self.actor.generate.remote(list(prompt_ids), sampling)
@@ -150,7 +150,7 @@ class RemoteSampler:
         """Return the log-probs of given ids at temperature 1; see `Sampler.score`.
 
         Raises:
-            WeightsUnknownError: the last update was not call_with_deadline.
+            WeightsUnknownError: the last update was not answered.
         """
         self._check_certain()
         return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
