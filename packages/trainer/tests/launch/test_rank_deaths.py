@@ -80,7 +80,7 @@ def launched(folder: Path, death: str, **environment: str) -> tuple[int, str, Pa
     [
         ("kill", 137, "was ended by signal 9 (Killed)", "about to end by kill"),
         ("crash", 139, "was ended by signal 11 (Segmentation fault)", "string_at"),
-        ("exception", CRASHED, "ended by an exception", "MemoryError: CUDA out of memory, so to speak"),
+        ("exception", CRASHED, "ended by an unhandled exception", "MemoryError: CUDA out of memory, so to speak"),
     ],
 )
 def test_the_error_that_ends_the_run_quotes_the_rank_that_died(

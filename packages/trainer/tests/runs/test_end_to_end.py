@@ -324,7 +324,7 @@ def test_a_changed_configuration_is_refused(whole_run: tuple[Path, Path, str]) -
     _, config, _ = whole_run
     said = trainer("grpo", config, "--resume", "--set", "algorithm.clip.low=0.3", "--steps", 5, code=2)
     assert "algorithm.clip.low was 0.2 and is 0.3" in " ".join(said.split())
-    assert "holds a run already" in " ".join(trainer("grpo", config, code=2).split())
+    assert "already holds a run" in " ".join(trainer("grpo", config, code=2).split())
 
 
 def with_dropout(model: Path, folder: Path) -> Path:

@@ -57,6 +57,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     Returns:
         The run's directory. At the end it has `final_model`, unless `checkpoint.export_final` is off. If a held-out
         evaluation has no valid turn, `summary.json` says so, and the run still counts as done.
+
     Raises:
         RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
         SamplerError, EvaluatorError: the sampler or the judge is gone.
