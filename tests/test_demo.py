@@ -119,5 +119,5 @@ def test_a_used_directory_is_refused_in_a_sentence(finished):
     command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert "Traceback" not in done.stderr

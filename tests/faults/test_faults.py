@@ -234,7 +234,7 @@ def test_the_run_goes_on_without_wandb_where_its_process_is_killed(spread: Struc
     spread.ensure()
     spread.await_moment()
     spread.strike("wandb")
-    spread.await_words("W&B is lost")
+    spread.await_words("W&B failed")
     spread.await_step()
 
 

@@ -60,13 +60,13 @@ def test_one_of_another_build_that_can_be_imported_will_do(install: Callable[...
 
 FAILING = """
 import sys
-from warpsmith.policy.packages import explained
+from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 
 def app():
     raise {error}
 
-commands.run(explained(app))
+commands.run(with_package_check(app))
 """
 
 

@@ -331,7 +331,7 @@ def test_an_answer_without_a_stop_token_is_refused(name, template):
 
 def test_nothing_that_ends_an_answer_is_refused():
     assert ChatFormat(tokenizer_of(TEMPLATES["plain"], eos=None)).stop_token_ids
-    with pytest.raises(TemplateError, match="Nothing ends an answer") as caught:
+    with pytest.raises(TemplateError, match="No token ends an answer") as caught:
         ChatFormat(tokenizer_of(STOPLESS["plain text"], eos=None))
     assert "eos_token" in caught.value.remedy
 

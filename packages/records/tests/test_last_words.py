@@ -13,13 +13,13 @@ from warpsmith.records import commands, last_words
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import (
     LINES,
+    full_text,
+    memory_note,
     notes_of,
     oom_kills,
     quote_into,
     quoted,
     retyped,
-    told_in_full,
-    told_of_memory,
 )
 
 
@@ -66,7 +66,7 @@ def test_notes_survive_pickle_and_a_change_of_type(log: Path) -> None:
     changed = retyped(UsageError, error)
     assert type(changed) is UsageError
     assert str(changed) == "It died. Start it."
-    assert told_in_full(changed) == f"It died.\nThe last lines of {log}:\n    Killed by a cosmic ray"
+    assert full_text(changed) == f"It died.\nThe last lines of {log}:\n    Killed by a cosmic ray"
     assert notes_of(changed) == notes_of(error) == (f"The last lines of {log}:\n    Killed by a cosmic ray",)
 
 
@@ -98,9 +98,9 @@ def test_the_kernel_counts_what_it_killed_for_memory(
     assert oom_kills() == 0
     path.write_text(counters)
     assert oom_kills() == expected
-    told = {0: "", 1: "ended a process on", 2: "ended 2 processes on"}
-    assert all(words in told_of_memory(expected - ended) for ended, words in told.items())
-    assert told_of_memory(expected) == ""
+    told = {0: "", 1: "killed a process on", 2: "killed 2 processes on"}
+    assert all(words in memory_note(expected - ended) for ended, words in told.items())
+    assert memory_note(expected) == ""
 
 
 def test_this_kernel_tells() -> None:

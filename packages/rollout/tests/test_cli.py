@@ -103,7 +103,7 @@ def test_bad_input_is_one_paragraph_on_stderr_and_leaves_nothing(tmp_path, comma
 
 def test_turns_are_not_added_to_a_run_that_is_there(tmp_path):
     (tmp_path / "records").mkdir()
-    with pytest.raises(WarpsmithError, match="holds a run already"):
+    with pytest.raises(WarpsmithError, match="already holds a run"):
         invoke("generate", "x", tmp_path)
 
 

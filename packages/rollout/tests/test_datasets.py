@@ -74,7 +74,7 @@ def test_problems_are_not_mixed_with_what_lies_there(tmp_path):
 
 @pytest.mark.parametrize("within", ["", "runs/mine", "level1/../runs"])
 def test_solutions_are_not_written_among_problems(tmp_path, within):
-    with pytest.raises(DatasetError, match="would lie in the folder of the problems"):
+    with pytest.raises(DatasetError, match="would be in the folder of the problems"):
         write_directory(generated(seed=0, count=3), tmp_path, generations=tmp_path / within)
     assert not [*tmp_path.iterdir()]
 

@@ -94,7 +94,7 @@ def test_nothing_to_summarise_or_compare_is_refused():
         summarise([])
     with pytest.raises(UsageError, match="in common"):
         compare({"a": 1.0}, {"b": 1.0})
-    with pytest.raises(UsageError, match="no evaluation result"):
+    with pytest.raises(UsageError, match="Not an evaluation result"):
         solved_shares({})
     with pytest.raises(UsageError, match="pass@3"):
         pass_at_k(2, 1, 3)

@@ -10,7 +10,7 @@ import pytest
 
 from warpsmith.records.last_words import LINES, notes_of, quoted
 from warpsmith.rollout.cluster import logs as actor_logs
-from warpsmith.rollout.cluster.calls import answered
+from warpsmith.rollout.cluster.calls import call_with_deadline
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, SamplerDiedError, SamplerError
@@ -58,7 +58,7 @@ def ray():
 
 async def told_of(reference):
     with pytest.raises((ActorLostError, ActorFailedError)) as caught:
-        await answered(reference, 60, "sampler 3", "to work")
+        await call_with_deadline(reference, 60, "sampler 3", "to work")
     return caught.value
 
 
@@ -107,7 +107,7 @@ def test_an_actor_that_raises_quotes_its_log_and_one_that_cannot_start_says_why(
 def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
     async def go():
         mortal = ray.remote(Mortal).remote()
-        await answered(mortal.__ray_ready__.remote(), 60, "sampler 3", "to start")
+        await call_with_deadline(mortal.__ray_ready__.remote(), 60, "sampler 3", "to start")
         ray.kill(mortal)
         error = await told_of(mortal.work.remote("exit"))
         assert "ray.kill" in error.message

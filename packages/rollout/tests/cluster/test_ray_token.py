@@ -20,7 +20,7 @@ def home(tmp_path, monkeypatch):
 
 
 def test_a_local_instance_makes_its_own_token_and_a_cluster_may_ask_for_none(home):
-    assert check_token() == f"a token that Ray makes in {home}/.ray/auth_token"
+    assert check_token() == f"a token that Ray creates in {home}/.ray/auth_token"
     assert check_token(CLUSTER) == "no token"
 
 
@@ -42,7 +42,7 @@ def test_a_cluster_without_its_token_is_refused(home, monkeypatch):
     with pytest.raises(RayTokenError, match=f"no token for the cluster at {CLUSTER}") as caught:
         check_token(CLUSTER)
     assert "RAY_AUTH_TOKEN_PATH" in caught.value.remedy
-    assert check_token().startswith("a token that Ray makes")
+    assert check_token().startswith("a token that Ray creates")
 
 
 @pytest.mark.parametrize("content", [None, "", " \n"])
@@ -63,7 +63,7 @@ def test_a_home_that_takes_no_token_is_refused(home, monkeypatch):
     with pytest.raises(RayTokenError, match="cannot write it to"):
         check_token()
     monkeypatch.setenv("HOME", str(home / "absent"))
-    assert check_token() == f"a token that Ray makes in {home}/absent/.ray/auth_token"
+    assert check_token() == f"a token that Ray creates in {home}/absent/.ray/auth_token"
 
 
 ASK = """

@@ -20,7 +20,7 @@ PROMPT = list(range(5, 25))
 
 
 def test_a_pool_of_none_is_refused():
-    with pytest.raises(UsageError, match="no samplers"):
+    with pytest.raises(UsageError, match="without samplers"):
         SamplerPool([])
 
 

@@ -52,9 +52,9 @@ def test_a_system_text_beside_sharegpt_comes_first() -> None:
     [
         ({"text": "q"}, "no chat: neither"),
         ({"messages": CHAT, "prompt": "q", "completion": "a"}, "more than one form"),
-        ({"messages": []}, "no list of messages"),
-        ({"messages": "q"}, "no list of messages"),
-        ({"messages": ["q"]}, "no object"),
+        ({"messages": []}, "not a list of messages"),
+        ({"messages": "q"}, "not a list of messages"),
+        ({"messages": ["q"]}, "not an object"),
         ({"messages": [{"role": "user"}]}, "no text"),
         ({"messages": [{"role": "bot", "content": "q"}]}, "no known role"),
         ({"conversations": [{"from": "bing", "value": "q"}]}, "no known role"),

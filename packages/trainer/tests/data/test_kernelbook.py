@@ -77,7 +77,7 @@ def test_a_pair_becomes_model_and_model_new_and_attributes_keep_their_names() ->
     ("change", "reason"),
     [
         ({"triton_code": None}, "no text under triton_code"),
-        ({"entry_point": "a b"}, "no name of a class"),
+        ({"entry_point": "a b"}, "not a class name"),
         ({"entry_point": "Other"}, "no class of that name in python_code"),
         ({"triton_code": MODULE}, "no class of that name in triton_code"),
         ({"python_code": MODULE + "\nclass Model: ...\n"}, "python_code has a `Model` of its own"),

@@ -53,7 +53,7 @@ def test_a_turn_that_passed_is_its_prompt_and_its_completion(record: Any) -> Non
         (judged(status="incorrect"), {}, "verdict is not correct"),
         (judged() | {"role": "held_out"}, {}, "another role than train"),
         ({"valid": False, "invalid_reason": "lost", "reward": None, "return": None, "verdict": None}, {}, "invalid"),
-        (judged() | {"finish_reason": "length"}, {}, "cut at the length limit"),
+        (judged() | {"finish_reason": "length"}, {}, "cut off at the length limit"),
         (judged() | {"num_turns": 2}, {"turns": "final"}, "not the last turn"),
         (judged(0.3), {"min_score": 0.5}, "reward below 0.5"),
         (judged(1.0, 1.1), {"min_speedup": 1.2}, "speedup below 1.2"),
@@ -87,7 +87,7 @@ def test_a_kernel_that_its_problem_had_counts_once_over_all_runs(record: Any) ->
     two = record(judged(1.5) | {"kernel": "same"}, judged(1.0) | {"kernel": "same", "problem": "other"}, name="two")
     answers, reasons = taken(one, two, best=1)
     assert answers == ["answer 1", "answer 1"]
-    assert reasons == ["repeated: its problem had this kernel"] * 2
+    assert reasons == ["repeated: its problem already has this kernel"] * 2
     assert len(taken(one, two, deduplicate=False)[0]) == 4
     assert count_turns(RecordsSource(path=(one, two))) == 4
 

@@ -180,7 +180,7 @@ def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) ->
     assert absent.seen.endswith("names GPU 1, 2")
     monkeypatch.setattr(discovery, "find", lambda: ([], "The driver shows no GPU."))
     (none,) = machine.gpus(load('rollout.engine.device="cuda"'))
-    assert "asks for one" in none.seen
+    assert "needs one" in none.seen
 
 
 def test_memory_and_shared_memory(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

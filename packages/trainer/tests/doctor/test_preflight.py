@@ -114,7 +114,7 @@ def other_tokens(directory: Path) -> None:
 
 OTHER_TOKENS: dict[str, tuple[Callable[[Path], None], type[WarpsmithError], str]] = {
     "other_vocabulary": (other_vocabulary, ConfigError, "algorithm.kl.reference: .* has a vocabulary of"),
-    "other_tokens": (other_tokens, ConfigError, "algorithm.kl.reference: .* gives other ids"),
+    "other_tokens": (other_tokens, ConfigError, "algorithm.kl.reference: .* assigns other ids"),
 }
 
 
@@ -158,7 +158,7 @@ def test_an_environment_that_is_not_there_is_refused_with_the_file(grpo: Grpo) -
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:
-    with pytest.raises(RunError, match="holds no checkpoint"):
+    with pytest.raises(RunError, match="has no checkpoint"):
         preflight(grpo(), True)
 
 
@@ -177,7 +177,7 @@ def test_a_fine_tuning_run_is_looked_at_alike(tmp_path: Path, tiny: Path) -> Non
     path.write_text(f'[run]\ndir = "{tmp_path / "run"}"\n[policy]\npath = "{tiny}"\n')
     preflight(load_sft(path), False)
     (tmp_path / "run" / "records").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match="already holds a run"):
         preflight(load_sft(path), False)
 
 

@@ -112,7 +112,7 @@ def test_a_server_that_is_away_is_refused(load: Load, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("logged_out")
 def test_a_run_of_wandb_that_cannot_begin_is_a_sentence(tmp_path: Path) -> None:
     """Reached where a key is taken away after the check."""
-    with pytest.raises(WandbError, match=r"W&B does not begin its run: .*API key") as caught:
+    with pytest.raises(WandbError, match=r"W&B cannot start its run: .*API key") as caught:
         start_wandb(RunSection(dir=tmp_path), WandbSection(mode="online"), {})
     assert "offline" in caught.value.remedy
 

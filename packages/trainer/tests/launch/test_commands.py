@@ -46,7 +46,7 @@ def test_the_schema_is_printed_for_both_kinds() -> None:
     [
         (["grpo", "absent.toml"], "no configuration file absent.toml"),
         (["schema", "ppo"], "kinds are grpo and sft"),
-        (["export", "absent", "--out", "out"], "holds no checkpoint"),
+        (["export", "absent", "--out", "out"], "has no checkpoint"),
         (["sft", "absent.toml", "--set", "x"], "no configuration file"),
     ],
 )
@@ -71,7 +71,7 @@ def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
         (2, Death(0, 7, 2), 2, ""),
         (247, None, 137, "A rank was ended by signal 9 (Killed)"),
         (247, Death(1, 7, -9), 137, "Rank 1 (pid 7) was ended by signal 9 (Killed)"),
-        (CRASHED, Death(1, 7, CRASHED), CRASHED, "Rank 1 (pid 7) ended by an exception"),
+        (CRASHED, Death(1, 7, CRASHED), CRASHED, "Rank 1 (pid 7) ended by an unhandled exception"),
         (-9, None, 137, "DeepSpeed's launcher was ended by signal 9 (Killed)"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_run_directory_is_not_used_twice(tmp_path: Path) -> None:
 
     refuse_used(RunSection(dir=tmp_path / "new"))
     (tmp_path / "old" / "records").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match="already holds a run"):
         refuse_used(RunSection(dir=tmp_path / "old"))
 
 

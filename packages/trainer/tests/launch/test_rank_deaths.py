@@ -80,7 +80,7 @@ def launched(folder: Path, death: str, **environment: str) -> tuple[int, str, Pa
     [
         ("kill", 137, "was ended by signal 9 (Killed)", "about to end by kill"),
         ("crash", 139, "was ended by signal 11 (Segmentation fault)", "string_at"),
-        ("exception", CRASHED, "ended by an exception", "MemoryError: CUDA out of memory, so to speak"),
+        ("exception", CRASHED, "ended by an unhandled exception", "MemoryError: CUDA out of memory, so to speak"),
     ],
 )
 def test_the_error_that_ends_the_run_quotes_the_rank_that_died(
@@ -122,7 +122,9 @@ def limit() -> Iterator[Path]:
 def test_a_rank_that_the_kernel_ends_for_memory_is_said_to_be(tmp_path: Path, limit: Path) -> None:
     code, said, run_dir = launched(tmp_path, "memory", LIMIT=str(limit))
     assert code == 137, said
-    assert "was ended by signal 9 (Killed). Meanwhile the kernel's out-of-memory killer ended" in " ".join(said.split())
+    assert "was ended by signal 9 (Killed). Meanwhile the kernel's out-of-memory killer killed" in " ".join(
+        said.split()
+    )
     assert said.endswith(f"{log_of(logs_of(run_dir), 1)}:\n    rank 1 begins\n    about to end by memory\n")
 
 

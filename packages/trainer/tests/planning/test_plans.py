@@ -229,7 +229,7 @@ def test_gpus_that_are_not_there(file: Path) -> None:
 
 def test_a_cache_that_holds_no_sequence(file: Path) -> None:
     found = made(file, "2xh100-80", "rollout.engine.gpu_memory_utilization=0.2")
-    assert any("vLLM does not start" in misfit for misfit in found.misfits)
+    assert any("vLLM would not start" in misfit for misfit in found.misfits)
 
 
 def test_heads_that_cannot_be_split(file: Path) -> None:

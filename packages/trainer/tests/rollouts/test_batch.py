@@ -238,9 +238,9 @@ def test_a_batch_without_a_valid_turn_is_refused_with_the_commonest_reason(turns
     lost, bad = LOST, {**LOST, "invalid_reason": "problem: no Model"}
     for fine in ([{}, lost], [{}, bad]):
         refuse_lost(turns_table(fine), "step-1")
-    told = r"None of the 3 turns of step-1 .* 2 were lost to this: evaluation: gone Fix that, then go on with --resume"
+    told = r"None of the 3 turns of step-1 .* 2 were lost to: evaluation: gone Fix that, then continue with --resume"
     with pytest.raises(CollectionError, match=told):
         refuse_lost(turns_table([lost, bad, lost]), "step-1")
     earlier = {**bad, "invalid_reason": "turn 2 of the trajectory was lost: problem: no Model"}
-    with pytest.raises(CollectionError, match=r"2 were lost to this: problem: no Model Fix or take out these problems"):
+    with pytest.raises(CollectionError, match=r"2 were lost to: problem: no Model Fix or remove these problems"):
         refuse_lost(turns_table([lost, bad, earlier]), "step-1")

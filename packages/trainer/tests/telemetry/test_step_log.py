@@ -51,7 +51,7 @@ def test_a_service_that_is_lost_costs_nothing_but_itself(tmp_path, moment):
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert done.stderr.count("W&B is lost") == (moment != "never")
+    assert done.stderr.count("W&B failed") == (moment != "never")
     steps = RunReader(tmp_path / "run").table("steps", latest=True).to_pylist()
     assert [row["step"] for row in steps] == [1, 2, 3]
 

@@ -75,7 +75,7 @@ def test_a_run_can_go_on_from_its_start_until_it_has_a_checkpoint(tmp_path: Path
 
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
         checkpoint.latest(tmp_path)
 
 

@@ -125,7 +125,7 @@ def test_kept_weights_are_caught_once_the_updates_since_the_first_probe_show(see
 def test_weights_that_are_wrong_from_the_start_do_not_calibrate_themselves(seed: int, size: float) -> None:
     course = Course(seed)
     wrong = course.trainer + size * course.random.standard_normal(TOKENS)
-    with pytest.raises(ProbeError, match=r"the mean gap is .* is permitted"):
+    with pytest.raises(ProbeError, match=r"the mean gap is .* is allowed"):
         course.sync(wrong)
 
 

@@ -1,7 +1,7 @@
-"""LoRA adapters by peft: attach, save, and merge into a Hugging Face directory, once.
+"""LoRA adapters by peft: attach, save, and merge once into a Hugging Face directory.
 
-An adapter remembers a fingerprint of the weights it was trained on, and a merged directory remembers the adapters in
-it, so that merging twice, or into other weights, is refused.
+An adapter records a fingerprint of the weights it was trained on, and a merged directory records its adapters, so
+that merging twice, or into other weights, is rejected.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _SAMPLED_ELEMENTS = 4096
 
 
 def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftModel":
-    """Freeze the policy's model and put trainable low-rank adapters on it.
+    """Freeze the policy's model and attach trainable low-rank adapters to it.
 
     Args:
         policy: the policy; its model is changed in place.
@@ -47,7 +47,7 @@ def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftMod
         The model to train.
 
     Raises:
-        AdapterError: peft is not installed, or the model has none of the layers named, or cannot have one there.
+        AdapterError: peft is not installed, or a named layer does not exist or cannot have an adapter.
     """
     require_peft()
     import peft
@@ -56,7 +56,7 @@ def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftMod
     try:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            # In the type of the weights: where that is narrow, the optimizer keeps the factors in fp32.
+            # In the dtype of the weights: if that is narrow, the optimizer keeps the factors in fp32.
             model = peft.get_peft_model(policy.model, lora_config(settings), autocast_adapter_dtype=False)
     except ValueError as error:
         names = ", ".join(settings.target_modules)
@@ -88,17 +88,17 @@ def write_adapter(
     base: str | Path,
     overwrite: bool = False,
 ) -> Path:
-    """Write factors that are in no model as peft's directory, with the fingerprint of their base.
+    """Write factors that are not in a model as a peft directory, with the fingerprint of their base.
 
     Args:
-        weights: the factors by the names that they have in peft's files (`lowrank.file_name`).
-        settings: what they were attached with.
-        path: the directory to make.
+        weights: the factors under their names in peft's files (`lowrank.file_name`).
+        settings: the settings they were attached with.
+        path: the directory to create.
         base: the directory that the base model was loaded from.
-        overwrite: replace what is there.
+        overwrite: replace an existing directory.
 
     Raises:
-        CheckpointError: `path` holds something and `overwrite` is not set.
+        CheckpointError: `path` is not empty and `overwrite` is not set.
     """
     require_peft()
     config = lora_config(settings)
@@ -119,19 +119,19 @@ def write_merged(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a Hugging Face directory of weights that an adapter was added to, and that knows of it.
+    """Write a Hugging Face directory of weights with a merged adapter, and record the adapter in it.
 
     Args:
-        policy: what the adapter is on; gives configuration and tokenizer.
-        weights: all weights by their names without adapters (`lowrank.merged_weight`), of one type.
-        adapter: the factors that are in them, as for `write_adapter`.
-        path: the directory to make.
-        overwrite: replace what is there.
+        policy: the policy with the adapter; provides configuration and tokenizer.
+        weights: all weights under their names without adapters (`lowrank.merged_weight`), of one dtype.
+        adapter: the merged factors, as for `write_adapter`.
+        path: the directory to create.
+        overwrite: replace an existing directory.
 
     Raises:
-        CheckpointError: `path` holds something and `overwrite` is not set.
+        CheckpointError: `path` is not empty and `overwrite` is not set.
     """
-    # An empty model of the base: the one in memory has other layers, and would save 4-bit weights whatever it is given.
+    # An empty model of the base: the one in memory has other layers, and always saves 4-bit weights.
     shell = empty_model(policy.path, next(iter(weights.values())).dtype)
     shell.generation_config = policy.model.generation_config
     history = [*merged_into(policy.path), hashlib.sha256(_serialised(adapter)).hexdigest()]
@@ -143,7 +143,7 @@ def write_merged(
 
 
 def count_parameters(directory: Path, settings: LoraSettings) -> int:
-    """Return how many parameters the adapters of a directory's model have, from the headers of its weights.
+    """Return the number of parameters of the adapters of a directory's model, from the headers of its weights.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -159,13 +159,13 @@ def count_parameters(directory: Path, settings: LoraSettings) -> int:
 def save_adapter(
     model: "PeftModel", path: str | Path, *, base: str | Path, state_dict: dict[str, Any] | None = None
 ) -> Path:
-    """Write the adapter alone, in peft's own format, with the fingerprint of its base.
+    """Write only the adapter, in peft's format, with the fingerprint of its base.
 
     Args:
-        model: what `attach` returned.
-        path: the directory to make.
+        model: the model returned by `attach`.
+        path: the directory to create.
         base: the directory that the base model was loaded from.
-        state_dict: the weights, where they are not in the model (gathered from ZeRO-3 partitions).
+        state_dict: the weights if they are not in the model (gathered from ZeRO-3 partitions).
     """
     with appearing_directory(Path(path)) as scratch:
         model.save_pretrained(scratch, state_dict=state_dict)
@@ -178,14 +178,14 @@ def merge_adapter(base: str | Path, adapter: str | Path, out: str | Path, *, dty
 
     Args:
         base: the directory that the adapter was trained on.
-        adapter: what `save_adapter` wrote.
-        out: the directory to make.
-        dtype: type of the written weights; the base's own by default. The sum is made in fp32.
+        adapter: a directory written by `save_adapter`.
+        out: the directory to create.
+        dtype: dtype of the written weights; the base's own by default. The sum is computed in fp32.
 
     Raises:
-        AlreadyMergedError: `base` holds this adapter already.
-        BaseMismatchError: `base` is not what the adapter was trained on.
-        AdapterError: `adapter` is no adapter of `save_adapter`, or peft is not installed.
+        AlreadyMergedError: `base` already contains this adapter.
+        BaseMismatchError: the adapter was not trained on `base`.
+        AdapterError: `adapter` was not written by `save_adapter`, or peft is not installed.
     """
     require_peft()
     import peft
@@ -205,7 +205,7 @@ def merge_adapter(base: str | Path, adapter: str | Path, out: str | Path, *, dty
 def fingerprint(directory: Path) -> str:
     """Return a digest of a directory's weights: every tensor's name and shape, and its first 4,096 elements.
 
-    Elements are taken as bfloat16, so that a copy stored in fp32 has the same digest as its bf16 original.
+    Elements are converted to bfloat16, so that a copy stored in fp32 has the same digest as its bf16 original.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -232,7 +232,7 @@ def adapter_digest(adapter: Path) -> str:
 
 
 def merged_into(base: Path) -> list[str]:
-    """Return the digests of the adapters that were merged into the weights of a directory."""
+    """Return the digests of the adapters that were merged into a directory's weights."""
     record = base / MERGED
     return list(json.loads(record.read_text(encoding="utf-8"))["adapters"]) if record.is_file() else []
 
@@ -265,21 +265,21 @@ def _leading(part: Any) -> Any:
 
 
 def _refuse_wrong_base(base: Path, adapter: Path) -> list[str]:
-    """Return the digests of the adapters merged into `base` before, all different from this one."""
+    """Return the digests of the adapters that are already in `base`, all different from this one."""
     record = adapter / RECORD
     if not record.is_file() or not (adapter / WEIGHTS).is_file():
         raise AdapterError(
-            f"{adapter} is not an adapter with a {RECORD}.", "Pass a directory that adapters.save_adapter wrote."
+            f"{adapter} is not an adapter with a {RECORD}.", "Pass a directory written by adapters.save_adapter."
         )
     before = merged_into(base)
     if adapter_digest(adapter) in before:
         raise AlreadyMergedError(
-            f"{adapter} is already merged into {base}.", "Use it as it is, or merge into the adapter's base."
+            f"{adapter} is already merged into {base}.", "Use it as it is, or merge into the adapter's original base."
         )
     trained_on = json.loads(record.read_text(encoding="utf-8"))
     if fingerprint(base) != trained_on["base_fingerprint"]:
         raise BaseMismatchError(
-            f"{adapter} was trained on other weights than those of {base}.", f"Its base was {trained_on['base']}."
+            f"{adapter} was not trained on the weights of {base}.", f"Its base was {trained_on['base']}."
         )
     return before
 

@@ -1,8 +1,8 @@
-"""Variable-length attention, which takes the starts of sequences and makes no mask: `attention = "varlen"`.
+"""Variable-length attention, which takes sequence starts and needs no mask: `attention = "varlen"`.
 
-A mask over a packed row grows with the square of the row, most of it zeros. Here the borders of the sequences go to the
-attention instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so nothing
-beside torch is needed; elsewhere the sequences are processed one after the other.
+The mask of a packed row grows with the square of its length and is mostly zeros. Here the attention gets the borders
+of the sequences instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so
+only torch is needed; elsewhere the sequences are processed one by one.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ FLASH_DTYPES: Final = (torch.bfloat16, torch.float16)
 
 @cache
 def register() -> None:
-    """Make `varlen` known to transformers, by the means it has for that."""
+    """Register `varlen` with transformers."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(VARLEN, attend)
@@ -27,19 +27,19 @@ def register() -> None:
 
 
 def _no_mask(*_: Any, attention_mask: Tensor | None = None, **__: Any) -> None:
-    """Make no mask; refuse padding, which only a mask could keep from being seen."""
+    """Make no mask; reject padding, which only a mask could hide."""
     if attention_mask is not None and not bool(attention_mask.all()):
         raise UnsupportedModelError(
-            "`varlen` attention got rows with padding, which it cannot tell from tokens.",
+            "`varlen` attention got rows with padding, which it cannot distinguish from tokens.",
             'Compute log-probabilities with `token_logprobs`, or set policy.attention = "sdpa".',
         )
 
 
 def borders(starts_BT: Tensor) -> dict[str, Any]:
-    """Return what a forward pass hands on to the attention, under transformers' own names for it.
+    """Return what a forward pass passes on to the attention, under transformers' names.
 
     Args:
-        starts_BT: True where a sequence begins; rows follow one another, and each begins one.
+        starts_BT: True where a sequence starts; rows are concatenated, and each row starts a sequence.
     """
     starts_N = starts_BT.reshape(-1).nonzero().squeeze(1)
     ends_S = nn.functional.pad(starts_N, (0, 1), value=starts_BT.numel()).to(torch.int32)
@@ -61,23 +61,23 @@ def attend(
     max_length_q: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention within each sequence, as transformers calls it.
+    """Causal attention within each sequence, with transformers' interface.
 
     Args:
-        query_BHTD: queries of H heads; keys and values may have fewer, G, each of which H / G of them share.
-        cu_seq_lens_q: where sequences begin among the B T positions, and B T; without it each row is one.
-        sliding_window: how many positions back a token sees, itself included; all where it is None.
+        query_BHTD: queries of H heads; keys and values may have fewer, G, each shared by H / G query heads.
+        cu_seq_lens_q: starts of the sequences among the B T positions, then B T; without it each row is a sequence.
+        sliding_window: how many positions a token sees, including itself; None for all.
 
     Returns:
-        `output_BTHD`, and no weights.
+        `output_BTHD`, and None for the weights.
 
     Raises:
-        UnsupportedModelError: a mask, a cache or dropout, none of which it has.
+        UnsupportedModelError: a mask, a cache or dropout was passed, which it does not support.
     """
     rows, heads, length, width = query_BHTD.shape
     if attention_mask is not None or dropout or key_BGTD.shape[2] != length:
         raise UnsupportedModelError(
-            f"{type(module).__name__} asked `varlen` attention for a mask, dropout or a cache: unsupported.",
+            f"{type(module).__name__} passed a mask, dropout or a cache to `varlen` attention: unsupported.",
             'Set policy.attention = "sdpa".',
         )
     if cu_seq_lens_q is None or max_length_q is None:
@@ -93,7 +93,7 @@ def attend(
 
 
 def _flat(states_BGTD: Tensor, heads: int) -> Tensor:
-    """Return [B T, H, D]: rows one after the other, and each head of keys as often as queries share it."""
+    """Return [B T, H, D]: rows concatenated, and each key head repeated for the queries that share it."""
     shared = heads // states_BGTD.shape[1]
     states_NGD = states_BGTD.transpose(1, 2).flatten(0, 1)
     return states_NGD if shared == 1 else states_NGD.repeat_interleave(shared, dim=1)
@@ -104,7 +104,7 @@ def _flash(flat: list[Tensor], ends_S: Tensor, longest: int, scaling: float, win
 
     if flat[0].dtype not in FLASH_DTYPES:
         raise UnsupportedModelError(
-            f"`varlen` attention on a GPU computes in bfloat16 or float16; the model is in {flat[0].dtype}.",
+            f"`varlen` attention on a GPU supports bfloat16 and float16; the model is in {flat[0].dtype}.",
             'Set policy.dtype = "bfloat16", or policy.attention = "sdpa".',
         )
     seen = -1 if window is None else window - 1

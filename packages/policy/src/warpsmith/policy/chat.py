@@ -1,7 +1,7 @@
 """Chat templates: prompts, completions, and the exact tokens of an assistant's turns.
 
-Everything is derived from the tokenizer's own template, as text with character positions, and carried over to tokens
-by their offsets; no layout is known by name. `docs/policy.md` says how turns are found.
+Everything is derived from the tokenizer's own template, as text with character positions, and mapped to tokens by
+their offsets; no format is hard-coded. `docs/policy.md` says how turns are found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _QUESTION, _ANSWER, _QUESTION_2, _ANSWER_2 = "wfirstquestion", "xfirstanswer", "
 
 
 class Turn(NamedTuple):
-    """One assistant turn as a sampler sees it: what it is given, and what it answers (with the end-of-turn token)."""
+    """One assistant turn as a sampler sees it: its prompt and its answer (with the end-of-turn token)."""
 
     prompt_ids: list[int]
     completion_ids: list[int]
@@ -33,12 +33,12 @@ class ChatFormat:
 
     Args:
         tokenizer: a fast tokenizer with a chat template.
-        stop_token_ids: further ids that end a turn, for example those of the model's generation config.
-        template_kwargs: variables handed to the template, for example `{"enable_thinking": False}`.
+        stop_token_ids: more ids that end a turn, for example those of the model's generation config.
+        template_kwargs: variables passed to the template, for example `{"enable_thinking": False}`.
 
     Raises:
-        TokenizerError: the tokenizer gives no offsets.
-        TemplateError: there is no template, it fails, it has no generation prompt, or nothing ends an answer.
+        TokenizerError: the tokenizer has no offsets.
+        TemplateError: there is no template, it fails, it has no generation prompt, or no token ends an answer.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class ChatFormat:
         self._backend = _untrimmed_backend(tokenizer)
         header, prefill, between, self.text_after_answer = self._probe()
         eos = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-        known = [*eos, *stop_token_ids]
-        ending, self.end_of_turn_id = self._ending(self.text_after_answer, between, known)
+        named = [*eos, *stop_token_ids]
+        ending, self.end_of_turn_id = self._ending(self.text_after_answer, between, named)
         end = [] if self.end_of_turn_id is None else [self.end_of_turn_id]
-        self._stop_token_ids = tuple(dict.fromkeys([*end, *known]))
+        self._stop_token_ids = tuple(dict.fromkeys([*end, *named]))
         if not self._stop_token_ids:
             raise TemplateError(
-                "Nothing ends an answer: the chat template writes no control token after one, and there is no EOS.",
+                "No token ends an answer: the chat template writes no control token after one, and there is no EOS.",
                 "Set eos_token in tokenizer_config.json, or eos_token_id in generation_config.json.",
             )
         self._layout = Layout(header, prefill, ending, tuple(self.token(i) for i in self._stop_token_ids))
@@ -74,17 +74,17 @@ class ChatFormat:
 
     @property
     def generation_prompt(self) -> str:
-        """What the template appends to ask for an answer: the role header, and a prefill where it has one."""
+        """What the template appends to ask for an answer: the role header and, in some templates, a prefill."""
         return self._layout.header + self._layout.prefill
 
     @property
     def opens_thoughts(self) -> bool:
-        """Whether the generation prompt ends inside thoughts: it has a `<think>` that no `</think>` follows."""
+        """Whether the generation prompt ends inside thoughts: it has a `<think>` without a later `</think>`."""
         return self._layout.opens_thoughts
 
     @property
     def folds_system(self) -> bool:
-        """Whether system messages are put at the head of the first question: the template has no system role."""
+        """Whether system messages are prepended to the first question: the template has no system role."""
         return self._renderer.folds_system
 
     def render(self, messages: Sequence[Message], *, generation_prompt: bool = False) -> str:
@@ -92,12 +92,12 @@ class ChatFormat:
 
         Raises:
             MessagesError: a message is not a role and a content, both text.
-            TemplateError: the template refuses the conversation.
+            TemplateError: the template rejects the conversation.
         """
         return self._renderer.text(messages, generation_prompt=generation_prompt)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`; control tokens in it become control tokens, and none is added."""
+        """Return the ids of `text`; control tokens in it become control tokens, and none are added."""
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -110,18 +110,18 @@ class ChatFormat:
         return str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids a sampler is given to answer `messages`: the conversation and the generation prompt."""
+        """Return the prompt ids of a sampler that answers `messages`: the conversation and the generation prompt."""
         return self.encode(self.render(messages, generation_prompt=True))
 
     def completion_ids(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids of the last message, an assistant's, as answered to `prompt_ids(messages[:-1])`.
+        """Return the ids of the last message, an assistant's, as a sampled answer to `prompt_ids(messages[:-1])`.
 
-        Prompt and completion are encoded separately, as when a completion is sampled. The end-of-turn token is
-        included; what the template writes after it is not. A thought that the template drops is put back.
+        Prompt and completion are encoded separately, as in sampling. The end-of-turn token is included; what the
+        template writes after it is not. A thought that the template drops is restored.
 
         Raises:
             MessagesError: the last message is not an assistant's.
-            TemplateError: what the template writes cannot have been sampled: see `docs/policy.md`.
+            TemplateError: what the template writes cannot have been sampled; see `docs/policy.md`.
         """
         if not messages or messages[-1].get("role") != "assistant":
             raise MessagesError("The last message is not an assistant's.", "End the conversation with the answer.")
@@ -129,16 +129,16 @@ class ChatFormat:
         return self.encode(self._last(messages, text, self._spans(messages, text)).completion(self._layout))
 
     def turns(self, messages: Sequence[Message]) -> list[Turn]:
-        """Return every assistant turn with the prompt it answers, each as it was when it was the last.
+        """Return every assistant turn with its prompt, each as it was when it was the last turn.
 
-        Right also for templates that rewrite earlier turns (Qwen3 drops their thoughts), where one row of ids cannot
-        hold the whole conversation as it was sampled.
+        Also correct for templates that rewrite earlier turns (Qwen3 drops their thoughts), for which one row of ids
+        cannot hold the whole conversation as it was sampled.
         """
         ends = [i for i, message in enumerate(messages) if message.get("role") == "assistant"]
         return [Turn(self.prompt_ids(messages[:i]), self.completion_ids(messages[: i + 1])) for i in ends]
 
     def keeps_history(self, messages: Sequence[Message]) -> bool:
-        """Tell whether each turn's prompt and completion are a prefix of the next turn's prompt, id by id."""
+        """Return whether each turn's prompt and completion are a prefix of the next turn's prompt, id by id."""
         turns = self.turns(messages)
         return all(
             extends(later.prompt_ids, [*earlier.prompt_ids, *earlier.completion_ids])
@@ -146,14 +146,15 @@ class ChatFormat:
         )
 
     def loss_mask(self, messages: Sequence[Message]) -> tuple[list[int], list[int]]:
-        """Return the ids of the whole conversation, and 1 for each that belongs to an assistant's turn, else 0.
+        """Return the ids of the whole conversation, and for each id 1 if it belongs to an assistant's turn, else 0.
 
-        A turn begins after the role header (and after the prefill, where the template has one) and ends with the
-        end-of-turn token. A token that also holds characters from outside a turn is 0: no sampler could have
-        produced it there. An answer at the end is as it was sampled, as in `turns`.
+        A turn starts after the role header (and after the prefill, if the template has one) and ends with the
+        end-of-turn token. A token that also has characters from outside a turn is 0: no sampler could have produced it
+        there. An answer at the end is masked as it was sampled, as in `turns`.
 
         Raises:
-            TemplateError: a turn cannot be located in the rendered conversation, or the last cannot have been sampled.
+            TemplateError: a turn cannot be located in the rendered conversation, or the last one cannot have been
+                sampled.
         """
         text = self.render(messages)
         spans = self._spans(messages, text)
@@ -167,9 +168,9 @@ class ChatFormat:
         return encoding.ids, _mask(encoding.offsets, spans)
 
     def inert(self, text: str) -> str:
-        """Return `text` with every control token broken by a space, so that it cannot open or close a turn.
+        """Return `text` with a space inside every control token, so that it cannot open or close a turn.
 
-        For text from outside, such as an error message that quotes a completion.
+        For untrusted text, such as an error message that quotes a completion.
         """
         for token in self._control_tokens():
             text = text.replace(token, token[:1] + " " + token[1:])
@@ -178,10 +179,10 @@ class ChatFormat:
     # How turns are found -------------------------------------------------------------------------------------------
 
     def _probe(self) -> tuple[str, str, str, str]:
-        """Return an assistant's header, the prefill of the prompt, and what follows an answer: earlier and at the end.
+        """Return an assistant's header, the prompt's prefill, and what follows an answer: an earlier one, and the last.
 
-        The header is what all of these have in common after a question: the generation prompt, an answer in the
-        middle of a conversation, and an answer at its end.
+        The header is what these have in common after a question: the generation prompt, an answer in the middle of a
+        conversation, and an answer at its end.
         """
         question = {"role": "user", "content": _QUESTION}
         asked = _after(self.render([question]), _QUESTION)
@@ -224,7 +225,7 @@ class ChatFormat:
     def _span(self, messages: Sequence[Message], index: int, text: str) -> Span:
         """Locate one turn: render with its content replaced, and compare the text before and after.
 
-        What the template does to a content (trimming, splitting off thoughts) happens between the two.
+        What the template does to the content (trimming, splitting off thoughts) happens between the two.
         """
         stand_in = _unused_word(messages)
         probe = self.render(
@@ -245,7 +246,7 @@ class ChatFormat:
         return start + len(prefill) if text.startswith(prefill, start) else start
 
     def _of_marks(self, marks: Sequence[Span], answers: int, text: str) -> list[Span]:
-        """Return the turns of a template in which only the marks locate them: marks without a header between."""
+        """Return the turns of a template in which only the marks locate them; a header separates two turns."""
         header, turns = self._layout.header, list[Span]()
         for mark in marks:
             opened = text.rfind(header, turns[-1].end if turns else 0, mark.start + len(header))
@@ -257,7 +258,7 @@ class ChatFormat:
         if len(turns) != answers:
             raise TemplateError(
                 f"The chat template marks {len(turns)} turns with {{% generation %}}, the conversation has {answers}.",
-                "Mark what is written for each answer, and nothing else.",
+                "Mark only what is written for each answer.",
             )
         return [self._until_stop(turn, text) for turn in turns]
 
@@ -268,10 +269,10 @@ class ChatFormat:
         return Span(span.start, min(inside)) if inside else self._layout.ended(span, text)
 
     def _check_marks(self, marks: Sequence[Span], spans: Sequence[Span], text: str) -> None:
-        """Refuse a template whose `{% generation %}` leaves out what a sampler writes, or encloses what it is given.
+        """Reject a template whose `{% generation %}` excludes what a sampler writes, or includes what it is given.
 
-        Several marks in one turn are one, with the text between them. That a mark encloses header, prefill or
-        control tokens after the stop is borne: none of these is trained.
+        Several marks in one turn count as one, with the text between them. A mark may enclose header, prefill, or
+        control tokens after the stop: none of these are trained.
         """
         for span in spans:
             left_out = "".join(_outside(span, _joined(span, marks), text)).removesuffix(self._layout.ending)
@@ -287,37 +288,37 @@ class ChatFormat:
             if enclosed.strip():
                 raise TemplateError(
                     f"{{% generation %}} encloses {enclosed[:40]!r}, which is not part of an answer.",
-                    "Mark what the model writes for each answer, and nothing else.",
+                    "Mark only what the model writes for each answer.",
                 )
 
     def _last(self, messages: Sequence[Message], text: str, spans: Sequence[Span]) -> Answer:
-        """Return the last answer, with which `messages` end."""
+        """Return the last answer, which ends `messages`."""
         prompt = self.render(messages[:-1], generation_prompt=True)
         return Answer(len(messages) - 1, messages[-1]["content"], prompt, text, spans[-1])
 
     # Tokens --------------------------------------------------------------------------------------------------------
 
-    def _ending(self, after: str, between: str, known: Sequence[int]) -> tuple[str, int | None]:
+    def _ending(self, after: str, between: str, named: Sequence[int]) -> tuple[str, int | None]:
         """Return what follows an answer up to its stop token, and that token's id.
 
-        Of several control tokens side by side the stop is the first that the tokenizer or the generation config
-        names, else the first. Tokens that end the conversation and no earlier answer are left aside.
+        Of several adjacent control tokens the stop is the first one that the tokenizer or the generation config names,
+        else the first. Tokens that follow the last answer but no earlier one are ignored.
 
         Args:
             after: what follows the last answer.
             between: what follows an earlier one, up to the next question.
-            known: ids that tokenizer and generation config name.
+            named: the stop ids of tokenizer and generation config.
         """
         run, earlier = self._controls_at_start(after), self._controls_at_start(between)
         run = run[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, earlier, strict=False)))] or run
         if not run:
             return "", None
-        chosen = next((i for i, token in enumerate(run) if token in known), 0)
+        chosen = next((i for i, token in enumerate(run) if token in named), 0)
         written = "".join(self.token(token) for token in run[: chosen + 1])
         return after[: len(after) - len(after.lstrip())] + written, run[chosen]
 
     def _controls_at_start(self, text: str) -> list[int]:
-        """Return the control tokens that `text` begins with, side by side, after any space."""
+        """Return the adjacent control tokens at the start of `text`, after any whitespace."""
         return list(takewhile(self.tokenizer.added_tokens_decoder.__contains__, self.encode(text.lstrip())))
 
     def _uncontrolled(self, text: str) -> str:
@@ -331,12 +332,12 @@ class ChatFormat:
 
 
 def extends(ids: Sequence[int], prefix: Sequence[int]) -> bool:
-    """Tell whether `ids` begin with `prefix`: only then may two turns share one training row."""
+    """Return whether `ids` start with `prefix`: only then can two turns share one training row."""
     return len(ids) >= len(prefix) and list(ids[: len(prefix)]) == list(prefix)
 
 
 def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[int]:
-    """Return 1 for each token that is completely inside a span; both lists are in order of position."""
+    """Return 1 for each token that is completely inside a span, else 0; both lists are sorted by position."""
     mask, current = [], 0
     for start, end in offsets:
         while current < len(spans) and spans[current].end < end:
@@ -348,14 +349,14 @@ def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[int
 def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
     """Return a copy of the tokenizer whose offsets cover every character.
 
-    Post-processors of byte-level tokenizers may trim spaces off the offsets, which would hide that a token reaches
-    over the edge of a turn.
+    Post-processors of byte-level tokenizers can trim spaces from the offsets, which would hide that a token crosses the
+    edge of a turn.
     """
     from tokenizers import Tokenizer
 
     if not tokenizer.is_fast:
         raise TokenizerError(
-            f"{type(tokenizer).__name__} gives no character offsets, which an exact mask needs.",
+            f"{type(tokenizer).__name__} has no character offsets, which an exact mask needs.",
             "Save the tokenizer as tokenizer.json (AutoTokenizer.from_pretrained(...).save_pretrained(...)).",
         )
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -366,13 +367,13 @@ def _untrimmed_backend(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
 
 
 def _joined(span: Span, marks: Sequence[Span]) -> list[Span]:
-    """Return the range from the first to the last of the marks that overlap `span`; none if none does."""
+    """Return the range from the first to the last of the marks that overlap `span`; empty if none do."""
     met = [mark for mark in marks if mark.end > span.start and mark.start < span.end]
     return [Span(met[0].start, met[-1].end)] if met else []
 
 
 def _outside(span: Span, others: Sequence[Span], text: str) -> list[str]:
-    """Return the pieces of `span` before, between and after those of `others`, which are in order, that meet it."""
+    """Return the pieces of `span` outside of the overlapping `others`, which are sorted."""
     pieces, at = [], span.start
     for other in others:
         if other.end > at and other.start < span.end:
@@ -382,7 +383,7 @@ def _outside(span: Span, others: Sequence[Span], text: str) -> list[str]:
 
 
 def _after(text: str, marker: str) -> str:
-    """Return what follows `marker`, which the template must have written once."""
+    """Return what follows `marker`, which the template must have written."""
     _, found, rest = text.partition(marker)
     if not found:
         raise TemplateError("The chat template drops the content of a message.", "Use a template that writes it.")
@@ -390,7 +391,7 @@ def _after(text: str, marker: str) -> str:
 
 
 def _common_start(*texts: str) -> str:
-    """Return the longest text that all of `texts` begin with."""
+    """Return the longest common prefix of `texts`."""
     alike = takewhile(lambda column: len(set(column)) == 1, zip(*texts, strict=False))
     return "".join(column[0] for column in alike)
 

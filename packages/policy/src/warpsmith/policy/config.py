@@ -11,15 +11,15 @@ KernelsName = Literal["torch", "liger"]
 
 
 class _Settings(BaseModel):
-    """Strict about names, so that a misspelt key is an error and not a silent default; numbers are finite."""
+    """Rejects unknown keys, so that a misspelt key is an error and not a silent default; numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TinySettings(_Settings):
-    """Sizes of the small Qwen3-architecture decoder that `tiny.build_tiny` makes.
+    """Sizes of the small Qwen3-architecture decoder of `tiny.build_tiny`.
 
-    `head_dim` is `hidden / heads` and has to be one that vLLM's CPU attention has kernels for.
+    `head_dim` is `hidden / heads`; vLLM's CPU attention must have kernels for it.
     """
 
     vocab_size: Annotated[int, Field(ge=260)] = 1024
@@ -55,7 +55,7 @@ VLLM_CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 
 
 class LoraSettings(_Settings):
-    """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on every chosen linear layer."""
+    """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on each chosen linear layer."""
 
     rank: int = Field(default=16, ge=1, description="Rank of B A.")
     alpha: float = Field(default=32.0, gt=0, description="B A is scaled by alpha / rank.")
@@ -63,7 +63,7 @@ class LoraSettings(_Settings):
     target_modules: tuple[str, ...] = Field(
         default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
-        description="Linear layers that get an adapter, by the last part of the name.",
+        description="Linear layers that get an adapter, by the last part of their names.",
     )
     bits: Literal[4] | None = Field(
         default=None,
@@ -76,10 +76,10 @@ class PolicyConfig(_Settings):
     """What to load as the policy, and how."""
 
     path: Path = Field(description="A Hugging Face directory.")
-    dtype: DTypeName = Field(default="bfloat16", description="Type of the weights in memory.")
+    dtype: DTypeName = Field(default="bfloat16", description="Dtype of the weights in memory.")
     attention: AttentionName = Field(
         default="sdpa",
-        description="transformers' name of the attention, or `varlen`: torch's, for packed rows.",
+        description="transformers' name of the attention, or `varlen`: torch's own, for packed rows.",
     )
     kernels: KernelsName = Field(
         default="torch",

@@ -1,4 +1,4 @@
-"""A model's own dropout, switched off: a policy must compute where it is trained as it does where it is sampled."""
+"""Switches off a model's own dropout: a policy must compute the same in training and in sampling."""
 
 from typing import TYPE_CHECKING
 
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
 
 
 def switch_off(model: "nn.Module") -> int:
-    """Set every dropout probability in a model to 0, in place; its configuration stays as it is.
+    """Set every dropout probability in a model to 0, in place; its configuration is unchanged.
 
-    Both forms count: layers such as `nn.Dropout`, and numbers that a module hands to a function, which transformers'
-    attention calls `attention_dropout`.
+    Covers layers such as `nn.Dropout` and numbers that a module passes to a function, such as `attention_dropout` in
+    transformers' attention.
 
     Returns:
-        How many were above 0.
+        The number of probabilities that were above 0.
     """
     found = 0
     for module in model.modules():

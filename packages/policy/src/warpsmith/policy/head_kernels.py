@@ -1,8 +1,8 @@
 # ruff: noqa: ANN001, PLR0917  Triton reads a kernel's annotations itself, and its arguments in order
-"""The output layer's figures on a GPU: one pass over a chunk's logits each way, in Triton.
+"""The output layer's results on a GPU: one pass over a chunk's logits in each direction, in Triton.
 
 K positions by V entries of the vocabulary, z = logit / temperature in fp32, p = softmax(z), H its entropy in nats.
-`logprobs` imports this module where it is used, so that whoever computes on a CPU needs no Triton.
+`logprobs` imports this module only when it is used, so that computing on a CPU needs no Triton.
 """
 
 from contextlib import AbstractContextManager
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from warpsmith.policy.logprobs import Work
 
 BLOCK = 4096
-# Fused multiply-adds are named since Triton 3.9 warns where they are not.
+# Fused multiply-adds are set explicitly, since Triton 3.9 otherwise warns.
 LAUNCH_OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
-# Where the running maximum starts: finite, since inf - inf is no number, and below any logit of use.
+# Start of the running maximum: finite, since inf - inf is NaN, and below any real logit.
 _LOWEST = tl.constexpr(-3.0e38)
 
 
@@ -37,7 +37,7 @@ def _statistics_kernel(  # type: ignore[no-untyped-def]
     inverse_temperature,
     BLOCK: tl.constexpr,
 ) -> None:
-    """One row a program. Sums are kept relative to the running maximum, a lane of the block each, until the end."""
+    """One row per program. Sums are relative to the running maximum, one per lane of the block, until the end."""
     row = tl.program_id(0).to(tl.int64)
     row_ptr = logits_ptr + row * stride
     lanes = tl.arange(0, BLOCK)
@@ -53,7 +53,7 @@ def _statistics_kernel(  # type: ignore[no-untyped-def]
         below = z - new_top
         weight = tl.exp(below)
         moment = shrink * (moment + fall * mass)
-        # A logit of -inf has no share: 0 * -inf would be no number.
+        # A logit of -inf contributes nothing: 0 * -inf would be NaN.
         moment += tl.where(weight > 0, weight * below, 0.0)
         mass = shrink * mass + weight
         top = new_top
@@ -77,7 +77,7 @@ def _gradient_kernel(  # type: ignore[no-untyped-def]
     inverse_temperature,
     BLOCK: tl.constexpr,
 ) -> None:
-    """One block of one row a program: reads its logits and writes their gradient over them."""
+    """One block of one row per program: reads its logits and overwrites them with their gradient."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < vocabulary
@@ -98,10 +98,10 @@ def _gradient_kernel(  # type: ignore[no-untyped-def]
 
 
 def statistics(logits_KV: Tensor, targets_K: Tensor, temperature: float) -> Tensor:
-    """Return [K, 3] fp32, in nats: log-probability of every row's target, entropy, and logsumexp.
+    """Return [K, 3] fp32, in nats: log-probability of each row's target, entropy, and logsumexp.
 
     Args:
-        logits_KV: bf16, fp16 or fp32, each row without gaps; not changed.
+        logits_KV: bf16, fp16 or fp32, each row contiguous; not changed.
         targets_K: int64, contiguous, each in [0, V).
         temperature: the logits are divided by it.
     """
@@ -119,14 +119,14 @@ def statistics(logits_KV: Tensor, targets_K: Tensor, temperature: float) -> Tens
 def gradient_in_place(
     logits_KV: Tensor, targets_K: Tensor, temperature: float, figures_K3: Tensor, grad_K2: Tensor
 ) -> None:
-    """Write the gradient at the logits over the logits, in their dtype.
+    """Overwrite the logits with their gradient, in their dtype.
 
     With g0 and g1 the gradients at log-probability and entropy: (g0 (onehot - p) - g1 p (log p + H)) / temperature.
 
     Args:
-        logits_KV: as `statistics` had them.
-        targets_K: as `statistics` had them.
-        temperature: as `statistics` had it.
+        logits_KV: as passed to `statistics`.
+        targets_K: as passed to `statistics`.
+        temperature: as passed to `statistics`.
         figures_K3: what `statistics` returned, contiguous.
         grad_K2: [g0, g1] in fp32, contiguous.
     """
@@ -140,7 +140,7 @@ def gradient_in_place(
 
 
 def _on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
-    """Triton launches on the current device, which need not be the tensor's."""
+    """Triton launches on the current device, which may not be the tensor's."""
     return torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]
 
 
@@ -148,10 +148,10 @@ def _on_device_of(tensor: Tensor) -> AbstractContextManager[None]:
 
 
 class FusedLinearStats(torch.autograd.Function):
-    """What `logprobs.LinearStats` computes, with one copy of a chunk's logits, in the dtype of the matrix product.
+    """Computes what `logprobs.LinearStats` does with one copy of a chunk's logits, in the matrix product's dtype.
 
-    Besides it the backward pass holds the weight's gradient in fp32, to which every chunk's product is added, and what
-    was saved: 12 bytes a token. The gradient at the logits is rounded to the weight's dtype before the products.
+    The backward pass also holds the weight's gradient in fp32, to which every chunk's product is added, and what was
+    saved: 12 bytes per token. The gradient at the logits is rounded to the weight's dtype before the products.
     """
 
     @staticmethod
@@ -160,7 +160,7 @@ class FusedLinearStats(torch.autograd.Function):
         for rows in work.chunks():
             logits_KV = nn.functional.linear(hidden_MC[rows], weight_VC, bias_V)
             figures_M3[rows] = statistics(logits_KV, work.targets[rows], work.temperature)
-            del logits_KV  # before the next chunk's are there
+            del logits_KV  # before the next chunk's are allocated
         ctx.save_for_backward(hidden_MC, weight_VC, bias_V, figures_M3)
         ctx.work = work
         return figures_M3[:, :2].clone()
@@ -184,17 +184,17 @@ class FusedLinearStats(torch.autograd.Function):
                 _add_product(weight_grad, chunk_KV, hidden_MC[rows])
             if bias_grad is not None:
                 bias_grad += chunk_KV.sum(0, dtype=torch.float32)
-            del chunk_KV  # before the next chunk's are there
+            del chunk_KV  # before the next chunk's are allocated
         return hidden_grad, _like(weight_grad, weight_VC), _like(bias_grad, bias_V), None
 
 
 def _add_product(sum_VC: Tensor, left_KV: Tensor, right_KC: Tensor) -> None:
-    """Add left^T right to an fp32 sum. On a GPU the matrix product does so itself, without an array of its own."""
+    """Add left^T right to an fp32 sum. On a GPU the matrix product adds directly, without a temporary array."""
     if left_KV.dtype == sum_VC.dtype:
         sum_VC.addmm_(left_KV.T, right_KC)
     elif sum_VC.is_cuda:
         torch.addmm(sum_VC, left_KV.T, right_KC, out_dtype=sum_VC.dtype, out=sum_VC)
-    else:  # torch has no product of two dtypes on a CPU
+    else:  # torch has no mixed-dtype product on a CPU
         sum_VC += left_KV.T @ right_KC
 
 

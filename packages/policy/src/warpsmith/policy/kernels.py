@@ -1,11 +1,11 @@
-"""The body of a model by liger-kernel's Triton kernels: `kernels = "liger"`.
+"""The body of a model computed by liger-kernel's Triton kernels: `kernels = "liger"`.
 
 RMSNorm, rotary embedding and SiLU times gate are each a chain of elementwise operations in transformers' modules, and
-one kernel here. Nothing else of liger-kernel is used: its cross entropies replace a model's forward, which has to stay
-the model's own for `logprobs`.
+one kernel here. Nothing else of liger-kernel is used: its cross entropies replace a model's forward, which `logprobs`
+needs unchanged.
 
-Only the given model is changed. liger-kernel also puts its classes into transformers' modules, where every model that
-is loaded later would get them; these are put back.
+Only the given model is changed. liger-kernel also patches its classes into transformers' modules, where they would
+affect every model loaded later; those patches are reverted.
 """
 
 import os
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 LIGER: Final = "liger"
 MODEL_TYPES: Final = ("llama", "mistral", "qwen2", "qwen3")
-"""Those that a test compares with transformers' own modules. liger-kernel knows more, each with its own rules."""
+"""Model types that a test compares with transformers' own modules. liger-kernel has more, each with its own rules."""
 
 _PARTS = {
     "rms_norm": True, "swiglu": True, "cross_entropy": False, "fused_linear_cross_entropy": False,
-    # Done by `_rotate_by` instead: liger-kernel knows no other way than to change all models of the type.
+    # Done by `_rotate_by` instead: liger-kernel can only change all models of the type.
     "rope": False,
 }  # fmt: skip
 _ROTATE = "apply_rotary_pos_emb"
@@ -36,14 +36,14 @@ _OTHERWISE = 'or set policy.kernels = "torch".'
 
 
 def check_kernels(config: Mapping[str, Any]) -> None:
-    """Refuse liger-kernel where it cannot run, or would compute something else than the model; loads no weights.
+    """Reject liger-kernel if it cannot run, or would compute something other than the model; loads no weights.
 
     Args:
         config: the model's config.json.
 
     Raises:
-        KernelsError: liger-kernel is not installed, torch sees no GPU, or the model is of another type or has another
-            activation than the kernels are for.
+        KernelsError: liger-kernel is not installed, torch sees no GPU, or the kernels do not support the model's type
+            or activation.
     """
     kind, activation = config.get("model_type"), config.get("hidden_act", "silu")
     if kind not in MODEL_TYPES:
@@ -53,12 +53,12 @@ def check_kernels(config: Mapping[str, Any]) -> None:
             'Set policy.kernels = "torch".',
         )
     if activation not in ("silu", "swish"):
-        # liger-kernel would compute SiLU all the same, and say nothing.
+        # liger-kernel would silently compute SiLU anyway.
         raise KernelsError(
             f'policy.kernels = "liger" supports SiLU in the MLP; this model uses {activation}.',
             'Set policy.kernels = "torch".',
         )
-    # find_spec alone: to import liger-kernel takes seconds.
+    # find_spec only: importing liger-kernel takes seconds.
     if find_spec("liger_kernel") is None:
         raise KernelsError(
             'policy.kernels = "liger" needs liger-kernel, which is not installed.',
@@ -72,23 +72,23 @@ def check_kernels(config: Mapping[str, Any]) -> None:
 
 
 def triton_runs() -> bool:
-    """Whether there is a GPU, or Triton's interpreter in its place, as in tests."""
+    """Whether there is a GPU or, as in tests, Triton's interpreter."""
     import torch
 
     return torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def apply_liger(model: "PreTrainedModel") -> None:
-    """Have a model compute its norms, rotary embeddings and gated MLPs by liger-kernel, in place.
+    """Make a model compute its norms, rotary embeddings and gated MLPs with liger-kernel, in place.
 
-    Weights, their names and the model's own forward stay as they are. Adapters may be attached afterwards, on the
-    linear layers. A backward pass overwrites what the forward pass kept, so a graph can be walked once only.
+    Weights, their names and the model's own forward stay unchanged. Adapters can be attached afterwards, to the linear
+    layers. A backward pass overwrites what the forward pass saved, so it can run only once per graph.
 
     Args:
-        model: a bare causal language model; it may be on any device, and has to be on a GPU when it is called.
+        model: a bare causal language model on any device; it must be on a GPU when it is called.
 
     Raises:
-        KernelsError: as `check_kernels`, or this version of transformers rotates otherwise than is expected here.
+        KernelsError: as `check_kernels`, or this version of transformers implements rotation in an unknown way.
     """
     check_kernels(model.config.to_dict())
     from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
@@ -100,7 +100,7 @@ def apply_liger(model: "PreTrainedModel") -> None:
 
 @contextmanager
 def _put_back(module: ModuleType) -> Iterator[None]:
-    """Undo what the block puts into a Python module."""
+    """Undo what the block changes in a Python module."""
     before = dict(vars(module))
     try:
         yield
@@ -109,9 +109,9 @@ def _put_back(module: ModuleType) -> Iterator[None]:
 
 
 def _rotate_by(attentions: "list[nn.Module]") -> None:
-    """Let these modules, all of one class, find liger-kernel's function under the name of transformers' own.
+    """Make these modules, all of one class, use liger-kernel's function instead of transformers' own.
 
-    The function is a global name to an attention's forward, so each gets that forward with other globals.
+    The function is a global name in an attention's forward, so each module gets that forward with other globals.
     """
     plain = type(attentions[0]).forward
     if not isinstance(plain, FunctionType) or _ROTATE not in plain.__code__.co_names:
@@ -127,7 +127,7 @@ def _rotate_by(attentions: "list[nn.Module]") -> None:
 
 
 def _rotate(query_BHTD: "Tensor", key_BGTD: "Tensor", cos_BTD: "Tensor", sin_BTD: "Tensor") -> "tuple[Tensor, Tensor]":
-    """Rotate queries and keys, in place where they lie in memory as [B, T, H, D]."""
+    """Rotate queries and keys, in place if their memory layout is [B, T, H, D]."""
     from liger_kernel.ops import LigerRopeFunction
 
     query_BHTD, key_BGTD = LigerRopeFunction.apply(query_BHTD, key_BGTD, cos_BTD, sin_BTD)

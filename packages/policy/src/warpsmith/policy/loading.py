@@ -1,4 +1,4 @@
-"""A policy: model, tokenizer and chat format of one Hugging Face directory, checked before it is believed."""
+"""A policy: model, tokenizer and chat format of one Hugging Face directory, validated before use."""
 
 import json
 import math
@@ -50,23 +50,23 @@ class Policy:
         template_kwargs: Mapping[str, Any] | None = None,
         bits: int | None = None,
     ) -> "Policy":
-        """Load a Hugging Face directory; nothing is fetched and no code from it is run.
+        """Load a Hugging Face directory; nothing is downloaded and none of its code is run.
 
         Args:
             path: the directory.
-            dtype: the type of the weights in memory.
+            dtype: the dtype of the weights in memory.
             attention: transformers' name of the attention implementation.
-            kernels: `liger` has norms, rotary embeddings and gated MLPs computed by liger-kernel; the model then runs
-                on a GPU only.
-            template_kwargs: variables handed to the chat template.
-            bits: 4 quantizes the linear layers to NF4 as they are read, for adapters to be trained on.
+            kernels: `liger` computes norms, rotary embeddings and gated MLPs with liger-kernel; the model then runs
+                only on a GPU.
+            template_kwargs: variables passed to the chat template.
+            bits: 4 quantizes the linear layers to NF4 while reading them, for training adapters.
 
         Raises:
             CheckpointError: the directory, its configuration or its weights are missing, damaged or incomplete.
             TokenizerError: there is no usable tokenizer.
             TemplateError: there is no chat template, or it has no generation prompt.
-            QuantizationError: 4-bit weights cannot be had here.
-            KernelsError: liger-kernel cannot be had here, or is not for this model.
+            QuantizationError: 4-bit weights are not available here.
+            KernelsError: liger-kernel is not available here, or does not support this model.
         """
         if bits is not None:
             check_quantization()
@@ -83,7 +83,7 @@ class Policy:
 
     @classmethod
     def from_config(cls, config: PolicyConfig) -> "Policy":
-        """Load what `config` names. Its adapters are attached by `adapters.attach`."""
+        """Load what `config` names. Attach its adapters with `adapters.attach`."""
         policy = cls.load(
             config.path, config.dtype, attention=config.attention, kernels=config.kernels,
             template_kwargs=config.template_kwargs, bits=config.lora.bits if config.lora else None,
@@ -93,15 +93,15 @@ class Policy:
         return policy
 
     def save(self, path: str | Path, *, state_dict: Mapping[str, Any] | None = None, overwrite: bool = False) -> Path:
-        """Write a Hugging Face directory that appears whole or not at all.
+        """Write a Hugging Face directory, completely or not at all.
 
         Args:
-            path: the directory to make.
-            state_dict: the weights to write, where they are not in the model (gathered from ZeRO-3 partitions).
-            overwrite: replace what is there.
+            path: the directory to create.
+            state_dict: the weights to write if they are not in the model (gathered from ZeRO-3 partitions).
+            overwrite: replace an existing directory.
 
         Raises:
-            CheckpointError: `path` holds something and `overwrite` is not set.
+            CheckpointError: `path` is not empty and `overwrite` is not set.
         """
         with appearing_directory(Path(path), overwrite=overwrite) as scratch:
             self.model.save_pretrained(scratch, state_dict=None if state_dict is None else dict(state_dict))
@@ -117,7 +117,7 @@ def load_policy(
     kernels: KernelsName = "torch",
     template_kwargs: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Load a Hugging Face directory: `Policy.load` by another name."""
+    """Load a Hugging Face directory; same as `Policy.load`."""
     return Policy.load(path, dtype, attention=attention, kernels=kernels, template_kwargs=template_kwargs)
 
 
@@ -144,7 +144,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     """Return the `config.json` of a directory.
 
     Raises:
-        CheckpointError: it is missing, no JSON object, or names no model type.
+        CheckpointError: it is missing, not a JSON object, or names no model type.
     """
     config = _read_json(directory / "config.json", "Copy the model's config.json beside its weights.")
     if "model_type" not in config:
@@ -172,24 +172,24 @@ def load_tokenizer(directory: Path) -> "PreTrainedTokenizerFast":
 
 
 def token_ids(directory: Path) -> dict[str, int]:
-    """Return the id of each token in `tokenizer.json`, the added ones too; transformers is not asked.
+    """Return the id of each token in `tokenizer.json`, including added ones, without transformers.
 
     Raises:
-        CheckpointError: the file is missing or no tokenizer.
+        CheckpointError: the file is missing or not a tokenizer.
     """
     path = directory / "tokenizer.json"
     content = _read_json(path, "Save it there with AutoTokenizer.from_pretrained(NAME).save_pretrained(DIRECTORY).")
     try:
         known = content["model"]["vocab"]
-        # Unigram models hold pieces and their scores in the order of their ids.
+        # Unigram models list pieces with their scores, in the order of their ids.
         ids = dict(known) if isinstance(known, dict) else {piece: i for i, (piece, _) in enumerate(known)}
         return ids | {added["content"]: added["id"] for added in content["added_tokens"]}
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} holds no tokenizer: {error!r}.", "Copy the file again.") from error
+        raise CheckpointError(f"{path} is not a tokenizer: {error!r}.", "Copy the file again.") from error
 
 
 def load_chat(path: str | Path, template_kwargs: Mapping[str, Any] | None = None) -> ChatFormat:
-    """Load the chat format alone; no weights are read.
+    """Load only the chat format; no weights are read.
 
     Raises:
         CheckpointError, TokenizerError, TemplateError: as `Policy.load`.
@@ -203,7 +203,7 @@ def check_weights(directory: Path) -> list[Path]:
     """Return the safetensors files of `directory` after reading their headers.
 
     Raises:
-        CheckpointError: a file is missing, truncated or no safetensors file.
+        CheckpointError: a file is missing, truncated or not in safetensors format.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -220,15 +220,15 @@ def check_weights(directory: Path) -> list[Path]:
 
 
 def check_shapes(directory: Path) -> None:
-    """Refuse weights of another architecture than that of `config.json`; headers are read, no weights.
+    """Check that the weights have the architecture of `config.json`; reads headers only.
 
     Raises:
-        CheckpointError: naming the first tensor whose shape differs or that only some layers have.
+        CheckpointError: names the first tensor whose shape differs or that only some layers have.
     """
     expected, stored = _expected_shapes(directory), stored_shapes(directory)
     patterns = {_LAYER_NUMBER.sub("#", name) for name in stored}
     for name, shape in expected.items():
-        # A tensor that no layer has may be tied, or named otherwise in the file.
+        # A tensor that no layer has can be tied, or can have another name in the file.
         absent = name not in stored and _LAYER_NUMBER.search(name) and _LAYER_NUMBER.sub("#", name) in patterns
         if absent or stored.get(name, shape) != shape:
             found = "lack it" if absent else f"have it as {list(stored[name])}"
@@ -245,10 +245,10 @@ def _expected_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
 
 
 def empty_model(directory: Path, dtype: "torch.dtype") -> "PreTrainedModel":
-    """Return the model that a directory's `config.json` describes, on torch's meta device: shapes and no weights.
+    """Return the model that a directory's `config.json` describes on torch's meta device: shapes without weights.
 
     Raises:
-        CheckpointError: transformers knows no such model.
+        CheckpointError: transformers does not know the model.
     """
     import torch
     from huggingface_hub.errors import StrictDataclassError
@@ -266,7 +266,7 @@ def empty_model(directory: Path, dtype: "torch.dtype") -> "PreTrainedModel":
 
 
 def stored_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each stored tensor by name, from the headers.
+    """Return the shape of each stored tensor by name, read from the headers.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -281,7 +281,7 @@ def stored_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
 
 
 def count_parameters(directory: Path) -> int:
-    """Return how many weights a directory stores; tied ones count once.
+    """Return the number of weights stored in a directory; tied ones count once.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -290,7 +290,7 @@ def count_parameters(directory: Path) -> int:
 
 
 def torch_dtype(name: DTypeName) -> "torch.dtype":
-    """Return torch's dtype of that name."""
+    """Return the torch dtype of that name."""
     import torch
 
     return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
@@ -334,7 +334,7 @@ def _generation_stops(directory: Path) -> list[int]:
 
 
 def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName, bits: int | None) -> "PreTrainedModel":
-    """Load the weights, and refuse a model of which a part would stay randomly initialised."""
+    """Load the weights; reject a model of which a part would stay randomly initialised."""
     from transformers import AutoModelForCausalLM
 
     from warpsmith.policy.attention import register
@@ -358,7 +358,7 @@ def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName, bit
     wrong = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if wrong:
         raise CheckpointError(
-            f"The weights of {directory} lack or misshape {len(wrong)} tensors of the architecture, first {wrong[0]}.",
+            f"{len(wrong)} tensors of the architecture are missing from or misshapen in {directory}, first {wrong[0]}.",
             "Use the config.json that belongs to these weights.",
         )
     return model.eval()

@@ -2,7 +2,7 @@
 """Log-probabilities and entropies of given tokens, without ever holding all logits in fp32.
 
 The model's own forward runs, so wrappers (DeepSpeed, DDP, peft) see an ordinary call; only its output projection is
-asked for two numbers a position instead of a row of logits, and works through the positions in chunks.
+replaced: it returns two numbers per position instead of a row of logits, and processes the positions in chunks.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 GREEDY_BELOW = 1e-5
-"""vLLM samples greedily below this temperature and then reports log-probs of the unscaled logits."""
+"""Below this temperature vLLM samples greedily and then reports log-probs of the unscaled logits."""
 
 LOGITS_AT_ONCE = 2**25
-"""Default bound on the logits held at a time, in elements: 128 MiB in fp32, and some seven such arrays at once."""
+"""Default limit of logits in memory at a time, in elements: 128 MiB in fp32, and about seven such arrays at once."""
 
 FUSED_LOGITS_AT_ONCE = 2**28
-"""The same where the kernels of `head_kernels` compute: one array in the model's dtype, 512 MiB in bf16."""
+"""The same with the kernels of `head_kernels`: one array in the model's dtype, 512 MiB in bf16."""
 
-# Keys of a model's config that change logits after the output projection, with the value that changes nothing.
+# Config keys of models that change logits after the output projection, with the value that changes nothing.
 _LOGIT_CHANGERS = {
     "final_logit_softcapping": None,
     "logit_scale": 1.0,
@@ -53,24 +53,24 @@ def token_logprobs(
     select_BT: Tensor | None = None,
     logits_at_once: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return log p(token) of every given token after the first of its sequence, and the entropy it was drawn at.
+    """Return log p(token) of every given token after the first of its sequence, and the entropy of its distribution.
 
     Args:
         model: a transformers causal language model, bare or wrapped by DeepSpeed, DDP or peft.
         input_ids_BT: token ids.
         attention_mask_BT: 1 for tokens, 0 for padding, on either side.
-        temperature: the sampler's; logits are divided by it, as for vLLM's `processed_logprobs`. Below 1e-5 it counts
-            as 1, as there.
-        position_ids_BT: positions that restart wherever a new sequence begins in a packed row; None for one sequence
-            a row. A sequence attends to itself alone.
-        select_BT: 1 where a figure is wanted; elsewhere both results are 0 and no logits are computed.
-        logits_at_once: bound on the logits held at a time, in elements. By default 2^28 on a GPU with a plain output
+        temperature: the sampler's; logits are divided by it, as for vLLM's `processed_logprobs`. Values below 1e-5
+            count as 1, as in vLLM.
+        position_ids_BT: positions that restart at each new sequence of a packed row; None for one sequence per row.
+            A sequence attends only to itself.
+        select_BT: 1 where results are needed; elsewhere both are 0 and no logits are computed.
+        logits_at_once: limit of logits in memory at a time, in elements. Default: 2^28 on a GPU with a plain output
             layer in bf16, fp16 or fp32, where Triton kernels hold one array of them in that dtype (512 MiB in bf16,
-            1 GiB in fp32); elsewhere 2^25, of which up to seven fp32 arrays live at once (896 MiB).
+            1 GiB in fp32); elsewhere 2^25, of which up to seven fp32 arrays exist at once (896 MiB).
 
     Returns:
         `logprobs_BT`, `entropy_BT`: fp32, in nats. [:, t] holds log p(ids[t] | ids[<t]) and the entropy of that
-        distribution; 0 for the first token of a sequence and for padding. Gradients flow through both.
+        distribution; 0 for the first token of a sequence and for padding. Both have gradients.
 
     Raises:
         UnsupportedModelError: the model changes its logits after the projection, or would mix packed sequences.
@@ -88,11 +88,11 @@ def token_logprobs(
 
 
 class TokenFigures(NamedTuple):
-    """What one forward pass says of every token; each (B, T) in fp32.
+    """Per-token results of one forward pass; each (B, T) in fp32.
 
-    `value_BT`, like the others, is at the token's position: it is of the state before the token, the hidden state that
-    the token is predicted from. It is None where no value head was asked. `greedy_BT` is 1 where the token is the
-    likeliest one, else 0; None where nobody asked.
+    `value_BT`, like the others, is indexed by the predicted token: it is the value of the hidden state that predicts
+    the token; None without a value head. `greedy_BT` is 1 where the token is the likeliest one, else 0; None unless
+    requested.
     """
 
     logprobs_BT: Tensor
@@ -113,10 +113,10 @@ def token_figures(
     greedy: bool = False,
     logits_at_once: int | None = None,
 ) -> TokenFigures:
-    """Return the figures of `token_logprobs`, and those of a value head in the same forward pass.
+    """Return the results of `token_logprobs`, and those of a value head from the same forward pass.
 
     Args:
-        value_head: maps hidden states (N, C) to values (N, 1) in fp32; it is called inside the model's forward.
+        value_head: maps hidden states (N, C) to values (N, 1) in fp32; called inside the model's forward.
         greedy: also return which tokens are the likeliest; computes the logits once more, without a gradient.
 
     The other arguments and the errors are those of `token_logprobs`.
@@ -132,11 +132,11 @@ def token_figures(
     # Position t predicts token t + 1; the last position predicts nothing.
     sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
     head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head, greedy=greedy)
-    with _asked_for_logprobs(base, head):
+    with _returning_logprobs(base, head):
         stats_BTF = _forward(model, base, input_ids_BT, starts_BT)
     if stats_BTF.shape != (*input_ids_BT.shape, head.figures):
         raise UnsupportedModelError(
-            f"{type(base).__name__} returned logits of shape {tuple(stats_BTF.shape)} where {head.figures} figures a "
+            f"{type(base).__name__} returned logits of shape {tuple(stats_BTF.shape)}; {head.figures} figures per "
             "token were expected.",
             "Use a causal language model whose forward ends in its output projection.",
         )
@@ -149,9 +149,9 @@ def token_figures(
 
 
 def sequence_starts(attention_mask_BT: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-    """Return True where a sequence begins: a restart of the positions, or the end of padding.
+    """Return True where a sequence starts: where positions restart, or where padding ends.
 
-    Padding after a sequence belongs to it: causal attention keeps it from being seen.
+    Padding after a sequence belongs to it: causal attention hides it.
     """
     mask_BT = attention_mask_BT.bool()
     starts_BT = torch.zeros_like(mask_BT)
@@ -163,38 +163,40 @@ def sequence_starts(attention_mask_BT: Tensor, position_ids_BT: Tensor | None = 
 
 
 def restarting_positions(starts_BT: Tensor) -> Tensor:
-    """Return positions that count from 0 at every start."""
+    """Return positions that restart from 0 at every start."""
     index_T = torch.arange(starts_BT.shape[1], device=starts_BT.device)
     return index_T - torch.where(starts_BT, index_T, 0).cummax(1).values
 
 
 def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor) -> Tensor:
-    """Run the model with restarting positions and no mask: transformers then separates the sequences.
+    """Run the model with restarting positions and no mask, from which transformers separates the sequences.
 
-    Flash attention does so for one row only, so there the rows are laid end to end. `varlen` gets the borders.
+    Flash attention supports this for one row only, so rows are concatenated for it. `varlen` gets the borders.
     """
     shape, position_ids_BT = input_ids_BT.shape, restarting_positions(starts_BT)
     attention = base.config._attn_implementation
     if attention.startswith("flash") and shape[0] > 1:
         input_ids_BT, position_ids_BT = input_ids_BT.reshape(1, -1), position_ids_BT.reshape(1, -1)
-    told = borders(starts_BT) if attention == VARLEN else {}
-    output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **told)
+    varlen_args = borders(starts_BT) if attention == VARLEN else {}
+    output = model(
+        input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **varlen_args
+    )
     logits: Tensor = output.logits
     return logits.reshape(*shape, -1)
 
 
 def _refuse_unpackable(base: "PreTrainedModel") -> None:
-    """Refuse a model that does not take positions, or carries state from one sequence into the next."""
+    """Reject a model that takes no positions, or carries state from one sequence into the next."""
     if "position_ids" not in signature(base.forward).parameters:
         raise UnsupportedModelError(
-            f"{type(base).__name__} takes no positions, so it cannot tell where a sequence of a packed row begins.",
-            "Use one sequence for each row, padded on the right.",
+            f"{type(base).__name__} takes no positions, so it cannot separate the sequences of a packed row.",
+            "Use one sequence per row, padded on the right.",
         )
     kinds = set(base.config.to_dict().get("layer_types") or ()) - _PACKABLE_LAYERS
     if kinds:
         raise UnsupportedModelError(
-            f"{type(base).__name__} has layers of the kind {', '.join(sorted(kinds))}, which mix packed sequences.",
-            "Use one sequence for each row, padded on the right.",
+            f"{type(base).__name__} has {', '.join(sorted(kinds))} layers, which mix packed sequences.",
+            "Use one sequence per row, padded on the right.",
         )
 
 
@@ -234,8 +236,8 @@ def _refuse_logit_changers(base: "PreTrainedModel") -> None:
 
 
 @contextmanager
-def _asked_for_logprobs(base: "PreTrainedModel", head: "_Head") -> Iterator[None]:
-    """Let the output projection answer with log-probs and entropies inside the block."""
+def _returning_logprobs(base: "PreTrainedModel", head: "_Head") -> Iterator[None]:
+    """Make the output projection return log-probs and entropies inside the block."""
     projection = base.get_output_embeddings()
     if projection is None:
         raise UnsupportedModelError(f"{type(base).__name__} has no output projection.", "Use a causal language model.")
@@ -272,11 +274,11 @@ class _Head:
 
     @property
     def figures(self) -> int:
-        """How many figures a token gets."""
+        """Number of results per token."""
         return 2 + (self.value_head is not None) + self.greedy
 
     def __call__(self, hidden_BTC: Tensor, projection: nn.Module, original: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, T, F] fp32: log-prob of the next token, entropy, perhaps value and greedy; 0 where not wanted."""
+        """Return [B, T, F] fp32: log-prob of the next token, entropy, maybe value and greedy; 0 where not selected."""
         wanted_N = self.wanted_BT.reshape(-1).nonzero().squeeze(1)
         flat_NC = hidden_BTC.reshape(-1, hidden_BTC.shape[-1])
         hidden_MC = flat_NC[wanted_N]
@@ -300,7 +302,7 @@ class _Head:
 
 
 class Work(NamedTuple):
-    """The tokens to score, and how: `size` positions at a time, by the kernels of `head_kernels` or by torch's own."""
+    """The tokens to score, and how: `size` positions at a time, with the kernels of `head_kernels` or torch's own."""
 
     targets: Tensor
     temperature: float
@@ -313,7 +315,7 @@ class Work(NamedTuple):
 
 
 def _module_stats(hidden_MC: Tensor, projection_forward: Callable[[Tensor], Tensor], work: Work) -> Tensor:
-    """Use a projection that is no plain linear layer (adapted, quantised) by its own forward, recomputed."""
+    """Use a projection that is not a plain linear layer (adapted, quantised) through its own forward, recomputed."""
 
     def of_chunk(hidden_KC: Tensor, targets_K: Tensor) -> Tensor:
         return _stats(_wide(projection_forward(hidden_KC)) / work.temperature, targets_K)
@@ -344,7 +346,7 @@ def linear_stats(hidden_MC: Tensor, weight_VC: Tensor, bias_V: Tensor | None, wo
 
 
 def is_fusable(hidden_MC: Tensor, projection: nn.Module) -> bool:
-    """Return whether `head_kernels` can compute this projection: plain, on a GPU, all of it in one dtype they read."""
+    """Return whether `head_kernels` supports this projection: plain, on a GPU, all in one supported dtype."""
     if type(projection) is not nn.Linear or not hidden_MC.is_cuda or torch.is_autocast_enabled("cuda"):
         return False
     dtypes = {hidden_MC.dtype} | {parameter.dtype for parameter in projection.parameters(recurse=False)}
@@ -365,9 +367,9 @@ def _stats(scaled_KV: Tensor, targets_K: Tensor) -> Tensor:
 
 
 class LinearStats(torch.autograd.Function):
-    """Linear layer, division by the temperature, log-softmax and entropy, a chunk of positions at a time.
+    """Linear layer, division by the temperature, log-softmax and entropy, one chunk of positions at a time.
 
-    The backward pass computes a chunk's logits again. Weight gradients add up in fp32 over the chunks.
+    The backward pass recomputes a chunk's logits. Weight gradients are summed in fp32 over the chunks.
     With p the softmax, H the entropy: d logp / dz = onehot - p, and dH / dz = -p (log p + H).
     """
 
@@ -404,7 +406,7 @@ class LinearStats(torch.autograd.Function):
 
 
 def _logits_grad(scaled_KV: Tensor, targets_K: Tensor, grad_K2: Tensor) -> Tensor:
-    """Return the gradient at the scaled logits, given those at log-prob and entropy."""
+    """Return the gradient at the scaled logits from those at log-prob and entropy."""
     logp_KV = scaled_KV.log_softmax(-1)
     p_KV = logp_KV.exp()
     entropy_K1 = -(p_KV * logp_KV).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Adapters inside a model: which layers have one, what their sum with the weight is, and the model without them."""
+"""Adapters inside a model: which layers have one, their sum with the weight, and the model without them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 ADAPTER = "default"
-"""peft's name of the one adapter that a model has here."""
+"""peft's name for a model's only adapter here."""
 
 IN_PEFT = "base_model.model."
-"""What peft puts before the name of a layer in its files."""
+"""peft's prefix of layer names in its files."""
 
 _BASE, _FACTORS = ".base_layer.", (".lora_A.", ".lora_B.")
 
 
 def layers(model: "nn.Module") -> dict[str, Any]:
-    """Return the layers that have an adapter (peft's `LoraLayer`), by the names that they have without one."""
+    """Return the layers that have an adapter (peft's `LoraLayer`), by their names without one."""
     from peft.tuners.lora import LoraLayer
 
     return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
 
 
 def check_layers(model: "nn.Module") -> None:
-    """Refuse adapters elsewhere than on linear layers within the blocks.
+    """Reject adapters on anything other than linear layers within the blocks.
 
     The output projection is never called on its hidden states here, and an embedding has no W to add B A to.
 
     Raises:
-        AdapterError: naming the layer.
+        AdapterError: names the layer.
     """
     from torch.nn import Linear
 
@@ -44,24 +44,24 @@ def check_layers(model: "nn.Module") -> None:
 
 
 def is_factor(name: str) -> bool:
-    """Whether a parameter of that name is a factor of an adapter."""
+    """Whether a parameter of this name is a factor of an adapter."""
     return any(part in name for part in _FACTORS)
 
 
 def file_name(name: str) -> str:
-    """Return the name that a factor has in peft's files."""
+    """Return a factor's name in peft's files."""
     return IN_PEFT + name.replace(f".{ADAPTER}.", ".")
 
 
 def base_name(name: str) -> str:
-    """Return the name that a weight has in the model without adapters."""
+    """Return a weight's name in the model without adapters."""
     return name.replace(_BASE, ".")
 
 
 def merged_weight(layer: Any) -> "Tensor":
-    """Return W + (alpha / rank) B A of a layer, in W's type; the layer is unchanged.
+    """Return W + (alpha / rank) B A of a layer, in W's dtype; the layer is unchanged.
 
-    The sum is made in fp32. A 4-bit W is dequantized first. Under ZeRO stage 3 the three have to be gathered.
+    The sum is computed in fp32. A 4-bit W is dequantised first. Under ZeRO stage 3 all three must be gathered.
     """
     import torch
 
@@ -74,7 +74,7 @@ def merged_weight(layer: Any) -> "Tensor":
 
 
 def whole_weight(weight: "nn.Parameter") -> "Tensor":
-    """Return a weight, or the dequantised numbers of a 4-bit one (bitsandbytes' `Params4bit`)."""
+    """Return a weight; for a 4-bit one (bitsandbytes' `Params4bit`) the dequantised values."""
     if type(weight).__name__ != "Params4bit":
         return weight.detach()
     from peft.utils.integrations import dequantize_bnb_weight
@@ -85,7 +85,7 @@ def whole_weight(weight: "nn.Parameter") -> "Tensor":
 
 @contextmanager
 def disabled(model: "nn.Module") -> Iterator[None]:
-    """Let a model compute without its adapters inside the block: what it was before they were attached."""
+    """Make a model compute without its adapters inside the block."""
     adapted = list(layers(model).values())
     for layer in adapted:
         layer.enable_adapters(False)

@@ -12,7 +12,7 @@ from packaging.version import Version
 from warpsmith.policy.errors import PackagesError
 
 _BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
-"""Transformers and vLLM import these where they are installed, and end where that fails; no run needs them."""
+"""If installed, transformers and vLLM import these, and fail if that fails; no run needs them."""
 
 _IMPORT_S: Final = 120.0
 
@@ -21,7 +21,7 @@ def check_beside_torch() -> str:
     """Import each package that was not built for this torch, in a separate process.
 
     Returns:
-        What is in order, as a sentence's part; nothing where torch is not installed.
+        A phrase for a report that all is well; empty if torch is not installed.
 
     Raises:
         PackagesError: one cannot be imported.
@@ -30,19 +30,19 @@ def check_beside_torch() -> str:
     if torch is None:
         return ""
     unfit = {name: found for name in _BESIDE_TORCH if (found := _installed(name)) and _is_suspect(name, found, torch)}
-    broken = {name: said for name in unfit if (said := _import_error(name))}
+    broken = {name: error for name in unfit if (error := _import_error(name))}
     if broken:
-        told = "; ".join(f"{name} {unfit[name]} ({said})" for name, said in broken.items())
+        failures = "; ".join(f"{name} {unfit[name]} ({error})" for name, error in broken.items())
         raise PackagesError(
-            f"With torch {torch} these packages cannot be imported, but transformers and vLLM import them: {told}.",
+            f"With torch {torch} these packages cannot be imported, but transformers and vLLM import them: {failures}.",
             f"No run needs them: `{sys.executable} -m pip uninstall --yes {' '.join(broken)}`, then run the same "
             "command again. Or install their builds for this torch.",
         )
     return f"nothing keeps torch {torch} from being used"
 
 
-def explained(app: Callable[[], None]) -> Callable[[], None]:
-    """Return `app`, which tells what to do where it fails to import what it needs because of such a package."""
+def with_package_check(app: Callable[[], None]) -> Callable[[], None]:
+    """Wrap `app`: an ImportError caused by such a package is replaced by an error that says how to fix it."""
 
     def run() -> None:
         try:
@@ -62,7 +62,7 @@ def _installed(name: str) -> Version | None:
 
 
 def _is_suspect(name: str, found: Version, torch: Version) -> bool:
-    """Whether a package is of another build than torch, or asks for another version of it."""
+    """Whether a package is of another build than torch, or requires another version of it."""
     if torch.local != found.local and "cpu" in (torch.local, found.local):
         return True
     wanted = [Requirement(text) for text in requires(name) or ()]
@@ -70,7 +70,7 @@ def _is_suspect(name: str, found: Version, torch: Version) -> bool:
 
 
 def _import_error(name: str) -> str:
-    """Return the last line of what an import says; empty where it goes well."""
+    """Return the last line of a failed import's output; empty if the import succeeds."""
     command = [sys.executable, "-c", f"import {name}"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_S, check=False)
     lines = ended.stderr.strip().splitlines()

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def check_quantization() -> None:
-    """Refuse 4-bit weights where they cannot be had.
+    """Check that 4-bit weights can be used.
 
     Raises:
         QuantizationError: bitsandbytes or accelerate is not installed, or torch sees no NVIDIA GPU.
     """
     import torch
 
-    # find_spec alone: to import bitsandbytes takes seconds.
+    # find_spec only: importing bitsandbytes takes seconds.
     missing = [name for name in ("bitsandbytes", "accelerate") if find_spec(name) is None]
     if missing:
         raise QuantizationError(
@@ -33,7 +33,7 @@ def check_quantization() -> None:
 
 
 def quantization_config(compute_dtype: "torch.dtype") -> "BitsAndBytesConfig":
-    """Return transformers' configuration of NF4 with quantized constants, as QLoRA has it."""
+    """Return transformers' configuration of NF4 with quantized constants, as in QLoRA."""
     from transformers import BitsAndBytesConfig
 
     return BitsAndBytesConfig(

@@ -1,4 +1,4 @@
-"""Text of conversations by the tokenizer's own template, with what the template lacks made up for."""
+"""Text of conversations by the tokenizer's own template, with workarounds for what the template lacks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ class Renderer:
 
     Attributes:
         marked: whether the template marks answers with `{% generation %}`.
-        folds_system: whether system messages are put at the head of the first question, since the template has no
-            system role: it refuses one, or leaves its text out.
+        folds_system: whether system messages are prepended to the first question, because the template has no system
+            role: it rejects one, or drops its text.
 
     Raises:
         TemplateError: there is no template.
@@ -49,7 +49,7 @@ class Renderer:
 
         Raises:
             MessagesError: a message is not a role and a content, both text.
-            TemplateError: the template refuses the conversation.
+            TemplateError: the template rejects the conversation.
         """
         given = self._given(messages)
         try:
@@ -77,12 +77,12 @@ class Renderer:
         return [Span(*span) for span in marked[0]]
 
     def _given(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        """Return what the template is handed."""
+        """Return what the template is called with."""
         _check(messages)
         return _folded(messages) if self.folds_system else [dict(m) for m in messages]
 
     def _lacks_system(self) -> bool:
-        """Tell whether a system message fails or is lost, and a question renders without one."""
+        """Return whether a system message fails or is lost while a question renders without one."""
         question = {"role": "user", "content": _QUESTION}
         try:
             text = self.text([{"role": "system", "content": _SYSTEM}, question])
@@ -98,7 +98,7 @@ class Renderer:
 
 
 def _folded(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return the conversation with the system messages it begins with at the head of the first question."""
+    """Return the conversation with its leading system messages prepended to the first question."""
     first = next((i for i, m in enumerate(messages) if m["role"] != "system"), len(messages))
     system = "\n\n".join(m["content"] for m in messages[:first])
     rest = [dict(m) for m in messages[first:]]
@@ -123,7 +123,7 @@ def _template_of(tokenizer: "PreTrainedTokenizerFast") -> str:
 
 
 def _check(messages: Sequence[Message]) -> None:
-    """Refuse what is not a list of role and content."""
+    """Reject anything but a list of messages with role and content."""
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping):
             raise MessagesError(f"Message {i} is {type(message).__name__}.", "Pass a mapping with role and content.")
@@ -133,4 +133,4 @@ def _check(messages: Sequence[Message]) -> None:
                     f"Message {i} has no text under {key!r}.", "Give each message a role and a content."
                 )
     if not messages:
-        raise MessagesError("The conversation is empty.", "Give at least one message.")
+        raise MessagesError("The conversation is empty.", "Pass at least one message.")

@@ -1,4 +1,4 @@
-"""An answer as a sampler writes it after its prompt: no prefill twice, thoughts complete, one stop token at the end."""
+"""An answer as a sampler writes it after its prompt: no repeated prefill, complete thoughts, one final stop token."""
 
 import re
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class Layout:
     """What a template writes around an answer.
 
     Attributes:
-        header: the role header of an assistant, which ends every prompt but for a prefill.
-        prefill: what the generation prompt has after the header; a sampler is given it and does not write it.
-        ending: what follows an answer, up to and with the stop token; empty where the template writes none.
+        header: the role header of an assistant, which ends every prompt except for a prefill.
+        prefill: what follows the header in the generation prompt; a sampler is given it and does not write it.
+        ending: what follows an answer, up to and including the stop token; empty if the template writes none.
         stops: texts of all stop tokens.
     """
 
@@ -33,7 +33,7 @@ class Layout:
         return bool(opened) and END_THINK not in rest
 
     def ended(self, span: Span, text: str) -> Span:
-        """Extend `span` by the stop token that follows it in `text`, if one does."""
+        """Extend `span` by the stop token that follows it in `text`, if there is one."""
         for ending in (self.ending, *self.stops):
             if ending and text.startswith(ending, span.end):
                 return Span(span.start, span.end + len(ending))
@@ -45,7 +45,7 @@ class Answer:
     """The last answer of a conversation.
 
     Attributes:
-        index: the number of its message.
+        index: the index of its message.
         content: the message's content.
         prompt: the text that asks for it.
         text: the whole conversation.
@@ -62,8 +62,8 @@ class Answer:
         """Return what a sampler writes after `prompt`.
 
         Raises:
-            TemplateError: the template writes something that no sampler can have written there, or drops text.
-            MessagesError: the content holds a stop token, at which a sampler would have ended.
+            TemplateError: the template writes something that no sampler could have written there, or drops text.
+            MessagesError: the content contains a stop token, at which a sampler would have stopped.
         """
         written = self._behind_prompt(layout)
         if END_THINK in self.content and END_THINK not in written:
@@ -88,7 +88,7 @@ class Answer:
         return _without_opening(self.text[self.span.start : self.span.end], layout)
 
     def _with_thought(self, written: str, layout: Layout) -> str:
-        """Put the thought back that the template took from the answer, where it changed nothing else."""
+        """Restore the thought that the template removed from the answer, if it changed nothing else."""
         thought, closing, rest = self.content.rpartition(END_THINK)
         body = written.removesuffix(layout.ending)
         if body.strip() != rest.strip():
@@ -100,7 +100,7 @@ class Answer:
         return _without_opening(thought + closing + space + written.lstrip(), layout)
 
     def _check_thoughts(self, written: str, layout: Layout) -> None:
-        """Refuse a thought that does not end, and one after another, unless the answer's own text is like that."""
+        """Reject an unclosed thought, and two thoughts in a row unless the answer's own text has them."""
         opened = THINK in _last_part(layout.prefill + written) and THINK not in _last_part(self.content)
         if opened or (layout.opens_thoughts and END_THINK not in written):
             raise TemplateError(
@@ -117,7 +117,7 @@ class Answer:
             )
 
     def _check_inside(self, written: str, layout: Layout) -> None:
-        """Refuse a stop token before the end, also one that the template drops: a sampler would have stopped there."""
+        """Reject a stop token before the end, even if the template drops it: a sampler would have stopped there."""
         for stop in layout.stops:
             if stop and (stop in written or stop in self.content):
                 raise MessagesError(
@@ -126,7 +126,7 @@ class Answer:
                 )
 
     def _check_whole(self, written: str) -> None:
-        """Refuse a template that drops text: Qwen3's does before the last `<think>` and between two `</think>`."""
+        """Reject a template that drops text: Qwen3's does before the last `<think>` and between two `</think>`."""
         at = 0
         for part in map(str.strip, _TAGS.split(self.content)):
             found = written.find(part, at)
@@ -149,12 +149,12 @@ class Answer:
 
 
 def _last_part(text: str) -> str:
-    """Return what follows the last end of a thought."""
+    """Return what follows the last `</think>`."""
     return text.rpartition(END_THINK)[2]
 
 
 def _without_opening(answer: str, layout: Layout) -> str:
-    """Return an answer without the opening of a thought that the prompt has written already."""
+    """Return an answer without the opening `<think>` that the prompt already has."""
     start = answer.lstrip()
     if not (layout.opens_thoughts and start.startswith(THINK)):
         return answer

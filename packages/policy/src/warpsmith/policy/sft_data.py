@@ -15,14 +15,14 @@ from warpsmith.policy.chat import ChatFormat, Message, Turn, extends
 from warpsmith.policy.errors import MessagesError
 
 IGNORED = -100
-"""The label of a token that carries no loss, as torch's cross entropy and transformers have it."""
+"""The label of a token that is not trained, as in torch's cross entropy and transformers."""
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Example:
-    """One sequence: `ids` [T] and `labels` [T], which repeat the id where the loss counts and are -100 elsewhere."""
+    """One sequence: `ids` [T] and `labels` [T], which equal the id where the token is trained, and -100 elsewhere."""
 
     ids: Ints
     labels: Ints
@@ -32,20 +32,20 @@ class Example:
 
     @property
     def trained(self) -> int:
-        """How many tokens are trained."""
+        """Number of trained tokens."""
         return int((self.labels != IGNORED).sum())
 
 
 def encode(chat: ChatFormat, messages: Sequence[Message], *, train_on: Literal["all", "last"] = "all") -> list[Example]:
     """Return the examples of one conversation, with a label on every token of an assistant's turn.
 
-    One example where the template keeps earlier turns as they were sampled, token by token; one a turn where it does
-    not (Qwen3 drops earlier thoughts), so that the model is trained on what it will be given.
+    One example if the template keeps earlier turns token by token as they were sampled, else one per turn (Qwen3 drops
+    earlier thoughts), so that training sees the same prompts as sampling.
 
     Args:
         chat: the chat format.
         messages: the conversation.
-        train_on: `last` gives one example, the last turn after its prompt, with no labels on earlier turns.
+        train_on: `last` gives one example, the last turn after its prompt, without labels on earlier turns.
 
     Raises:
         MessagesError: there is no assistant's turn.

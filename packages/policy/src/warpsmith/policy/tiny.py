@@ -1,4 +1,4 @@
-"""A small decoder and its own byte-level BPE, for tests and for runs on a machine without a GPU."""
+"""A small decoder with its own byte-level BPE, for tests and for runs on machines without a GPU."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ CHATML = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
-"""The ChatML layout: no default system message, no rewriting of earlier turns."""
+"""The ChatML format: no default system message, no rewriting of earlier turns."""
 
 
 def build_tiny(
@@ -38,9 +38,9 @@ def build_tiny(
     """Write a Hugging Face directory with a randomly initialised Qwen3 decoder and a tokenizer trained on `corpus`.
 
     Args:
-        out_dir: the directory to make; it must not exist or be empty.
-        corpus: texts of the kind that the model will read and write; read once.
-        vocab_size: upper bound of the vocabulary; a small corpus fills less, and the model gets that size.
+        out_dir: the directory to create; it must be absent or empty.
+        corpus: texts of the kind that the model will read and write; iterated once.
+        vocab_size: upper bound of the vocabulary; a small corpus yields fewer tokens, and the model gets that size.
         layers, hidden, heads, kv_heads: the decoder's sizes; `hidden / heads` is the width of a head.
         seed: seed of the weights. The same arguments give the same bytes.
 
@@ -48,8 +48,8 @@ def build_tiny(
         The directory.
 
     Raises:
-        PolicyError: sizes that do not fit each other, or a corpus without text.
-        CheckpointError: `out_dir` holds something already.
+        PolicyError: the sizes do not fit each other, or the corpus has no text.
+        CheckpointError: `out_dir` is not empty.
     """
     settings = _settings(vocab_size=vocab_size, layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, seed=seed)
     with appearing_directory(Path(out_dir)) as scratch:
@@ -73,8 +73,8 @@ def _settings(**values: int) -> TinySettings:
 def train_tokenizer(corpus: Iterable[str], settings: TinySettings) -> "PreTrainedTokenizerFast":
     """Train a byte-level BPE that merges across spaces but never across a newline.
 
-    Lines of code recur, so a whole line may become one token. Each newline stays a token of its own:
-    the chat template's headers end in one, so a completion never merges with its prompt.
+    Lines of code recur, so a whole line can become one token. Each newline stays a separate token: the chat template's
+    headers end in one, so a completion never merges with its prompt.
 
     Raises:
         PolicyError: the corpus has no text.
@@ -108,7 +108,7 @@ def train_tokenizer(corpus: Iterable[str], settings: TinySettings) -> "PreTraine
 
 
 def _checked(corpus: Iterable[str]) -> Iterator[str]:
-    """Pass the texts on, each with the words of the template's headers; refuse a corpus that holds none."""
+    """Yield the texts and finally the words of the template's headers; reject a corpus without text."""
     if isinstance(corpus, str):
         raise PolicyError("The corpus is one string; a list of texts was expected.", "Put the text into a list.")
     empty = True
@@ -117,11 +117,11 @@ def _checked(corpus: Iterable[str]) -> Iterator[str]:
         yield text
         yield "system\nuser\nassistant\n"
     if empty:
-        raise PolicyError("The corpus holds no text.", "Pass texts like those that the model will read and write.")
+        raise PolicyError("The corpus has no text.", "Pass texts like those that the model will read and write.")
 
 
 def _initialise(settings: TinySettings, tokenizer: "PreTrainedTokenizerFast") -> "Qwen3ForCausalLM":
-    """Make the decoder with seeded weights, leaving the caller's random state as it was."""
+    """Create the decoder with seeded weights, without changing the caller's random state."""
     import torch
     from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 

@@ -1,7 +1,7 @@
 """Arrow trajectory records: the contract between the packages of Warpsmith.
 
-The names below are imported when they are first used, so that `warpsmith.records.errors` and
-`warpsmith.records.commands` cost no import of pyarrow.
+The names below are imported on first use, so that `warpsmith.records.errors` and `warpsmith.records.commands` do not
+import pyarrow.
 """
 
 import importlib

@@ -28,11 +28,11 @@ class Tick:
 
 @dataclass(frozen=True)
 class Series:
-    """One of several curves of a picture.
+    """One of several curves of a chart.
 
     Attributes:
         name: what it shows.
-        number: its place, from 0, which is also its colour.
+        number: its index, from 0, which also selects its colour.
         runs: pieces without gaps, each the `points` of an SVG polyline.
         dots: (x, y, text) of each point, for short curves.
     """
@@ -58,10 +58,10 @@ class LineChart:
     """One curve, ready to draw.
 
     Attributes:
-        title: what is drawn.
+        title: what the chart shows.
         last: the last value, as text.
         runs: pieces of the curve without gaps, each the `points` of an SVG polyline.
-        smooth: the trailing mean as such points, empty for short curves.
+        smooth: the trailing mean, in the same form; empty for short curves.
         dots: (x, y, text) of each point, for short curves.
         x_ticks, y_ticks: marks of the axes.
     """
@@ -76,7 +76,7 @@ class LineChart:
 
 
 def line_chart(title: str, points: Sequence[tuple[float, float | None]]) -> LineChart | None:
-    """Lay out the curve through `points` (x ascending, y or None for a gap); None where no y is finite."""
+    """Lay out the curve through `points` (x ascending, y or None for a gap); None if no y is finite."""
     known = [(x, y) for x, y in points if _is_known(y)]
     if not known:
         return None
@@ -96,7 +96,7 @@ def line_chart(title: str, points: Sequence[tuple[float, float | None]]) -> Line
 
 
 def series_chart(title: str, curves: Mapping[str, Sequence[tuple[float, float | None]]]) -> SeriesChart | None:
-    """Lay out several curves as `line_chart` does one; None where no y of any is finite."""
+    """Lay out several curves like `line_chart`; None if no y of any curve is finite."""
     known = {name: [(x, y) for x, y in points if _is_known(y)] for name, points in curves.items()}
     everything = [point for points in known.values() for point in points]
     if not everything:
@@ -125,11 +125,11 @@ def series_chart(title: str, curves: Mapping[str, Sequence[tuple[float, float | 
 
 
 def ticks(low: float, high: float, *, count: int = 4, whole: bool = False) -> list[float]:
-    """About `count` round numbers from at most `low` to at least `high`; whole numbers only where `whole`."""
+    """About `count` round numbers from at most `low` to at least `high`; with `whole`, whole numbers only."""
     size = max(abs(low), abs(high))
     span = high - low
     if span < max(1e-9 * size, TINY):
-        # One value, or values that differ by rounding alone.
+        # One value, or values that differ only by rounding.
         span = size if size > TINY else 1.0
     raw = span / count
     unit = 10.0 ** math.floor(math.log10(raw))
@@ -141,7 +141,7 @@ def ticks(low: float, high: float, *, count: int = 4, whole: bool = False) -> li
 
 
 def short_number(value: float) -> str:
-    """Up to four significant digits, without an exponent where that stays short."""
+    """Up to four significant digits; no exponent if that stays short."""
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     return f"{value:.3g}"
@@ -149,7 +149,7 @@ def short_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The rectangle of data that fills the picture inside its margins."""
+    """The rectangle of data that fills the picture within its margins."""
 
     x_low: float
     x_high: float

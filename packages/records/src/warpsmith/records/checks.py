@@ -1,4 +1,4 @@
-"""What a batch must satisfy before it is recorded, and errors that name the row and the column where it does not."""
+"""Checks of a batch before it is recorded; their errors name the row and the column that do not fit."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ class SchemaError(WarpsmithError):
 
     Attributes:
         table: the table the rows were meant for.
-        column: the column that does not fit, or None where the whole row or schema is meant.
-        row: index of the first row that does not fit, counted from 0, or None where no single row is at fault.
+        column: the column that does not fit, or None if the whole row or schema does not.
+        row: 0-based index of the first row that does not fit, or None if no single row is at fault.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SchemaError(WarpsmithError):
 
 @dataclass(frozen=True)
 class Rule:
-    """A relation between columns that the types alone cannot say.
+    """A relation between columns that types alone cannot express.
 
     Attributes:
         column: the column an error names.
@@ -48,11 +48,11 @@ class Rule:
 
 
 def batch_from_rows(table: str, schema: pa.Schema, rows: Sequence[Row]) -> pa.RecordBatch:
-    """Convert `rows` (one mapping a row, keyed by column) to one batch of `schema`; a missing column is null.
+    """Convert `rows` (one mapping per row, keyed by column) to one batch of `schema`; a missing column is null.
 
     Raises:
-        SchemaError: naming the first row and column that does not fit: an unknown column or struct field,
-            a value of another type, a null in a column that has none, or a datetime without a time zone.
+        SchemaError: names the first row and column that do not fit: an unknown column or struct field, a value of
+            another type, a null in a non-nullable column, or a datetime without a time zone.
     """
     for index, row in enumerate(rows):
         _refuse_unknown_names(table, schema, row, index)
@@ -61,10 +61,10 @@ def batch_from_rows(table: str, schema: pa.Schema, rows: Sequence[Row]) -> pa.Re
 
 
 def check_batch(table: str, schema: pa.Schema, batch: pa.RecordBatch, rules: Iterable[Rule] = ()) -> None:
-    """Refuse a batch that is not of `schema`, has a null where the schema has none, or breaks a rule.
+    """Check that a batch has `schema`, has no null where the schema allows none, and breaks no rule.
 
     Raises:
-        SchemaError: naming the table, the column and the first row.
+        SchemaError: names the table, the column and the first row.
     """
     if not batch.schema.equals(schema, check_metadata=False):
         raise SchemaError(_schema_difference(table, schema, batch.schema), REMEDY, table=table)
@@ -75,7 +75,7 @@ def check_batch(table: str, schema: pa.Schema, batch: pa.RecordBatch, rules: Ite
         _check_rule(table, batch, rule)
 
 
-REMEDY = "Run `warpsmith-records schema` to see every column, its type and whether it may be null."
+REMEDY = "Run `warpsmith-records schema` to see every column with its type and nullability."
 
 
 def _refuse_unknown_names(table: str, schema: pa.Schema, row: Row, index: int) -> None:
@@ -94,7 +94,7 @@ def _refuse_unknown_names(table: str, schema: pa.Schema, row: Row, index: int) -
 
 
 def _refuse_unknown_fields(table: str, field: pa.Field, value: Any, index: int) -> None:
-    """pyarrow drops unknown struct keys without a word, which would turn a misspelt field into nulls."""
+    """Reject unknown struct keys: pyarrow silently drops them, which would turn a misspelt field into nulls."""
     if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type) and isinstance(value, list | tuple):
         for item in value:
             _refuse_unknown_fields(table, field.type.value_field.with_name(field.name), item, index)
@@ -128,13 +128,13 @@ def _column(table: str, field: pa.Field, values: list[Any]) -> pa.Array:
 
 
 def _refuse_fractions(table: str, field: pa.Field, values: list[Any]) -> None:
-    """pyarrow cuts the fraction off what is given for an integer, which would make ids out of other numbers."""
+    """Reject floats for integers: pyarrow truncates them, which would change ids."""
     in_list = pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type)
     if not in_list and not pa.types.is_integer(field.type):
         return
     for row, value in enumerate(values):
         items = value if in_list and isinstance(value, Iterable) else (value,)
-        # The types first: a list of a thousand ids has one.
+        # Check the type first: a list of a thousand ids has one.
         if any(issubclass(kind, Real) and not issubclass(kind, Integral) for kind in set(map(type, items))):
             fraction = next((item for item in items if isinstance(item, Real) and item != item // 1), None)
             if fraction is not None:
@@ -148,7 +148,7 @@ def _refuse_fractions(table: str, field: pa.Field, values: list[Any]) -> None:
 
 
 def _refuse_naive_times(table: str, field: pa.Field, values: list[Any]) -> None:
-    """pyarrow takes a naive datetime for UTC, which is wrong by the machine's offset for `datetime.now()`."""
+    """Reject naive datetimes: pyarrow takes them for UTC, which is wrong for `datetime.now()` outside of UTC."""
     if not pa.types.is_timestamp(field.type):
         return
     for row, value in enumerate(values):
@@ -200,7 +200,7 @@ def _null_error(table: str, field: pa.Field, column: pa.Array) -> SchemaError:
 
 
 def _has_forbidden_null(array: pa.Array, field: pa.Field) -> bool:
-    """Whether `array` has a null, at any depth, where `field` and its children allow none."""
+    """Whether `array` has a null, at any depth, where `field` and its children do not allow one."""
     if array.null_count and not field.nullable:
         return True
     if pa.types.is_struct(field.type):
@@ -215,7 +215,7 @@ def _has_forbidden_null(array: pa.Array, field: pa.Field) -> bool:
 
 
 def _first_row(array: pa.Array, bad: Callable[[pa.Array], bool]) -> int:
-    """Index of the first row for which `bad(array[row:row + 1])` holds, by halving."""
+    """Index of the first row for which `bad(array[row:row + 1])` is true, found by bisection."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2

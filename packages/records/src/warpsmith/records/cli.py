@@ -16,7 +16,7 @@ from warpsmith.records.commands import new_app, run
 if TYPE_CHECKING:
     from warpsmith.records.reader import Losses, RunReader
 
-# pyarrow and what builds on it are imported inside the commands: --help and --version stay fast.
+# pyarrow and modules that need it are imported inside the commands, to keep --help and --version fast.
 
 app = new_app(
     "warpsmith-records",
@@ -33,7 +33,7 @@ app = new_app(
     """,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, the one passed to its RunWriter.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, as passed to its RunWriter.")]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.")]
 Salvage = Annotated[
     bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
@@ -45,7 +45,7 @@ DAMAGED_EXIT_CODE = 1
 
 
 class ExportFormat(StrEnum):
-    """What `export` can write."""
+    """File formats of `export`."""
 
     JSON = "json"
 
@@ -116,7 +116,7 @@ def compact(
 def export(
     run_dir: Run,
     out: Out,
-    form: Annotated[ExportFormat, typer.Option("--format", help="json: one file for each turn and each trajectory.")],
+    form: Annotated[ExportFormat, typer.Option("--format", help="json: one file per turn and per trajectory.")],
     skip_damaged: Salvage = False,
 ) -> None:
     """Write the run's turns and trajectories as files for other tools.
@@ -143,7 +143,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default RUN/report.html.")
     ] = None,
-    trajectories: Annotated[int, typer.Option(help="Trajectories to show of each kind and part.", min=0)] = 3,
+    trajectories: Annotated[int, typer.Option(help="Trajectories to show per kind and part.", min=0)] = 3,
     skip_damaged: Salvage = False,
 ) -> None:
     """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.
@@ -172,13 +172,13 @@ def timeline(
         str | None,
         typer.Option(
             metavar="FIRST-LAST",
-            help="Steps to draw; `all` adds evaluations of the policy. Default: the last 20.",
+            help="Steps to draw; `all` includes evaluations of the policy. Default: the last 20.",
         ),
     ] = None,
     as_json: AsJson = False,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Draw when the run generated, evaluated, waited, trained and synced, and print how much of it overlapped.
+    """Draw when the run generated, evaluated, waited, trained and synced, and print how much of that overlapped.
 
     A .json file is a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
@@ -199,7 +199,7 @@ def timeline(
 
 @app.command()
 def verify(run_dir: Run, as_json: AsJson = False) -> None:
-    """Check each recorded batch; list what is torn (cut off by a kill) and what is damaged (changed otherwise).
+    """Check each recorded batch; list what is torn (cut off by a kill) and what is damaged (changed in any other way).
 
     Exit code 0 if each recorded batch is intact, 1 if one is damaged.
 
@@ -221,7 +221,7 @@ def verify(run_dir: Run, as_json: AsJson = False) -> None:
 
 @app.command()
 def schema() -> None:
-    """Print the columns of each table, with types and nullability.
+    """Print the columns of each table with type and nullability.
 
     Example: warpsmith-records schema
     """
@@ -239,7 +239,7 @@ def schema() -> None:
 
 
 def main() -> None:
-    """Entry of the console command."""
+    """Run the console command."""
     run(app)
 
 

@@ -14,10 +14,10 @@ from warpsmith.records.last_words import notes_of
 
 
 def new_app(command: str, version: str, purpose: str) -> typer.Typer:
-    """Return a Typer application with `--version` and a help text that shows what the command is for.
+    """Return a Typer application with `--version` and a help text.
 
     Args:
-        command: the console command's own name, for example `warpsmith-records`.
+        command: the name of the console command, for example `warpsmith-records`.
         version: the version of the package that owns the command.
         purpose: the help text: one sentence, then examples.
     """
@@ -44,36 +44,36 @@ def new_app(command: str, version: str, purpose: str) -> typer.Typer:
 def run(app: Callable[[], None]) -> None:
     """Run `app`; print a WarpsmithError as one paragraph on stderr and exit with its code.
 
-    So is what the operating system refuses: a path that cannot be made or written, a full disk. A traceback is shown
-    only when the environment has `WARPSMITH_DEBUG=1`.
+    Errors of the operating system are handled alike: a path that cannot be created or written, a full disk. A
+    traceback is shown only with `WARPSMITH_DEBUG=1`.
     """
     try:
         app()
     except (WarpsmithError, OSError) as error:
         if os.environ.get("WARPSMITH_DEBUG") == "1":
             raise
-        told = error if isinstance(error, WarpsmithError) else _refused(error)
-        tell(told)
-        raise SystemExit(told.exit_code) from None
+        shown = error if isinstance(error, WarpsmithError) else _refused(error)
+        print_error(shown)
+        raise SystemExit(shown.exit_code) from None
 
 
 def end_at_once(error: WarpsmithError) -> NoReturn:
-    """Tell of an error as `run` does and end the process here and now, from any thread, without closing anything.
+    """Print an error as `run` does and end the process at once, from any thread, without closing anything.
 
-    For what leaves nothing to be closed in order: to be used where waiting would end the process without a word.
+    For errors after which an orderly shutdown would hang and hide the message.
     """
-    tell(error)
+    print_error(error)
     os._exit(error.exit_code)
 
 
-def tell(error: WarpsmithError) -> None:
+def print_error(error: WarpsmithError) -> None:
     """Print an error as one paragraph on stderr, and below it the logs that it quotes."""
     paragraph = " ".join(f"error: {error}".split())
-    # The exit code says it as well, where nobody reads: a closed stderr is None, a broken pipe raises.
+    # If stderr is closed (None) or a broken pipe (raises), the exit code still reports the error.
     with suppress(OSError):
         if sys.stderr is not None:
-            told = textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False)
-            sys.stderr.write("\n\n".join([told, *notes_of(error)]) + "\n")
+            shown = textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False)
+            sys.stderr.write("\n\n".join([shown, *notes_of(error)]) + "\n")
             sys.stderr.flush()
 
 

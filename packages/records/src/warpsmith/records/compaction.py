@@ -1,4 +1,4 @@
-"""compact: turn a run's segments into a Parquet dataset for analysts and for archives."""
+"""compact: writes a run's segments as a Parquet dataset, for analysis and archiving."""
 
 import hashlib
 import os
@@ -18,11 +18,11 @@ from warpsmith.records.reader import Losses, OnDamage, RunReader
 TURN_KEY: Final = list(schema.KEYS["turns"])
 SUMS_FILE: Final = "SHA256SUMS"
 CREDIT_PREFIX: Final = "credit_"
-# Few turns fill a row group's pages: a turn carries thousands of tokens.
+# A few turns fill a row group's pages: a turn has thousands of tokens.
 ROWS_PER_GROUP: Final = 10_000
 ROWS_PER_FILE: Final = 1_000_000
 MAX_PARTITIONS: Final = 2**31 - 1
-"""Of one batch: as many as it has rows, where each is a problem of its own."""
+"""Per batch: as many as it has rows, if each is of a different problem."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Compacted:
 
     Attributes:
         out: the dataset's directory.
-        rows: how many rows of each table it has.
-        losses: what the reader left out: torn ends, and with on_damage "skip" what was damaged.
+        rows: number of rows per table.
+        losses: what the reader skipped: torn ends and, with on_damage "skip", damaged data.
     """
 
     out: Path
@@ -49,19 +49,19 @@ def compact(
     on_damage: OnDamage = "raise",
     progress: Callable[[str, int], None] = lambda table, rows: None,
 ) -> Compacted:
-    """Write OUT/turns, OUT/credits and OUT/steps as Parquet, the last row of each key only, and OUT/SHA256SUMS.
+    """Write OUT/turns, OUT/credits and OUT/steps as Parquet, only the last row of each key, and OUT/SHA256SUMS.
 
-    OUT appears whole or not at all. A table without rows has no folder.
+    OUT is written completely or not at all. A table without rows has no folder.
 
     Args:
         partition_by: columns of `turns` that become directories (`role=train/`); text columns without nulls.
-        join_credits: add the credit of the latest step that used the turn to each turn, as columns `credit_*`
-            (null where no step did).
+        join_credits: add to each turn the credit of the latest step that used it, as columns `credit_*`
+            (null if no step did).
         on_damage: as for RunReader.
-        progress: called with the table and the rows written so far, after each batch.
+        progress: called after each batch with the table and the number of rows written.
 
     Raises:
-        SchemaError: a partition column that cannot be one.
+        SchemaError: a column cannot be used for partitions.
         UsageError: OUT exists.
         SegmentError: damaged records, with on_damage "raise".
     """
@@ -79,7 +79,7 @@ def compact(
 
 
 class _Source:
-    """Batches of one table on their way into Parquet, counted as they pass."""
+    """Batches of one table on their way to Parquet, counted on the way."""
 
     def __init__(
         self, reader: RunReader, table: schema.TableName, join: bool, progress: Callable[[str, int], None]
@@ -103,7 +103,7 @@ class _Source:
 class _LatestCredits:
     """The credit of the latest step for each turn, looked up by key.
 
-    Not Table.join: Acero refuses list columns in addition to the keys.
+    Not Table.join: Acero supports list columns only as keys.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -114,7 +114,7 @@ class _LatestCredits:
         self.schema = pa.schema([*schema.TURNS, *fields], metadata=schema.TURNS.metadata)
 
     def join(self, turns: pa.RecordBatch) -> pa.RecordBatch:
-        # index_in gives the first match, and the latest step comes first.
+        # index_in returns the first match, and the latest step comes first.
         wanted = keys.joined([pa.chunked_array([turns.column(name)]) for name in TURN_KEY])
         rows = pc.index_in(wanted, value_set=self._keys).combine_chunks()
         found = [self._values.column(name).combine_chunks().take(rows) for name in self._values.column_names]
@@ -140,7 +140,7 @@ def _write(source: _Source, folder: Path, partition_by: Sequence[str]) -> None:
 
 
 def _write_sums(folder: Path) -> None:
-    """Write what `sha256sum --check SHA256SUMS` reads: Parquet's own checksums leave its headers and footer out."""
+    """Write a file for `sha256sum --check SHA256SUMS`: Parquet's own checksums do not cover headers and footer."""
     lines = []
     for path in sorted(folder.rglob("*.parquet")):
         with path.open("rb") as file:

@@ -1,12 +1,12 @@
-"""Typed errors: each says what is wrong, what was expected, and what to do about it."""
+"""Typed errors: each says what is wrong, what was expected, and how to fix it."""
 
 
 class WarpsmithError(Exception):
-    """Root of every error that a user of any Warpsmith package is meant to catch or to read.
+    """Root of every error that a user of a Warpsmith package may catch or read.
 
     Args:
-        message: what is wrong and what was expected instead, as one or two sentences.
-        remedy: what to do about it, as a sentence; may be empty only where nothing can be done.
+        message: what is wrong and what was expected, in one or two sentences.
+        remedy: how to fix it, as a sentence; empty only if nothing can be done.
     """
 
     exit_code: int = 2
@@ -21,4 +21,4 @@ class WarpsmithError(Exception):
 
 
 class UsageError(WarpsmithError):
-    """The caller asked for something that does not exist or does not fit: an argument, a path, a config key."""
+    """The caller asked for something that does not exist or does not fit: an argument, a path, a configuration key."""

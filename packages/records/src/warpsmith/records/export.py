@@ -1,10 +1,10 @@
-"""export: one JSON file a turn and one a trajectory, in the form of multi-turn kernel logs.
+"""export: one JSON file per turn and per trajectory, in the format of multi-turn kernel logs.
 
     turn_{instance_id}_t{turn_idx}_{timestamp}.json
     trajectory_{instance_id}_{timestamp}.json
 
-`instance_id` is the record's `problem`, `timestamp` the UTC start of the turn (for a trajectory: of its last turn's
-end) to the microsecond. Where two files would get one name, the later one's timestamp is moved on by microseconds.
+`instance_id` is the record's `problem`; `timestamp` is the UTC start of the turn (for a trajectory: the end of its
+last turn), in microseconds. If two files would get the same name, the later timestamp is increased by microseconds.
 """
 
 import datetime as dt
@@ -35,7 +35,7 @@ _DURATIONS: Final = ("generate_s", "compile_s", "wait_s", "evaluate_s")
 
 @dataclass(frozen=True)
 class Exported:
-    """How many files of each kind were written to `out`, and what the reader left out."""
+    """Number of files of each kind written to `out`, and what the reader skipped."""
 
     out: Path
     turns: int
@@ -53,7 +53,7 @@ def export_json(
     """Write the run's turns and trajectories as JSON files into the new directory `out`.
 
     Args:
-        progress: called with the turns written and the turns there are, after each trajectory.
+        progress: called after each trajectory with the number of turns written and of all turns.
 
     Raises:
         UsageError: `out` exists.
@@ -75,7 +75,7 @@ def export_json(
 
 
 def trajectories_of(turns: pa.Table) -> Iterator[list[Row]]:
-    """Yield each trajectory's turns as rows, in order; trajectories in the order in which they began."""
+    """Yield each trajectory's turns as rows, in order; trajectories in the order in which they started."""
     names = ["run", "trajectory"]
     began = turns.group_by(names).aggregate([("started_at", "min")])
     began_by_name = {(row["run"], row["trajectory"]): row["started_at_min"] for row in began.to_pylist()}
@@ -92,7 +92,7 @@ def trajectories_of(turns: pa.Table) -> Iterator[list[Row]]:
 
 
 def turn_log(row: Row) -> Row:
-    """A turn's log without its timestamp, which depends on the file's name."""
+    """A turn's log without its timestamp, which depends on the file name."""
     return {
         "instance_id": row["problem"],
         "turn_idx": row["turn"],
@@ -144,7 +144,7 @@ def trajectory_log(rows: list[Row]) -> Row:
 
 
 def eval_result(row: Row) -> Row:
-    """The evaluation as the logs name it; runtime in milliseconds."""
+    """The evaluation under the logs' names; runtime in milliseconds."""
     verdict = row["verdict"] or {}
     return {
         "compiled": verdict.get("compiled", False),
@@ -166,13 +166,13 @@ def _place(row: Row) -> Row:
 
 @dataclass
 class _Files:
-    """Writes logs under names that are free."""
+    """Writes logs under unused names."""
 
     folder: Path
     taken: set[str] = field(default_factory=set)
 
     def write(self, stem: str, instance_id: str, moment: dt.datetime, log: Row) -> None:
-        """Write `log` as `stem` (with a place for the instance) and the first free timestamp from `moment` on."""
+        """Write `log` as `stem` (with a placeholder for the instance) and the first free timestamp from `moment` on."""
         safe = re.sub(r"[^\w.-]", "_", instance_id)
         while True:
             timestamp = moment.astimezone(dt.UTC).strftime("%Y%m%d_%H%M%S_%f")
@@ -186,7 +186,7 @@ class _Files:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: an error that large is written as null."""
+    """Replace NaN and infinity, which JSON lacks, by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Output that appears whole or not at all."""
+"""Output that is written completely or not at all."""
 
 import contextlib
 import shutil
@@ -10,7 +10,7 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 
 
 class OutputError(WarpsmithError):
-    """The output could not be written; an existing file of that name is untouched."""
+    """The output could not be written; an existing file of that name is unchanged."""
 
 
 @contextlib.contextmanager

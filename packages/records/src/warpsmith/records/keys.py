@@ -1,4 +1,4 @@
-"""Rows by key: which row of a key was recorded last, and one string a key to look rows up by."""
+"""Rows by key: the row of each key that was recorded last, and one string per key for lookups."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,15 +12,15 @@ TRAJECTORY: Final = ("run", "trajectory")
 def last_of_each(batches: Sequence[pa.RecordBatch], key: Sequence[str]) -> Iterator[pa.Array | None]:
     """Yield for each batch which of its rows are the last of their key over all batches.
 
-    A trajectory that was recorded twice is the second attempt alone: of the first, the turns that the second did not
-    come to are left out as well.
+    Of a trajectory recorded twice only the second attempt counts: turns of the first that the second did not reach are
+    dropped as well.
 
     Args:
-        batches: the columns of the key, and `num_turns` where the rows are turns, in the order recorded.
+        batches: the columns of the key, plus `num_turns` for turns, in the order recorded.
         key: the names of the key's columns.
 
     Yields:
-        A boolean array of shape (rows of the batch,), or None where every row of the batch is kept.
+        A boolean array of shape (rows of the batch,), or None if all rows of the batch are kept.
     """
     rows = sum(batch.num_rows for batch in batches)
     if not rows:
@@ -38,13 +38,13 @@ def last_of_each(batches: Sequence[pa.RecordBatch], key: Sequence[str]) -> Itera
 
 
 def _last_rows(table: pa.Table, key: Sequence[str]) -> pa.Array:
-    """Return the number of the last row of each key."""
+    """Return the index of the last row of each key."""
     numbered = table.select(key).append_column("row", pa.array(range(table.num_rows), pa.int64()))
     return numbered.group_by(list(key)).aggregate([("row", "max")]).column("row_max").combine_chunks()
 
 
 def _of_last_attempt(table: pa.Table) -> pa.Array:
-    """Return which turns lie within the number of turns that their trajectory was recorded with last."""
+    """Return which turns are below the `num_turns` that their trajectory was last recorded with."""
     names = joined([table.column(name) for name in TRAJECTORY]).combine_chunks()
     last = _last_rows(table, TRAJECTORY)
     place = pc.index_in(names, value_set=names.take(last))
@@ -53,9 +53,9 @@ def _of_last_attempt(table: pa.Table) -> pa.Array:
 
 
 def joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """One string a row that is equal for two rows exactly where all `columns` (without nulls) are.
+    """One string per row, equal for two rows exactly if all `columns` (without nulls) are equal.
 
-    Each part carries its length, so that no separator inside a name can make two keys one.
+    Each part starts with its length, so that a separator inside a name cannot make two keys equal.
     """
     parts: list[pa.ChunkedArray] = []
     for column in columns:

@@ -1,6 +1,6 @@
 """The last lines of a dead process's log, attached to the error that reports its death.
 
-They are notes of the exception (PEP 678): tracebacks and the commands print them, and they travel with a pickled error.
+They are notes of the exception (PEP 678): tracebacks and commands print them, and they survive pickling.
 """
 
 import os
@@ -24,10 +24,10 @@ def quote_into(error: E, logs: Iterable[Path], *, skip: re.Pattern[str] | None =
     """Attach the last lines of each log to an error and return it.
 
     Args:
-        error: the one that reports the death.
-        logs: files; one that is missing or says nothing is named.
+        error: the error that reports the death.
+        logs: log files; a missing or empty one is named.
         skip: lines to leave out, matched at their start.
-        since: only what follows the last line that begins with this is quoted, where there is one.
+        since: quote only what follows the last line that starts with this, if there is one.
     """
     for log in logs:
         error.add_note(quoted(log, skip=skip, since=since))
@@ -57,18 +57,18 @@ def tail_of(log: Path) -> str:
 
 
 def retyped(kind: type[E], error: WarpsmithError) -> E:
-    """Return an error of another type with the same words and notes."""
+    """Return an error of another type with the same message, remedy and notes."""
     return with_notes_of(kind(error.message, error.remedy), error)
 
 
 def with_notes_of(error: E, cause: BaseException) -> E:
-    """Attach the notes of what caused an error, and return the error."""
+    """Copy the notes of `cause` to `error` and return `error`."""
     for note in notes_of(cause):
         error.add_note(note)
     return error
 
 
-def told_in_full(error: WarpsmithError) -> str:
+def full_text(error: WarpsmithError) -> str:
     """Return message and notes, for a log."""
     return "\n".join([error.message, *notes_of(error)])
 
@@ -79,9 +79,9 @@ def notes_of(error: BaseException) -> Sequence[str]:
 
 
 def oom_kills() -> int:
-    """Return how many processes the kernel's out-of-memory killer has ended on this machine since it booted.
+    """Return how many processes the kernel's out-of-memory killer has killed on this machine since boot.
 
-    Read before and after a death, it shows whether memory may be the cause. 0 if the kernel does not report it.
+    The difference before and after a death shows whether memory may be the cause. 0 if the kernel does not report it.
     """
     try:
         counters = VMSTAT.read_text(encoding="ascii")
@@ -91,13 +91,13 @@ def oom_kills() -> int:
     return int(found[1]) if found else 0
 
 
-def told_of_memory(before: int) -> str:
-    """Return a sentence where the out-of-memory killer has ended processes since `oom_kills()` gave `before`."""
+def memory_note(before: int) -> str:
+    """Return a sentence if the out-of-memory killer has killed processes since `oom_kills()` returned `before`."""
     ended = oom_kills() - before
     if ended <= 0:
         return ""
     processes = "a process" if ended == 1 else f"{ended} processes"
-    return f"Meanwhile the kernel's out-of-memory killer ended {processes} on this machine."
+    return f"Meanwhile the kernel's out-of-memory killer killed {processes} on this machine."
 
 
 def _last_lines(log: Path, skip: re.Pattern[str] | None, since: str) -> list[str]:
@@ -111,6 +111,6 @@ def _last_lines(log: Path, skip: re.Pattern[str] | None, since: str) -> list[str
 
 
 def _printable(line: str) -> str:
-    """Return what a terminal would show of a line: the last state of a progress bar, no control characters."""
+    """Return a line as a terminal shows it: the last state of a progress bar, no control characters."""
     plain = _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]
     return "".join(sign if sign.isprintable() else " " for sign in plain)[:_WIDTH].rstrip()

@@ -20,10 +20,10 @@ def table_dir(run_dir: Path, table: str) -> Path:
 
 
 def table_segments(run_dir: Path, table: str) -> list[str]:
-    """Names, in order, of the table's segments; none where the table has no folder.
+    """Sorted names of the table's segments; empty if the table has no folder.
 
     Raises:
-        UnreadableFileError: the folder may not be read, or is a file.
+        UnreadableFileError: the folder cannot be read, or is a file.
     """
     folder = table_dir(run_dir, table)
     try:
@@ -35,12 +35,12 @@ def table_segments(run_dir: Path, table: str) -> list[str]:
 
 
 def new_segment_name(folder: Path, segment_id: uuid.UUID) -> str:
-    """A name that sorts after every segment in `folder`, so that a resumed writer's rows come after the first's."""
+    """A name that sorts after every segment in `folder`, so that a resumed writer's rows come last."""
     numbers = [int(name.split("-", 1)[0]) for name in segment_names(folder) if name.split("-", 1)[0].isdecimal()]
     return f"{max(numbers, default=0) + 1:06d}-{segment_id.hex[:12]}"
 
 
 def segment_names(folder: Path) -> list[str]:
-    """Names, in order, of the segments in `folder`: of every journal, and of every stream without one."""
+    """Sorted names of the segments in `folder`: of every journal, and of every stream without one."""
     suffixes = (STREAM_SUFFIX, JOURNAL_SUFFIX)
     return sorted({path.stem for path in folder.iterdir() if path.suffix in suffixes})

@@ -11,7 +11,7 @@ from warpsmith.records.summary import RunSummary, TrajectoryFigures
 
 
 def print_summary(console: Console, name: str, figures: RunSummary) -> None:
-    """Print one part's figures: the averages, the turns, the best trajectories."""
+    """Print one part's figures: averages, turns, best trajectories."""
     console.print(name, style="bold")
     _print_averages(console, figures)
     _print_turns(console, figures)
@@ -20,7 +20,7 @@ def print_summary(console: Console, name: str, figures: RunSummary) -> None:
 
 
 def print_reports(console: Console, reports: Sequence[SegmentReport]) -> None:
-    """Print what each segment holds and what is wrong with it, and the totals."""
+    """Print what each segment holds, what is wrong with it, and totals."""
     for report in reports:
         state = "closed" if report.closed else "not closed"
         console.print(f"{report.path}: {report.batches} batches, {report.rows} rows, {state}")
@@ -48,12 +48,12 @@ def report_dict(report: SegmentReport) -> dict[str, Any]:
 
 
 def number(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """The value with `digits` decimals and its unit, or a dash."""
+    """The value with `digits` decimals and its unit; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
 def percent(value: float | None) -> str:
-    """The rate in percent, or a dash."""
+    """The rate in percent; a dash for None."""
     return "-" if value is None else f"{100 * value:.1f} %"
 
 

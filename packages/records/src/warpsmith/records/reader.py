@@ -1,4 +1,4 @@
-"""RunReader: every batch that was recorded, nothing that was not, and a report of what a kill or a fault cost."""
+"""RunReader: reads every recorded batch, and reports what a kill or damage cost."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -27,19 +27,19 @@ from warpsmith.records.segments import (
 
 OnDamage = Literal["raise", "skip"]
 
-# pyarrow reports malformed messages as OSError, too.
+# pyarrow also reports malformed messages as OSError.
 DECODE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 
 
 class NoRecordsError(WarpsmithError):
-    """The directory is no run, or its run recorded nothing yet."""
+    """The directory is not a run, or its run has recorded nothing yet."""
 
 
 @dataclass(frozen=True)
 class Torn:
-    """Bytes at the end of a segment that are no recorded batch.
+    """Bytes at the end of a segment that are not a recorded batch.
 
-    They are what a killed writer left of the batch in flight, or an append in progress at this moment.
+    Left by a killed writer, or part of an append in progress.
 
     Attributes:
         path: the stream file.
@@ -64,10 +64,10 @@ class SegmentReport:
     """State of one segment.
 
     Attributes:
-        batches, rows, stream_bytes: what the journal vouches for.
-        closed: whether its writer ended it; otherwise the writer was killed or still writes.
+        batches, rows, stream_bytes: what the journal confirms.
+        closed: whether its writer closed it; otherwise the writer was killed or is still writing.
         torn: bytes after the last recorded batch, or None.
-        damage: one error for each journal entry or batch that cannot be read.
+        damage: one error per journal entry or batch that cannot be read.
     """
 
     table: str
@@ -82,22 +82,22 @@ class SegmentReport:
 
 @dataclass(frozen=True)
 class Losses:
-    """What a reader has left out: ends that a kill tore, and (with on_damage "skip") what was damaged."""
+    """What a reader has skipped: torn ends and, with on_damage "skip", damaged data."""
 
     torn: tuple[Torn, ...]
     damage: tuple[SegmentError, ...]
 
 
 class RunReader:
-    """Reads the records of one run, also while writers write them.
+    """Reads the records of one run, even while writers are writing them.
 
     Args:
         run_dir: the run's directory.
-        on_damage: what to do about bytes that were recorded and have changed since: "raise" a SegmentError at the
-            first (the default), or "skip" what cannot be read and list it in `damage`. Torn ends are no damage.
+        on_damage: how to handle recorded bytes that have changed since: "raise" a SegmentError at the first (the
+            default), or "skip" what cannot be read and list it in `damage`. Torn ends are not damage.
 
     Attributes:
-        damage: what "skip" has left out so far, one error each.
+        damage: what "skip" has skipped so far, one error each.
 
     Example:
         turns = RunReader("runs/demo").table("turns")
@@ -110,21 +110,21 @@ class RunReader:
         if not _is_folder(layout.records_dir(self.run_dir)):
             raise NoRecordsError(
                 f"{self.run_dir} has no records: the folder `{layout.RECORDS_DIR}` is missing.",
-                "Pass a run's directory, the one passed to its RunWriter.",
+                "Pass a run's directory, as passed to its RunWriter.",
             )
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False) -> pa.Table:
-        """Return every recorded row of the table, in the order in which segments began and batches were appended.
+        """Return every recorded row of the table, ordered by the start of its segment, then as appended.
 
         Args:
-            name: "turns", "credits" or "steps"; a table without rows comes back empty.
-            columns: the columns wanted, all by default.
-            latest: keep only the last row of each key (`schema.KEYS`): what a resumed run recorded again replaces
-                what it had recorded before it was killed.
+            name: "turns", "credits" or "steps"; a table without rows is returned empty.
+            columns: the columns to return; all by default.
+            latest: keep only the last row of each key (`schema.KEYS`), so that rows of a resumed run replace those
+                recorded before the kill.
 
         Raises:
             SchemaError: no such table or column.
-            SegmentError: a file that cannot be trusted, with its name and what to do.
+            SegmentError: a file is damaged; the error names it and says what to do.
         """
         wanted = _selection(name, columns)
         return pa.Table.from_batches(self.batches(name, columns=columns, latest=latest), schema=wanted)
@@ -132,7 +132,7 @@ class RunReader:
     def batches(
         self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the recorded batches one by one; memory holds one at a time. Arguments and errors as for `table`."""
+        """Yield the recorded batches one by one, with one in memory at a time. Arguments and errors as for `table`."""
         wanted = _selection(name, columns)
         segments = self._snapshot(schema.table_name(name))
         if not latest:
@@ -147,11 +147,11 @@ class RunReader:
 
     @property
     def torn(self) -> list[Torn]:
-        """Bytes after the last recorded batch of each segment; empty for a run whose writers were closed."""
+        """Bytes after the last recorded batch of each segment; empty if all writers were closed."""
         return [segment.torn for table in schema.TABLES for segment in self.segments(table) if segment.torn]
 
     def losses(self) -> Losses:
-        """What this reader has left out so far."""
+        """What this reader has skipped so far."""
         return Losses(tuple(self.torn), tuple(self.damage))
 
     def segments(self, name: str) -> list[SegmentReport]:
@@ -159,14 +159,14 @@ class RunReader:
         return [segment.report() for segment in self._snapshot(schema.table_name(name))]
 
     def segment_counts(self) -> dict[str, int]:
-        """How many segments each table has."""
+        """Number of segments of each table."""
         return {table: len(layout.table_segments(self.run_dir, table)) for table in schema.TABLES}
 
     def verify(self, progress: Callable[[SegmentReport], None] = lambda report: None) -> list[SegmentReport]:
-        """Read every batch of every table and report on each segment; damage is listed, never raised.
+        """Read every batch of every table and report on each segment; damage is listed, not raised.
 
         Args:
-            progress: called with each segment's report as it is finished.
+            progress: called with each segment's report when it is finished.
         """
         reports = []
         for table in schema.TABLES:
@@ -179,7 +179,7 @@ class RunReader:
         return reports
 
     def _snapshot(self, table: schema.TableName) -> list["_SegmentFiles"]:
-        """The table's segments and how far each is recorded now; later appends are for the next call."""
+        """The table's segments and their recorded lengths now; later appends are left to the next call."""
         segments = _snapshot(self.run_dir, table)
         for segment in segments:
             for fault in segment.faults:
@@ -199,7 +199,7 @@ class RunReader:
 
 @dataclass(frozen=True)
 class _SegmentFiles:
-    """A segment as its journal described it at one moment; `journal` is empty where the journal cannot be read."""
+    """A segment as its journal described it at one moment; `journal` is empty if the journal cannot be read."""
 
     table: schema.TableName
     path: Path
@@ -214,7 +214,7 @@ class _SegmentFiles:
             path=self.path,
             batches=len(batches),
             rows=sum(entry.rows for entry in batches),
-            stream_bytes=self.journal.vouched_bytes,
+            stream_bytes=self.journal.confirmed_bytes,
             closed=self.journal.closed,
             torn=self._torn(),
             damage=self.faults if damage is None else damage,
@@ -223,13 +223,13 @@ class _SegmentFiles:
     def _torn(self) -> Torn | None:
         if self.faults:
             return None
-        behind = max(self.size - self.journal.vouched_bytes, 0)
+        behind = max(self.size - self.journal.confirmed_bytes, 0)
         if behind or self.journal.torn_bytes:
             return Torn(self.table, self.path, behind, self.journal.torn_bytes)
         return None
 
     def batches(self, meet: Callable[[SegmentError], None]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches whose bytes are as written; call `meet` with an error for each other."""
+        """Yield the batches whose bytes are unchanged; call `meet` with an error for each other batch."""
         if not self.journal.entries:
             return
         first, *rest = self.journal.entries
@@ -277,7 +277,7 @@ class _SegmentFiles:
         return self._current(batch)
 
     def _current(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch under today's schema."""
+        """The batch, migrated to the current schema."""
         assert self.journal.header is not None
         current = schema.migrate(self.table, batch, self.journal.header.schema_version)
         expected = schema.TABLES[self.table]
@@ -290,7 +290,7 @@ class _SegmentFiles:
         return current.replace_schema_metadata(expected.metadata)
 
     def _bytes(self, stream: BinaryIO, entry: Entry) -> bytes:
-        """The entry's bytes, checked. The size is compared first, so that nothing is allocated for bytes not there."""
+        """The entry's bytes, checked. The size is compared first, so that missing bytes are never allocated."""
         if entry.end > os.fstat(stream.fileno()).st_size:
             raise TruncatedSegmentError(
                 self.path, f"the file ends before {_named(entry)} does (at byte {entry.end}).", SALVAGE
@@ -340,14 +340,14 @@ def _snapshot(run_dir: Path, table: schema.TableName) -> list[_SegmentFiles]:
 
 def _open(folder: Path, name: str, table: schema.TableName) -> _SegmentFiles:
     stream, journal = folder / (name + layout.STREAM_SUFFIX), folder / (name + layout.JOURNAL_SUFFIX)
-    # Before the stream's size: what the journal vouches for now is in the stream now.
+    # Read before the stream's size, so that the stream already has all bytes that the journal confirms.
     found, faults = _read_journal(stream, journal, table)
     size = _size(stream)
     if _is_empty(found) and size:
-        # A writer may have begun between the two looks; it writes the journal's header first.
+        # A writer may have started between the two reads; it writes the journal's header first.
         found, faults = _read_journal(stream, journal, table)
         if _is_empty(found):
-            # No kill does this: the header is whole before the first byte of the stream.
+            # Not the effect of a kill: the header is complete before the first byte of the stream.
             faults = (CorruptSegmentError(journal, "the journal is empty, but its stream is not.", SALVAGE_JOURNAL),)
         size = _size(stream)
     return _SegmentFiles(table, stream, found, faults, size)
@@ -366,12 +366,12 @@ def _read_journal(stream: Path, journal: Path, table: schema.TableName) -> tuple
 
 
 def _is_empty(journal: Journal) -> bool:
-    """Whether the journal could be read and holds nothing yet."""
+    """Whether the journal was read and is still empty."""
     return journal is not _NOTHING and journal.header is None
 
 
 def _size(stream: Path) -> int:
-    """The stream's bytes; 0 where it cannot be looked at, which reading it then reports."""
+    """The stream's size in bytes; 0 if it cannot be read, which reading it reports later."""
     try:
         return stream.stat().st_size
     except OSError:
@@ -381,13 +381,13 @@ def _size(stream: Path) -> int:
 _NOTHING = Journal(header=None, entries=(), torn_bytes=0, faults=())
 
 SALVAGE_JOURNAL = (
-    "Copy the .journal file of the same name back next to it, or move it away. A stream alone is still an Arrow IPC "
-    "stream: pyarrow.ipc.open_stream reads it, unchecked."
+    "Copy the .journal file of the same name back next to it, or move the stream away. A stream alone is still an "
+    "Arrow IPC stream, which pyarrow.ipc.open_stream reads without checks."
 )
 
 
 def _journal_faults(found: Journal, path: Path, table: schema.TableName) -> tuple[SegmentError, ...]:
-    """Damaged entries; raises where the whole segment is not one to read."""
+    """Return the damaged entries; raises if the whole segment cannot be read."""
     if found.header is None:
         return ()
     if found.header.table != table:

@@ -1,11 +1,11 @@
-"""Parts that installed packages provide by name: one registry for each entry-point group.
+"""Parts that installed packages provide by name: one registry per entry-point group.
 
-Built-in parts are declared in the `pyproject.toml` of their own package, in the same way as anybody else's:
+Built-in parts are declared in the `pyproject.toml` of their own package, as those of any other package are:
 
     [project.entry-points."warpsmith.rewards"]
     my_reward = "my_package.rewards:MyReward"
 
-Listing names imports nothing; `Registry.get` imports the one part that was asked for.
+Listing names imports nothing; `Registry.get` imports only the requested part.
 """
 
 import difflib
@@ -24,7 +24,7 @@ _WHAT_LOADING_RAISES = (Exception, SystemExit)
 
 
 class RegistryError(UsageError):
-    """A part cannot be provided: no such name, two of one name, or an entry point that does not load."""
+    """A part cannot be provided: unknown name, duplicate name, or an entry point that does not load."""
 
 
 class UnknownNameError(RegistryError):
@@ -36,7 +36,7 @@ class DuplicateNameError(RegistryError):
 
 
 class BrokenEntryPointError(RegistryError):
-    """An entry point that cannot be imported, or that is not what its group expects."""
+    """An entry point cannot be imported, or is not what its group expects."""
 
 
 class Registry(Generic[T]):
@@ -54,7 +54,7 @@ class Registry(Generic[T]):
         self._check = check
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, sorted. Imports none of the parts.
+        """Return all names, sorted, without importing the parts.
 
         Raises:
             DuplicateNameError: two packages provide the same name.
@@ -65,7 +65,7 @@ class Registry(Generic[T]):
         """Import and return the part of this name.
 
         Raises:
-            UnknownNameError: there is none; the message lists the names and suggests the closest.
+            UnknownNameError: no such part; the message lists the names and suggests the closest.
             DuplicateNameError: two packages provide the same name.
             BrokenEntryPointError: it cannot be imported, or is not a part of this group.
         """
@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         return part
 
     def check_name(self, name: str) -> str:
-        """Return the name if a package provides it. Imports nothing, so a configuration can be checked with it.
+        """Return the name if a package provides it. Imports nothing, so configurations can be checked with it.
 
         Raises:
             UnknownNameError: no package does.
@@ -104,7 +104,7 @@ class Registry(Generic[T]):
         return _distribution(self._entry_points()[self.check_name(name)])
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
-        # Keyed by the path: a directory that is added to it later may bring more distributions.
+        # Keyed by the path: a directory added later may contain more distributions.
         found, duplicate = _scan(self.group, tuple(sys.path))
         if duplicate is not None:
             first, second = duplicate

@@ -1,6 +1,6 @@
-"""write_report: one self-contained HTML page about a run, to read in a browser and to send to somebody.
+"""write_report: one self-contained HTML page about a run, to read in a browser or send to others.
 
-Everything a model wrote is shown as text: the template escapes it, and the page's content policy allows no script.
+Text that a model wrote is shown as text: the template escapes it, and the page's content policy allows no script.
 """
 
 import importlib
@@ -33,7 +33,7 @@ OUTCOMES: Final = {
     "failed": "not compiled",
     "invalid": "invalid",
 }
-"""How trajectories end, by the name of the page's class, in words."""
+"""Descriptions of how trajectories end, by the class name used in the page."""
 
 _NOT_FIGURES: Final = ("run", "step", "weight_version", "started_at", "metrics")
 _READ_COLUMNS: Final = (
@@ -60,7 +60,7 @@ class ReportError(WarpsmithError):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One held-out figure before and after training; `interval` bounds the difference where it was given."""
+    """One held-out figure before and after training; `interval`, if given, bounds the difference."""
 
     metric: str
     before: float | None
@@ -74,7 +74,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class StatusCount:
-    """How often the evaluator gave a status and an error category (or none) to the turns of one part."""
+    """How often the turns of one part got a status and an error category (or none)."""
 
     part: Part
     status: str
@@ -85,7 +85,7 @@ class StatusCount:
 
 @dataclass(frozen=True)
 class Reading:
-    """Trajectories of one part to read, and why these: each a list of turn rows in order."""
+    """Trajectories of one part to read, and why they were chosen; each is a list of turn rows in order."""
 
     part: Part
     heading: str
@@ -96,11 +96,11 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5) -> None
     """Write the run's report to `out`.
 
     Args:
-        trajectories: how many to show of each part and kind (best, most improved, latest failed, any).
+        trajectories: how many to show per part and kind (best, most improved, latest failed, random).
 
     Raises:
-        ReportError: jinja2 is not installed, or RUN/summary.json is not what docs/records.md says.
-        SegmentError: damaged records, where the reader raises.
+        ReportError: jinja2 is not installed, or RUN/summary.json does not have the form in docs/records.md.
+        SegmentError: damaged records, if the reader raises.
         OutputError: `out` cannot be written.
     """
     write_file(out, _template().render(**_contents(reader, trajectories)))
@@ -148,7 +148,7 @@ def _contents(reader: RunReader, count: int) -> dict[str, Any]:
 
 
 def _curves(steps: pa.Table) -> tuple[list[charts.LineChart], list[charts.LineChart]]:
-    """Charts of the columns, and of the metrics that are no column."""
+    """Charts of the columns, and of the metrics that are not columns."""
     at = steps.column("step").to_pylist()
     columns = {name: steps.column(name).to_pylist() for name in steps.column_names if name not in _NOT_FIGURES}
     metrics = [dict(pairs) for pairs in steps.column("metrics").to_pylist()]
@@ -168,11 +168,11 @@ def _statuses(reader: RunReader, found: Sequence[Part]) -> list[StatusCount]:
     statuses = []
     for part in found:
         verdict = _of(part, turns).column("verdict")
-        told = [
+        columns = [
             pc.fill_null(pc.struct_field(verdict, name), without).to_pylist()
             for name, without in (("status", "no verdict"), ("error_category", ""))
         ]
-        counts = Counter(zip(*told, strict=True)).most_common()
+        counts = Counter(zip(*columns, strict=True)).most_common()
         statuses += [
             StatusCount(part, status, category, turns, turns / len(verdict)) for (status, category), turns in counts
         ]
@@ -190,13 +190,13 @@ def _readings(reader: RunReader, found: Sequence[Part], count: int) -> list[Read
 
 
 def _readings_of(part: Part, turns: pa.Table, count: int) -> list[Reading]:
-    """The best, the most improved, the latest failed and any trajectories of a part; none twice."""
+    """The best, the most improved, the latest failed and random trajectories of a part, without duplicates."""
     everyone = [rows for rows in trajectories_of(turns) if any(row["valid"] for row in rows)]
     shown: set[tuple[str, str]] = set()
     best = sorted(everyone, key=_return_of, reverse=True)
     improved = sorted((rows for rows in everyone if _improvement(rows) > 0), key=_improvement, reverse=True)
     failed = [rows for rows in reversed(everyone) if outcome(rows) != "correct"]
-    # The same ones whenever the report is made again.
+    # The same ones each time the report is made.
     drawn = random.Random(0).sample(everyone, len(everyone))
     kinds = {"Highest return": best, "Most improved": improved, "Latest not correct": failed, "Drawn at random": drawn}
     readings = []
@@ -241,14 +241,14 @@ def _held_out(path: Path) -> list[HeldOut]:
         return _held_out_figures(held_out)
     except (AttributeError, TypeError, ValueError, IndexError) as error:
         raise ReportError(
-            f"{path}: `held_out` does not have the form that the report reads.",
+            f"{path}: `held_out` does not have the expected form.",
             "It is {before: {metric: number}, after: {metric: number}, interval: {metric: [low, high]}}; "
             "each of the three is optional.",
         ) from error
 
 
 def _held_out_figures(held_out: dict[str, Any]) -> list[HeldOut]:
-    # A run that still trains has evaluated before and not yet after.
+    # A run that is still training has only evaluated before.
     before, after, interval = (held_out.get(name, {}) for name in ("before", "after", "interval"))
     names = [name for name in {**before, **after} if _is_number(before.get(name)) or _is_number(after.get(name))]
     figures = []

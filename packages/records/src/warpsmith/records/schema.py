@@ -1,7 +1,7 @@
-"""The record schema: what Warpsmith writes about a run, column by column. Its written form is docs/record-spec.md.
+"""The record schema: the columns of what Warpsmith records about a run. docs/record-spec.md is its written form.
 
-Three tables: `turns` (one row a turn of an episode), `credits` (one row for each use of a turn in training) and
-`steps` (one row a training step). Whether a column may be null is part of the schema.
+Three tables: `turns` (one row per turn of an episode), `credits` (one row per use of a turn in training) and `steps`
+(one row per training step). The schema also says which columns are nullable.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,7 @@ SAMPLING: Final = pa.struct(
         pa.field("seed", pa.int64()),
     ]
 )
-"""How the completion was sampled; a null means that the setting was not used."""
+"""How the completion was sampled; null means that the setting was not used."""
 
 SECONDS: Final = pa.struct(
     [pa.field("compile", pa.float64()), pa.field("wait", pa.float64()), pa.field("evaluate", pa.float64())]
@@ -104,7 +104,7 @@ VERDICT: Final = pa.struct(
         pa.field("seconds", SECONDS),
     ]
 )
-"""The evaluator's whole result. Times are milliseconds (`*_ms`) or seconds (`seconds.*`)."""
+"""The evaluator's complete result. Times are in milliseconds (`*_ms`) or seconds (`seconds.*`)."""
 
 TURNS: Final = _schema(
     "turns",
@@ -148,7 +148,7 @@ TURNS: Final = _schema(
         pa.field("evaluate_s", pa.float64()),
     ],
 )
-"""One row a turn: what was asked, what was sampled, what the evaluator said, what it was worth."""
+"""One row per turn: prompt, completion, verdict and score."""
 
 CREDITS: Final = _schema(
     "credits",
@@ -168,7 +168,7 @@ CREDITS: Final = _schema(
         pa.field("kl_mean", pa.float64()),
     ],
 )
-"""One row for each training step that used a turn. Ratios are null until the step has computed them."""
+"""One row per training step that used a turn. Ratios are null until the step has computed them."""
 
 _STEP_FIGURES: Final = (
     "loss",
@@ -205,7 +205,7 @@ STEPS: Final = _schema(
         _required("metrics", pa.map_(pa.string(), pa.float64())),
     ],
 )
-"""One row a training step: the figures every run has as columns, everything logged in `metrics`."""
+"""One row per training step: figures that every run has as columns, everything logged in `metrics`."""
 
 TABLES: Final[Mapping[TableName, pa.Schema]] = MappingProxyType({"turns": TURNS, "credits": CREDITS, "steps": STEPS})
 
@@ -216,7 +216,7 @@ KEYS: Final[Mapping[TableName, tuple[str, ...]]] = MappingProxyType(
         "steps": ("run", "step"),
     }
 )
-"""What names a row. A resumed run may record a key again; then the row recorded last is the one that counts."""
+"""The columns that identify a row. A resumed run may record a key again; the row recorded last counts."""
 
 
 def _lengths_differ(one: str, other: str) -> Callable[[pa.RecordBatch], pa.Array]:
@@ -249,18 +249,18 @@ def _reason_does_not_fit(batch: pa.RecordBatch) -> pa.Array:
 RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
     {
         "turns": (
-            Rule("logprobs", "have one entry a completion token", _lengths_differ("completion_ids", "logprobs")),
+            Rule("logprobs", "have one entry per completion token", _lengths_differ("completion_ids", "logprobs")),
             Rule(
                 "weight_versions",
-                "have one entry a completion token",
+                "have one entry per completion token",
                 _lengths_differ("completion_ids", "weight_versions"),
             ),
             Rule("turn", "be at least 0 and below num_turns", _turn_out_of_range),
             Rule("after_step", "be at least 0 or null", _negative("after_step")),
-            Rule("reward", "be given where valid is true", _valid_without_reward),
+            Rule("reward", "be set where valid is true", _valid_without_reward),
             Rule("reward", "be finite or null", _not_finite("reward")),
             Rule("return", "be finite or null", _not_finite("return")),
-            Rule("invalid_reason", "be given where valid is false and null where it is true", _reason_does_not_fit),
+            Rule("invalid_reason", "be set where valid is false and null where it is true", _reason_does_not_fit),
         ),
         "credits": (
             Rule("advantage", "be finite", _not_finite("advantage")),
@@ -272,7 +272,7 @@ RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
 
 
 def table_name(name: str) -> TableName:
-    """Return `name` as the name of a table of the schema.
+    """Return `name` as a `TableName`.
 
     Raises:
         SchemaError: there is no such table.
@@ -284,19 +284,19 @@ def table_name(name: str) -> TableName:
 
 
 def turns_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Convert rows (one mapping a turn, keyed by column) to a checked batch of `TURNS`; raises SchemaError."""
+    """Convert rows (one mapping per turn, keyed by column) to a checked batch of `TURNS`; raises SchemaError."""
     return batch_of("turns", rows)
 
 
 def credits_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Convert rows (one mapping a use of a turn) to a checked batch of `CREDITS`; raises SchemaError."""
+    """Convert rows (one mapping per use of a turn) to a checked batch of `CREDITS`; raises SchemaError."""
     return batch_of("credits", rows)
 
 
 def steps_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Convert rows (one mapping a training step) to a checked batch of `STEPS`; raises SchemaError.
+    """Convert rows (one mapping per training step) to a checked batch of `STEPS`; raises SchemaError.
 
-    `metrics` takes a mapping of names to numbers, or pairs.
+    `metrics` is a mapping of names to numbers, or a list of pairs.
     """
     return batch_of("steps", [_with_metric_pairs(row) for row in rows])
 
@@ -305,7 +305,7 @@ def batch_of(table: str, rows: Sequence[Row]) -> pa.RecordBatch:
     """Convert rows to a batch of the named table and check it.
 
     Raises:
-        SchemaError: naming the first row and the column that does not fit.
+        SchemaError: names the first row and column that do not fit.
     """
     name = table_name(table)
     batch = checks.batch_from_rows(name, TABLES[name], rows)
@@ -314,10 +314,10 @@ def batch_of(table: str, rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def check(table: str, batch: pa.RecordBatch) -> None:
-    """Refuse a batch that does not fit the named table (types, nulls, rules between columns).
+    """Check that a batch fits the named table (types, nulls, rules between columns).
 
     Raises:
-        SchemaError: naming the first row and the column that does not fit.
+        SchemaError: names the first row and column that do not fit.
     """
     name = table_name(table)
     checks.check_batch(name, TABLES[name], batch, RULES[name])
@@ -332,14 +332,14 @@ Migration = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def _without_after_step(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Version 1 of `turns` did not say after which step a turn was sampled: null."""
+    """Migrate version 1 of `turns`, which lacked `after_step`: null."""
     column = TURNS.field("after_step")
     place = batch.schema.get_field_index("num_turns") + 1
     return batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
 
 
 def _without_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Version 2 of `turns` did not say where a candidate's host code ran: null."""
+    """Migrate version 2 of `turns`, which did not record where a candidate's host code ran: null."""
     column = batch.schema.get_field_index("verdict")
     found = batch.column(column)
     fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
@@ -351,7 +351,7 @@ def _without_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Version 3 of `turns` called `verdict.recording` `host_code`, and had other words for both ways."""
+    """Migrate version 3 of `turns`, which called `verdict.recording` `host_code` and had other values for it."""
     column = batch.schema.get_field_index("verdict")
     found = batch.column(column)
     fields, values = list(found.type), [found.field(index) for index in range(found.type.num_fields)]
@@ -369,7 +369,7 @@ _WAYS: Final = MappingProxyType({"apart": "detached", "beside": "on_device"})
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
     {("turns", 1): _without_after_step, ("turns", 2): _without_host_code, ("turns", 3): _with_host_code}
 )
-"""(table, version) -> the function that turns a batch of that version into one of the next."""
+"""(table, version) -> the function that converts a batch of that version to the next version."""
 
 
 def migrate(
@@ -380,9 +380,9 @@ def migrate(
     migrations: Mapping[tuple[TableName, int], Migration] = MIGRATIONS,
     current: int = SCHEMA_VERSION,
 ) -> pa.RecordBatch:
-    """Carry a batch written under schema `version` to `current`, one version at a time.
+    """Migrate a batch from schema `version` to `current`, one version at a time.
 
-    A version in which a table did not change needs no entry.
+    A version that does not change a table needs no entry.
 
     Raises:
         NewerSchemaError: `version` is above `current`.
@@ -394,7 +394,7 @@ def migrate(
             "Install a newer warpsmith-records.",
         )
     if version < 1:
-        raise SchemaError(f"Unknown schema version {version}.", "The first is 1.", table=table)
+        raise SchemaError(f"Unknown schema version {version}.", "The first version is 1.", table=table)
     for step in range(version, current):
         batch = migrations.get((table, step), _unchanged)(batch)
     return batch

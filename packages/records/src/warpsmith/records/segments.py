@@ -1,8 +1,8 @@
-"""Segments: how recorded batches are laid out on disk, and what makes a batch intact, torn or damaged.
+"""Segments: how recorded batches are stored on disk, and what makes a batch intact, torn or damaged.
 
 A segment is two files of one name. `NAME.arrows` is a plain Arrow IPC stream. `NAME.journal` says which byte ranges
-of it are whole: a 64-byte header, then one 64-byte entry for each message, written only after the message's bytes.
-Entries never straddle a disk sector or a page, so that one is there or not. docs/record-spec.md gives the layout.
+of it are complete: a 64-byte header, then one 64-byte entry per message, written after the message's bytes. Entries
+never straddle a disk sector or a page, so each is either present or not. docs/record-spec.md gives the layout.
 """
 
 import enum
@@ -22,14 +22,14 @@ END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _HEADER_MAGIC: Final = b"WSJOURNL"
 _ENTRY_MAGIC: Final = b"WSJE"
 _CHECK_BYTES: Final = 8
-# Little-endian, no padding; the last eight bytes of a slot are the check over the first 56.
+# Little-endian, no padding; the last eight bytes of a slot are a check of the first 56.
 _HEADER: Final = struct.Struct("<8sHHI16s16sq")
 _ENTRY: Final = struct.Struct("<4sHHQQQQ16s")
 assert _HEADER.size == _ENTRY.size == SLOT_BYTES - _CHECK_BYTES
 
 
 class SegmentError(WarpsmithError):
-    """A segment's files cannot be trusted; `path` names the file."""
+    """A segment's file is damaged or foreign; `path` names the file."""
 
     def __init__(self, path: Path, message: str, remedy: str = "") -> None:
         super().__init__(f"{path}: {message}", remedy)
@@ -45,7 +45,7 @@ class NewerFormatError(SegmentError):
 
 
 class TruncatedSegmentError(SegmentError):
-    """The journal vouches for bytes that the stream no longer has."""
+    """The journal confirms bytes that the stream no longer has."""
 
 
 class CorruptSegmentError(SegmentError):
@@ -65,8 +65,8 @@ def unreadable(path: Path, error: OSError) -> UnreadableFileError:
 
 
 SALVAGE: Final = (
-    "Restore the file from a copy, or read the batches that are whole: --skip-damaged in a command, on_damage='skip' "
-    "in Python (`warpsmith-records verify RUN` lists them)."
+    "Restore the file from a copy, or read the intact batches: --skip-damaged in a command, on_damage='skip' in Python "
+    "(`warpsmith-records verify RUN` lists them)."
 )
 
 
@@ -80,7 +80,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Header:
-    """First slot of a journal. `format_version` is that of a journal read; written is always the current one."""
+    """First slot of a journal. `format_version` is the version read; the current one is always written."""
 
     segment_id: bytes
     table: str
@@ -107,12 +107,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """What a journal says.
+    """Contents of a journal.
 
     Attributes:
-        header: None where the segment's writer died before the header was whole: there are no rows then.
-        entries: the whole entries, in order.
-        torn_bytes: bytes at the end that are no whole entry: a kill or a power loss, or an append in progress.
+        header: None if the segment's writer died before the header was complete; then there are no rows.
+        entries: the complete entries, in order.
+        torn_bytes: bytes at the end that are not a complete entry: a kill, a power loss, or an append in progress.
         faults: what is wrong with the other slots, one sentence each.
     """
 
@@ -126,16 +126,16 @@ class Journal:
         return bool(self.entries) and self.entries[-1].kind is Kind.END
 
     @property
-    def vouched_bytes(self) -> int:
-        """Length of the stream up to the end of the last whole entry."""
+    def confirmed_bytes(self) -> int:
+        """Length of the stream up to the end of the last complete entry."""
         return self.entries[-1].end if self.entries else 0
 
 
 def digest(data: bytes | memoryview, format_version: int = FORMAT_VERSION) -> bytes:
     """The 16-byte digest of a message: SHA-256 cut to 16 bytes, BLAKE2b in format version 1.
 
-    A cyclic check of 32 bits would let one damaged batch in four billion through. Processors have instructions for
-    SHA-256, which make it twice as fast as BLAKE2b; hashing is the largest part of recording long turns.
+    A 32-bit cyclic check would miss one damaged batch in four billion. SHA-256 has processor instructions, which make
+    it twice as fast as BLAKE2b; hashing is the largest part of recording long turns.
     """
     if format_version == 1:
         return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
@@ -163,10 +163,10 @@ def encode_entry(entry: Entry, segment_id: bytes) -> bytes:
 
 
 def decode_journal(data: bytes, path: Path) -> Journal:
-    """Read a journal's bytes; never trusts a slot whose check fails.
+    """Decode a journal's bytes; a slot whose check fails is never used.
 
     Raises:
-        ForeignFileError, NewerFormatError, CorruptSegmentError: the header is whole in length but not one to read.
+        ForeignFileError, NewerFormatError, CorruptSegmentError: the header is complete but cannot be used.
     """
     if len(data) < SLOT_BYTES or not any(data):
         return Journal(header=None, entries=(), torn_bytes=len(data), faults=())
@@ -212,7 +212,7 @@ def _decode_entry(slot: bytes, segment_id: bytes, sequence: int) -> Entry | None
 
 
 def _last_written_slot(data: bytes, whole: int) -> int:
-    """Index of the last slot that is not all zero: a power loss may lengthen a file with zeros it never wrote."""
+    """Index of the last slot that is not all zero: a power loss can extend a file with zeros that were not written."""
     last = whole - 1
     while not any(data[last * SLOT_BYTES : (last + 1) * SLOT_BYTES]):
         last -= 1
@@ -220,5 +220,5 @@ def _last_written_slot(data: bytes, whole: int) -> int:
 
 
 def _check(body: bytes, segment_id: bytes) -> bytes:
-    """Keyed by the segment, so that an entry of another journal is refused."""
+    """Keyed by the segment, so that an entry of another journal is rejected."""
     return hashlib.blake2b(body, digest_size=_CHECK_BYTES, key=segment_id).digest()

@@ -1,4 +1,4 @@
-"""summarize: what a run's trajectories amount to, turn by turn and as a whole."""
+"""summarize: figures of a run's trajectories, per turn and overall."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ TRAIN: Final = "train"
 
 @dataclass(frozen=True)
 class Part:
-    """Turns of a run that belong together: one role, and of an evaluation one moment of the training.
+    """Turns of a run that belong together: one role and, for an evaluation, one point of the training.
 
     Attributes:
-        after_step: training steps finished when the turns were sampled; None for the turns of every moment.
+        after_step: training steps finished when the turns were sampled; None for turns of all points.
     """
 
     role: str
@@ -53,10 +53,10 @@ class TurnFigures:
 
     Attributes:
         turn: the index, from 0.
-        trajectories: how many.
+        trajectories: how many there are.
         reward_mean: mean turn score.
         compiled_rate, correct_rate: share of `trajectories`, in [0, 1].
-        speedup_mean: mean speedup of the correct and timed ones; None where there is none.
+        speedup_mean: mean speedup of the correct and timed ones; None if there are none.
     """
 
     turn: int
@@ -69,11 +69,11 @@ class TurnFigures:
 
 @dataclass(frozen=True)
 class TrajectoryFigures:
-    """One trajectory, its valid turns in order.
+    """One trajectory, with its valid turns in order.
 
     Attributes:
-        aggregated_return: the return of the first turn, R_0; None where it was not recorded.
-        improvement: last reward minus first reward.
+        aggregated_return: the return of the first turn, R_0; None if it was not recorded.
+        improvement: last score minus first score.
     """
 
     run: str
@@ -88,21 +88,21 @@ class TrajectoryFigures:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Figures over the trajectories of a run. Invalid turns are counted and left out of everything else.
+    """Figures over the trajectories of a run. Invalid turns are counted and otherwise ignored.
 
     Attributes:
         trajectories: those with at least one valid turn.
         turns: valid turns.
-        invalid_turns: turns whose evaluation or generation failed for no fault of the policy.
-        turns_mean: valid turns a trajectory.
+        invalid_turns: turns whose evaluation or generation failed through no fault of the policy.
+        turns_mean: valid turns per trajectory.
         return_mean: mean aggregated return R_0.
         final_correct_rate: share of trajectories whose last turn is correct.
-        improvement_rate: share of the trajectories of two turns or more whose last reward is above the first.
+        improvement_rate: share of the trajectories with two turns or more whose last score is above the first.
         speedup_mean: mean speedup of the last turns that are correct and timed.
         fast_p: for each p, the share of trajectories whose last turn is correct with a speedup above p
-            (KernelBench's fast_p; those not timed count as failures, and where none is timed it is empty).
+            (KernelBench's fast_p; untimed ones count as failures; empty if none is timed).
         by_turn: figures of each turn index.
-        top: the trajectories of the highest aggregated return, best first.
+        top: the trajectories with the highest aggregated return, best first.
 
     A rate or mean over nothing is None.
     """
@@ -125,9 +125,9 @@ class RunSummary:
 
 
 def parts(reader: RunReader) -> list[Part]:
-    """The parts of the run: training as a whole, every other role once for each moment at which it was sampled.
+    """The parts of the run: training as a whole, and every other role once for each point at which it was sampled.
 
-    A role with turns that do not say their moment (schema version 1, or outside of training) is one part.
+    Turns of a role without `after_step` (schema version 1, or outside of training) form one part.
     """
     turns = reader.table("turns", columns=["role", "after_step"], latest=True)
     moments: dict[str, set[int | None]] = {}
@@ -142,11 +142,11 @@ def parts(reader: RunReader) -> list[Part]:
 
 
 def summarize(reader: RunReader, *, role: str | None = None, after_step: int | None = None, top: int = 5) -> RunSummary:
-    """Summarize the run's trajectories; of each key the row recorded last counts.
+    """Summarize the run's trajectories; for each key the row recorded last counts.
 
     Args:
         role: only the turns of this role ("train", "held_out", ...); all by default.
-        after_step: only the turns sampled after so many training steps; all by default.
+        after_step: only the turns sampled after this many training steps; all by default.
         top: how many of the best trajectories to list.
     """
     turns = _flat(reader, role, after_step)
@@ -184,9 +184,9 @@ def _flat(reader: RunReader, role: str | None, after_step: int | None) -> pa.Tab
 
 
 def _trajectories(valid: pa.Table) -> pa.Table:
-    """One row a trajectory: its first and last turn, and its turns as lists."""
+    """One row per trajectory: its first and last turn, and its turns as lists."""
     ordered = pc.ScalarAggregateOptions(skip_nulls=False, min_count=0)
-    # One thread, because first and last mean the order of the rows.
+    # One thread, because first and last depend on the order of the rows.
     figures = valid.group_by(["run", "trajectory"], use_threads=False).aggregate(
         [
             ("problem", "first"),
@@ -202,7 +202,7 @@ def _trajectories(valid: pa.Table) -> pa.Table:
             ("speedup", "list"),
         ]
     )
-    # R_0 is unknown where the first turn is invalid; a later turn's return is not the trajectory's.
+    # R_0 is unknown if the first turn is invalid; a later turn's return is not the trajectory's.
     first_is_0 = pc.equal(figures.column("turn_first"), 0)
     aggregated = pc.if_else(first_is_0, figures.column("return_first"), pa.scalar(None, pa.float64()))
     return figures.drop_columns(["return_first"]).append_column("aggregated_return", aggregated)
@@ -276,6 +276,6 @@ def _trajectory(row: dict[str, Any]) -> TrajectoryFigures:
 
 
 def _mean(values: pa.ChunkedArray) -> float | None:
-    """Mean of the values that are not null; None where there is none."""
+    """Mean of the values that are not null; None if there are none."""
     mean: float | None = pc.mean(pc.cast(values, pa.float64())).as_py()
     return mean

@@ -1,6 +1,6 @@
-"""Text files as people's tools leave them: byte order marks, UTF-16, Windows' line ends, editors' leftovers.
+"""Reading text files as real tools write them: byte order marks, UTF-16, Windows line ends, editors' backups.
 
-Every file that a user hands to Warpsmith is read through here, so that all readers accept the same and name the rest.
+Every file that a user passes to Warpsmith is read through this module, so that all readers accept the same files.
 """
 
 import codecs
@@ -30,18 +30,18 @@ class TextError(UsageError):
 
 
 def read_text(path: str | Path, error: type[WarpsmithError] = TextError, what: str = "file", remedy: str = "") -> str:
-    """Return a file's text without byte order mark, its lines ended by a line feed.
+    """Return a file's text without byte order mark, with line feeds as line ends.
 
-    UTF-8, and UTF-16 and UTF-32 with a byte order mark, are read.
+    Reads UTF-8, and UTF-16 and UTF-32 with a byte order mark.
 
     Args:
         path: the file.
-        error: what is raised.
-        what: what a user calls the file, for the message: `configuration file`.
-        remedy: what to do where it cannot be opened.
+        error: the type of error to raise.
+        what: what messages call the file, for example `configuration file`.
+        remedy: the remedy if it cannot be opened.
 
     Raises:
-        WarpsmithError: as `error`; the file cannot be opened, or is no text.
+        WarpsmithError: as `error`; the file cannot be opened or is not text.
     """
     path = Path(path)
     try:
@@ -52,16 +52,16 @@ def read_text(path: str | Path, error: type[WarpsmithError] = TextError, what: s
 
 
 def read_json(path: str | Path, error: type[WarpsmithError] = TextError, what: str = "file", remedy: str = "") -> Any:
-    """Return what a JSON file holds; arguments and errors as for `read_text`."""
+    """Return the contents of a JSON file; arguments and errors as for `read_text`."""
     text = read_text(path, error, what, remedy)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise error(f"{path} is not JSON: {cause}.", remedy or "Fix it, or write it again.") from cause
+        raise error(f"{path} is not JSON: {cause}.", remedy or "Fix it or write it again.") from cause
 
 
 def decode(data: bytes, where: str, error: type[WarpsmithError] = TextError) -> str:
-    """Return the text of a file's bytes as `read_text` does; `where` is what its errors call the file."""
+    """Decode a file's bytes as `read_text` does; errors call the file `where`."""
     mark, encoding = _mark_of(data[:_LONGEST_MARK])
     try:
         text = data[len(mark) :].decode(encoding)
@@ -70,14 +70,14 @@ def decode(data: bytes, where: str, error: type[WarpsmithError] = TextError) -> 
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise error(
-            f"{where} is not text: line {line} holds a NUL character, as UTF-16 without a byte order mark has them.",
+            f"{where} is not text: line {line} contains a NUL character, as in UTF-16 without a byte order mark.",
             "Save it as UTF-8.",
         )
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decode_anyhow(data: bytes) -> str:
-    """Return the text of bytes that may be none: byte order marks count, what cannot be decoded becomes U+FFFD."""
+    """Decode bytes that may not be text: byte order marks count, undecodable bytes become U+FFFD."""
     mark, encoding = _mark_of(data[:_LONGEST_MARK])
     return data[len(mark) :].decode(encoding, "replace")
 
@@ -85,12 +85,12 @@ def decode_anyhow(data: bytes) -> str:
 def stream_lines(
     path: str | Path, error: type[WarpsmithError] = TextError, what: str = "file", remedy: str = ""
 ) -> Iterator[bytes]:
-    """Yield the lines of a file of any size as UTF-8, without byte order mark; only a line feed ends one.
+    """Yield the lines of a file of any size as UTF-8, without byte order mark; only a line feed ends a line.
 
-    UTF-8 is passed on unchecked, so that a caller may name the one invalid line.
+    UTF-8 is not checked, so that the caller can name the invalid line.
 
     Raises:
-        WarpsmithError: as `error`; the file cannot be opened or read, or is broken UTF-16 or UTF-32.
+        WarpsmithError: as `error`; the file cannot be opened or read, or is invalid UTF-16 or UTF-32.
     """
     path = Path(path)
     try:
@@ -103,9 +103,9 @@ def stream_lines(
 
 
 def files_in(folder: str | Path, suffixes: Collection[str], *, recursive: bool = True) -> list[Path]:
-    """Return the files under a folder that have one of the suffixes, sorted, without what editors and systems leave.
+    """Return the files under a folder that have one of the suffixes, sorted, without leftovers of editors and systems.
 
-    Hidden files and folders are left out (`._X.py`, `.#X.py`, `.ipynb_checkpoints`), and backups (`X.py~`, `X.bak`).
+    Skips hidden files and folders (`._X.py`, `.#X.py`, `.ipynb_checkpoints`) and backups (`X.py~`, `X.bak`).
     """
     folder = Path(folder)
     found = folder.rglob("*") if recursive else folder.glob("*")
@@ -122,7 +122,7 @@ def is_leftover(name: str) -> bool:
 
 
 def _mark_of(head: bytes) -> tuple[bytes, str]:
-    """Return the byte order mark that bytes begin with, and the encoding that it means."""
+    """Return the byte order mark at the start of the bytes, and its encoding."""
     return next(((mark, encoding) for mark, encoding in _MARKS if head.startswith(mark)), (b"", "utf-8"))
 
 
@@ -139,7 +139,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _unopened(path: Path, cause: Exception, error: type[WarpsmithError], what: str, remedy: str) -> WarpsmithError:
     if isinstance(cause, FileNotFoundError):
-        message = f"There is no {what} {path}."
+        message = f"The {what} {path} does not exist."
     elif isinstance(cause, IsADirectoryError):
         message = f"{path} is a directory; a {what} was expected."
     else:

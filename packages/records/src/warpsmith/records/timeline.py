@@ -1,6 +1,6 @@
-"""When a run generated, evaluated, trained and synced, from its records, and how much of it overlapped.
+"""When a run generated, evaluated, trained and synced, from its records, and how much of that overlapped.
 
-Turns and steps carry the wall clock of rank 0 and durations, so that any recorded run has a timeline.
+Turns and steps have start times by rank 0's clock and durations, so every recorded run has a timeline.
 """
 
 import datetime as dt
@@ -28,18 +28,18 @@ Interval = tuple[float, float]
 
 
 class NoTimelineError(UsageError):
-    """A run, or the steps that were asked for, without anything that took time."""
+    """The run, or the selected steps, contain nothing that took time."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that took time.
+    """An activity with a duration.
 
     Attributes:
-        phase: what. `wait` is the trainer's, for its batch; `evaluate` holds standing in line.
-        step: the training step that it was for; None for an evaluation of the policy.
+        phase: the activity. `wait` is the trainer waiting for its batch; `evaluate` includes queueing.
+        step: the training step it was for; None for an evaluation of the policy.
         begin, end: seconds since the run's first span.
-        name: of the turn, or of the step.
+        name: the turn or the step.
     """
 
     phase: Phase
@@ -54,11 +54,11 @@ class Overlap:
     """How much overlapped, in seconds of wall time.
 
     Attributes:
-        wall_s: from the first to the last.
-        rollout_s: in which a turn was generated or evaluated.
-        training_s: in which the trainer trained or synced.
+        wall_s: from the first begin to the last end.
+        rollout_s: while a turn was generated or evaluated.
+        training_s: while the trainer trained or synced.
         both_s: both at once.
-        waited_s: in which the trainer waited for its batch.
+        waited_s: while the trainer waited for its batch.
         share: `both_s` as a share of `training_s`; 0 in a synchronous run.
     """
 
@@ -70,19 +70,19 @@ class Overlap:
     share: float
 
     def to_dict(self) -> dict[str, float]:
-        """Return the figures by their names."""
+        """Return the figures by name."""
         return asdict(self)
 
 
 def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
-    """Return what took time in a run, in the order of its begin.
+    """Return the spans of a run, ordered by begin.
 
     Args:
-        reader: of the run.
-        steps: only what was for these steps; by default everything, evaluations of the policy included.
+        reader: reader of the run.
+        steps: only spans for these steps; by default all, including evaluations of the policy.
 
     Raises:
-        NoTimelineError: there is nothing.
+        NoTimelineError: there are none.
     """
     found = [*_of_turns(reader), *_of_steps(reader)]
     kept = [span for span in found if steps is None or span[1] in steps]
@@ -102,10 +102,10 @@ def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
 
 
 def chosen_steps(reader: RunReader, text: str | None) -> range | None:
-    """Return the steps that `FIRST-LAST` or one number names; None for `all`; the last 20 where nothing is said.
+    """Return the steps that `FIRST-LAST` or a single number selects; None for `all`; the last 20 by default.
 
     Raises:
-        UsageError: it names none.
+        UsageError: the text is not a range.
     """
     if text is None:
         steps = reader.table("steps", columns=["step"]).column("step").to_pylist()
@@ -134,7 +134,7 @@ def overlap(found: Sequence[Span]) -> Overlap:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union of intervals: disjoint, and in order."""
+    """Return the union of intervals: disjoint and ordered."""
     found: list[Interval] = []
     for begin, end in sorted(intervals):
         if found and begin <= found[-1][1]:
@@ -145,7 +145,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
-    """Return what two unions, as `merged` gives them, have in common."""
+    """Return the intersection of two unions as returned by `merged`."""
     found, first, second = [], 0, 0
     while first < len(one) and second < len(other):
         begin = max(one[first][0], other[second][0])

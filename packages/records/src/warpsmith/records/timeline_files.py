@@ -18,18 +18,18 @@ LANES: Final[dict[Phase, int]] = {"generate": 90, "evaluate": 90, "wait": 26, "t
 GAP: Final = 12
 
 COLOURS: Final = ("#2563a8", "#e08a1e", "#3f8f4f", "#a33b3b", "#7b55a3", "#2a9d9d")
-"""Of the steps, in turn."""
+"""Colours of steps, in turn."""
 OTHER: Final = "#8c8c8c"
-"""Of evaluations of the policy."""
+"""Colour of evaluations of the policy."""
 
 _TRAINER, _ROLLOUTS = 1, 2
 
 
 def write_timeline(found: Sequence[Span], out: Path, title: str) -> None:
-    """Write spans to `out`: a picture where it ends in .svg, a trace where it ends in .json.
+    """Write spans to `out`: a picture if its name ends in .svg, a trace if it ends in .json.
 
     Raises:
-        UsageError: it ends in something else.
+        UsageError: it ends in anything else.
     """
     if out.suffix not in (".svg", ".json"):
         raise UsageError(f"{out} is neither an image nor a trace.", "Choose a file name that ends in .svg or .json.")
@@ -43,7 +43,7 @@ def write_timeline(found: Sequence[Span], out: Path, title: str) -> None:
 
 
 def picture(found: Sequence[Span], title: str) -> str:
-    """Return an SVG: a lane a phase, time to the right, a colour a step, the height how many turns at once."""
+    """Return an SVG: a lane per phase, time to the right, a colour per step; height is the number of turns at once."""
     seconds = max(span.end for span in found)
     height = TOP + sum(LANES.values()) + GAP * len(LANES) + 34
     parts = [
@@ -62,7 +62,7 @@ def picture(found: Sequence[Span], title: str) -> str:
 
 
 def sentence(figures: Overlap) -> str:
-    """Return the figures of an overlap in words."""
+    """Return the figures of an overlap as a sentence."""
     return (
         f"{figures.wall_s:.1f} s: rollouts {figures.rollout_s:.1f} s, training and sync {figures.training_s:.1f} s, "
         f"both at once {figures.both_s:.1f} s ({figures.share:.0%} of training); the trainer waited "
@@ -83,7 +83,7 @@ def _axis(seconds: float, bottom: float) -> Iterator[str]:
 
 
 def _stride(seconds: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, of which at most ten fit."""
+    """Return the smallest of 1, 2 or 5 times a power of ten that gives at most ten ticks."""
     power = 10.0 ** math.floor(math.log10(max(seconds, 1e-6) / 10))
     return next(power * factor for factor in (1, 2, 5, 10, 20) if seconds / (power * factor) <= 10)
 
@@ -116,7 +116,7 @@ def _colour(step: int | None) -> str:
 
 
 def _counts(found: Sequence[Span]) -> list[tuple[float, int]]:
-    """Return the corners of how many spans there are at each moment; it begins and ends at 0."""
+    """Return the corners of the curve of how many spans run at each moment; it starts and ends at 0."""
     changes = sorted([(span.begin, 1) for span in found] + [(span.end, -1) for span in found])
     corners, count = [], 0
     for moment, change in changes:
@@ -130,7 +130,7 @@ def _counts(found: Sequence[Span]) -> list[tuple[float, int]]:
 
 
 def trace(found: Sequence[Span]) -> dict[str, Any]:
-    """Return Chrome's trace events: the trainer as one process, rollouts as another with a row for each at once."""
+    """Return Chrome trace events: the trainer as one process, rollouts as another with one row per concurrent turn."""
     rollouts = [span for span in found if span.phase in ("generate", "evaluate")]
     trainer = [span for span in found if span.phase not in ("generate", "evaluate")]
     events = [
@@ -159,7 +159,7 @@ def _event(span: Span, process: int, row: int) -> dict[str, Any]:
 
 
 def _rows(found: Sequence[Span]) -> Iterator[tuple[Span, int]]:
-    """Yield each span with the first row that is free when it begins; spans are in the order of their begin."""
+    """Yield each span with the first row that is free when it begins; spans are ordered by begin."""
     free_at: list[float] = []
     for span in found:
         row = next((number for number, moment in enumerate(free_at) if moment <= span.begin), len(free_at))

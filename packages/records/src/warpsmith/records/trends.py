@@ -1,4 +1,4 @@
-"""How a run's figures move with the training: curves over steps, from turns, credits and steps."""
+"""How a run's figures change during training: curves over steps, from turns, credits and steps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,11 +18,11 @@ _PHASES: Final = {"collect": "collect_s", "train": "train_s", "sync": "sync_s"}
 
 
 def trends(reader: RunReader, steps: pa.Table, summaries: Mapping[Part, RunSummary]) -> list[SeriesChart]:
-    """Charts of a run's course; those without a value are left out.
+    """Charts of a run's course; charts without values are left out.
 
     Args:
         steps: the run's `steps`, sorted by step.
-        summaries: of each part; evaluations (a part with a moment) become the held-out curves.
+        summaries: of each part; evaluations (parts with `after_step`) become the held-out curves.
     """
     drawn = [
         *_evaluations(summaries),
@@ -34,7 +34,7 @@ def trends(reader: RunReader, steps: pa.Table, summaries: Mapping[Part, RunSumma
 
 
 def _evaluations(summaries: Mapping[Part, RunSummary]) -> list[SeriesChart | None]:
-    """Score and correctness of the evaluations, where a role was evaluated at two moments or more."""
+    """Score and correctness of the evaluations, for roles that were evaluated at two points or more."""
     found = []
     for role in dict.fromkeys(part.role for part in summaries):
         moments = {part.after_step: figures for part, figures in summaries.items() if part.role == role}
@@ -57,12 +57,12 @@ def _first_turn_compiled(figures: RunSummary) -> float | None:
 
 
 def _by_turn(reader: RunReader) -> list[SeriesChart | None]:
-    """Reward, compiled and correct of training turns by step, a curve for each turn index."""
+    """Score, compiled and correct of training turns by step, one curve per turn index."""
     turns = reader.table("turns", columns=["role", "turn", "after_step", "reward", "valid", "verdict"], latest=True)
     turns = turns.filter((pc.field("role") == TRAIN) & pc.field("valid") & pc.field("after_step").is_valid())
     for name in ("compiled", "correct"):
-        told = pc.fill_null(pc.struct_field(turns.column("verdict"), name), False)
-        turns = turns.append_column(name, pc.cast(told, pa.float64()))
+        values = pc.fill_null(pc.struct_field(turns.column("verdict"), name), False)
+        turns = turns.append_column(name, pc.cast(values, pa.float64()))
     measured = ("reward", "compiled", "correct")
     means = turns.group_by(["turn", "after_step"]).aggregate([(name, "mean") for name in measured])
     rows = means.sort_by([("turn", "ascending"), ("after_step", "ascending")]).to_pylist()
@@ -82,7 +82,7 @@ def _turn_curves(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Poin
 
 
 def _advantages(reader: RunReader) -> SeriesChart | None:
-    """The spread of the advantages of each step: how much there was to learn from."""
+    """The spread of each step's advantages: how much signal there was."""
     table = reader.table("credits", columns=["step", "advantage"], latest=True)
     at = sorted(pc.unique(table.column("step")).to_pylist())
     spreads = []

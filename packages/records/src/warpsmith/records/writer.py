@@ -1,4 +1,4 @@
-"""RunWriter: append batches to a run so that a kill at any byte loses at most the batch in flight."""
+"""RunWriter: appends batches to a run so that a kill at any byte loses at most the batch being written."""
 
 import contextlib
 import io
@@ -22,22 +22,22 @@ Compression = Literal["lz4", "zstd"]
 
 
 class RecordWriteError(WarpsmithError):
-    """The batch is not recorded: the operating system refused to write. What was recorded before stays readable."""
+    """The batch was not recorded: the operating system refused to write. Earlier batches stay readable."""
 
 
 class RunWriter:
     """Appends batches to the tables of one run.
 
-    Each writer has its own segments, so any number of processes may write one run, and a writer that comes back
-    after a kill starts a new segment instead of appending to a torn one. Safe to share between threads.
+    Each writer has its own segments, so any number of processes can write one run, and a writer that restarts after
+    a kill starts a new segment instead of appending to a torn one. Can be shared between threads.
 
     Args:
-        run_dir: the run's directory; made if absent. Records go to its folder `records/`.
+        run_dir: the run's directory; created if absent. Records go to its folder `records/`.
         durability: what a recorded batch survives. "process-kill" (the default) hands it to the operating system:
-            SIGKILL, an exception or an out-of-memory kill lose nothing, a power loss may cost the last seconds.
-            "power-loss" also waits for the disk, twice a batch.
-        compression: codec of the batch bodies, read by every Arrow implementation; None writes them plain, for
-            memory maps. LZ4 is the default: it halves the bytes, and costs about what hashing and writing them would
+            SIGKILL, an exception or an out-of-memory kill lose nothing; a power loss can lose the last seconds.
+            "power-loss" also waits for the disk, twice per batch.
+        compression: codec of the batch bodies, which every Arrow implementation reads; None writes them uncompressed,
+            for memory maps. LZ4 is the default: it halves the bytes, at about the cost of hashing and writing them
             (benchmarks/records.py).
 
     Example:
@@ -60,16 +60,16 @@ class RunWriter:
         self._closed = False
 
     def append(self, table: str, batch: pa.RecordBatch | pa.Table) -> None:
-        """Record `batch`; it is recorded when this returns: all of its rows, or (on an error or a kill) none.
+        """Record `batch`. When this returns all of its rows are recorded; on an error or a kill, none are.
 
         Args:
             table: "turns", "credits" or "steps".
-            batch: rows of that table's schema, as `schema.turns_batch` and its like make them. A pyarrow.Table is
-                recorded as one batch. No rows: nothing is written.
+            batch: rows of that table's schema, as `schema.turns_batch` and its siblings make them. A pyarrow.Table is
+                recorded as one batch. Without rows nothing is written.
 
         Raises:
             SchemaError: the rows do not fit the schema; nothing was written.
-            RecordWriteError: no space, no permission, or another refusal of the operating system.
+            RecordWriteError: no space, no permission, or another error of the operating system.
         """
         name = schema.table_name(table)
         rows = _one_batch(name, batch)
@@ -81,7 +81,7 @@ class RunWriter:
             self._segment(name).add(Kind.BATCH, payload, rows.num_rows)
 
     def close(self) -> None:
-        """End the streams. Without it no recorded batch is lost; the reader reports the segments as not closed.
+        """End the streams. Without it no recorded batch is lost, but the reader reports the segments as not closed.
 
         Raises:
             RecordWriteError: the last bytes could not be written.
@@ -105,7 +105,7 @@ class RunWriter:
         if self._closed:
             raise RecordWriteError(f"The writer of {self.run_dir} is closed.", "Create a new RunWriter.")
         segment = self._segments.get(name)
-        # After a fork both processes hold the same open files; the child must not write into its parent's segment.
+        # After a fork both processes share the open files; the child must not write into its parent's segment.
         if segment is None or segment.pid != os.getpid():
             segment = _Segment(layout.table_dir(self.run_dir, name), name, sync=self._sync)
             self._segments[name] = segment
@@ -113,10 +113,10 @@ class RunWriter:
 
     @contextlib.contextmanager
     def _refusals_typed(self, name: schema.TableName) -> Iterator[None]:
-        """Give up the segment on any error: the next append starts a new one. Turn OSError into RecordWriteError.
+        """Drop the segment on any error, so that the next append starts a new one. Convert OSError to RecordWriteError.
 
-        On any error, since what is interrupted (Ctrl-C) between the bytes and their entry leaves the file further on
-        than the entries say, and every later one would vouch for wrong bytes.
+        Any error, because an interrupt (Ctrl-C) between the bytes and their entry makes the file longer than its
+        entries say, and every later entry would confirm the wrong bytes.
         """
         try:
             yield
@@ -133,7 +133,7 @@ class RunWriter:
 
 
 class _Segment:
-    """One stream and its journal, both made here and written by this process alone."""
+    """One stream and its journal, created and written only by this process."""
 
     def __init__(self, folder: Path, table: schema.TableName, *, sync: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ class _Segment:
         self._journal_bytes = 0
         name = layout.new_segment_name(folder, segment_id)
         self.path: Final = folder / (name + layout.STREAM_SUFFIX)
-        # The journal comes first: a stream without one is then never the work of a kill.
+        # The journal comes first, so a stream without a journal is never the result of a kill.
         self._journal = io.FileIO(folder / (name + layout.JOURNAL_SUFFIX), "xb")
         self._stream = io.FileIO(self.path, "xb")
         header = Header(self._id, table, schema.SCHEMA_VERSION, time.time_ns() // 1000)
@@ -156,7 +156,7 @@ class _Segment:
             _sync_folders(folder)
 
     def add(self, kind: Kind, payload: memoryview, rows: int) -> None:
-        """Write the bytes, then the entry that vouches for them; the order is what makes torn detection certain."""
+        """Write the bytes, then the entry that confirms them; this order makes torn batches detectable."""
         entry = Entry(kind, self._sequence, self._stream_bytes, payload.nbytes, rows, digest(payload))
         _write_all(self._stream, payload)
         if self._sync:
@@ -169,15 +169,15 @@ class _Segment:
         self._journal_bytes = self._journal.tell()
 
     def finish(self) -> None:
-        """Write the end of the stream, unless the segment is a parent process's."""
+        """Write the end of the stream, unless the segment belongs to a parent process."""
         if self.pid == os.getpid():
             self.add(Kind.END, memoryview(END_OF_STREAM), 0)
         self._close()
 
     def take_back(self) -> str:
-        """Cut off what a failed append left, to give the space back; return what to say where that fails too.
+        """Truncate what a failed append left, to free the space; return a note for the error if that fails too.
 
-        Readers do not need it: bytes without an entry are no rows.
+        Readers do not need this: bytes without an entry are not rows.
         """
         if self.pid != os.getpid():
             return ""
@@ -211,7 +211,7 @@ def _message(batch: pa.RecordBatch, compression: Compression | None) -> memoryvi
     """The batch as one encapsulated IPC message."""
     if compression is None:
         return memoryview(batch.serialize())
-    # Only a stream writer compresses; its schema message, which comes first, is the segment's already.
+    # Only a stream writer compresses; its schema message comes first and is already in the segment.
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
         stream.write_batch(batch)
@@ -220,7 +220,7 @@ def _message(batch: pa.RecordBatch, compression: Compression | None) -> memoryvi
 
 
 def _write_all(file: io.FileIO, data: memoryview) -> int:
-    """Write every byte; a regular file may take less than all of them in one call (2 GiB, or a nearly full disk)."""
+    """Write every byte; one call on a regular file may write fewer (2 GiB limit, or a nearly full disk)."""
     done = 0
     while done < data.nbytes:
         done += file.write(data[done:])
@@ -228,7 +228,7 @@ def _write_all(file: io.FileIO, data: memoryview) -> int:
 
 
 def _sync_folders(folder: Path) -> None:
-    """Make the new names durable: the table's folder and the two above it, which the writer may have made."""
+    """Make the new names durable: the table's folder and the two above it, which the writer may have created."""
     for path in (folder, folder.parent, folder.parent.parent):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

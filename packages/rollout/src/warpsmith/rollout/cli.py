@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from warpsmith.evaluator.bench.command import parse_levels
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.policy.packages import explained
+from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
@@ -50,25 +50,25 @@ Problems = Annotated[
     str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
 ]
 Count = Annotated[int, typer.Option(min=1, help="Problems.")]
-Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
+Samples = Annotated[int, typer.Option(min=1, help="Episodes per problem.")]
 SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]
 Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2 or 1-3.")]
 Seed = Annotated[int, typer.Option(help="Seed of the problems and of the sampling.")]
 TaskType = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full or compact.")]
-Turns = Annotated[int, typer.Option(min=1, help="Most turns of an episode.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
+Turns = Annotated[int, typer.Option(min=1, help="Maximum turns of an episode.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens of a completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
 Device = Annotated[str, typer.Option(help="Where to sample: cpu or cuda.")]
-DType = Annotated[str, typer.Option(help="Type of the weights: float32, bfloat16 or float16.")]
-Length = Annotated[int, typer.Option(min=16, help="Most tokens of a prompt and its completion.")]
+DType = Annotated[str, typer.Option(help="Dtype of the weights: float32, bfloat16 or float16.")]
+Length = Annotated[int, typer.Option(min=16, help="Maximum tokens of a prompt and its completion.")]
 Set = Annotated[list[str], typer.Option("--set", help="Any other setting, for example reward.preset=kevin; repeat.")]
 Isolation = Annotated[str, typer.Option(help="Weakest containment of candidates: namespaces, landlock or none.")]
 
 
 def main() -> None:
     """Run the command."""
-    commands.run(explained(app))
+    commands.run(with_package_check(app))
 
 
 @app.command("environments")
@@ -90,12 +90,12 @@ def problems(
     levels: Levels = "1,2,3",
     seed: Seed = 0,
     generations: Annotated[
-        Path | None, typer.Option(help="Directory to write the solutions to too, laid out as a KernelBench run.")
+        Path | None, typer.Option(help="Directory for the solutions as well, laid out as a KernelBench run.")
     ] = None,
 ) -> None:
     """Write generated problems with their solutions: `level<L>/<number>_<name>.py`, `<number>_<name>.solution.py`.
 
-    `--out` is then a dataset for `warpsmith-evaluator bench` and for every `--problems`.
+    `--out` is then a dataset for `warpsmith-evaluator bench` and for `--problems` of other commands.
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
     """
@@ -153,7 +153,7 @@ def evaluate(
     )
     result = metrics.summarise(rows)
     text = json.dumps(result.to_json(), indent=None if as_json else 2)
-    # Printed first: whatever happens to the file, the work is not lost.
+    # Printed first, so that a failing write does not lose the work.
     typer.echo(text if as_json else _report(result))
     if out is not None:
         write_file(out, text + "\n")
@@ -197,10 +197,10 @@ def generate(
         engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
     if (run / "records").exists():
-        raise UsageError(f"{run} holds a run already.", "Name another directory.")
+        raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
     with ExitStack() as stack:
-        # Made with the first trajectory: a command that cannot start leaves no directory.
+        # Created with the first trajectory: a command that cannot start leaves no directory.
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
         rows = sampled_turns(
             checkpoint,
@@ -225,7 +225,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare two checkpoints problem by problem with a paired bootstrap.
+    """Compare two checkpoints, problem by problem, with a paired bootstrap.
 
     Example: `warpsmith-rollout compare before.json after.json`
     """
@@ -254,7 +254,7 @@ def sampled_turns(
 ) -> list[TurnRow]:
     from warpsmith.rollout.sessions import check_policy, sample_turns
 
-    # Loaded before a sampler starts, so that what cannot be used starts nothing.
+    # Loaded before a sampler starts, so that an unusable one starts nothing.
     max_turns(config)
     scorer_for(config.reward)
     evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
@@ -280,7 +280,7 @@ def sampled_turns(
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Rows], None]]:
-    """Yield what to call with each finished trajectory; everything goes to stderr."""
+    """Yield the callback for each finished trajectory; everything is printed to stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -360,21 +360,21 @@ def _style(name: str) -> PromptStyle:
 
 
 def _check_file(out: Path) -> None:
-    """Refuse a file that cannot be written, before a sampler starts."""
+    """Check that a file can be written, before a sampler starts."""
     if out.is_dir():
-        raise UsageError(f"{out} is a directory; a file was expected.", f"Name a file in it: {out / 'result.json'}.")
+        raise UsageError(f"{out} is a directory; a file was expected.", f"Choose a file in it: {out / 'result.json'}.")
     _check_writable(out.parent)
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a directory that cannot be made or written, before a sampler starts whose work would be lost."""
+    """Check that a directory can be created or written, before a sampler starts whose work would be lost."""
     missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"Nothing can be written under {folder}: {error.strerror}.", "Name another place.") from None
+        raise UsageError(f"Nothing can be written under {folder}: {error.strerror}.", "Choose another place.") from None
     finally:
         for path in missing:
             with suppress(OSError):
@@ -382,7 +382,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    found = read_json(path, remedy="Give a file that `evaluate --out` wrote.")
+    found = read_json(path, remedy="Pass a file written by `evaluate --out`.")
     if not isinstance(found, dict):
-        raise UsageError(f"{path} holds no JSON object.", "Give a file that `evaluate --out` wrote.")
+        raise UsageError(f"{path} is not a JSON object.", "Pass a file written by `evaluate --out`.")
     return found

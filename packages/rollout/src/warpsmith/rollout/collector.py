@@ -1,4 +1,4 @@
-"""Many episodes at once, as complete groups, in the form of the `turns` table."""
+"""Runs many episodes at once, as complete groups, and returns them as rows of the `turns` table."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -36,7 +36,7 @@ class Collector:
         run: the run's name, for the records.
         on_turn: called with each turn's row when the turn ends.
         on_trajectory: called with the rows of each trajectory when it ends.
-        pause: holds completions back while weights change; without one they must change between two collections.
+        pause: holds completions back while weights change; without it weights must only change between collections.
 
     Attributes:
         evaluator: the cache in front of `evaluator`, which counts hits and misses.
@@ -44,7 +44,7 @@ class Collector:
     Raises:
         RegistryError: the environment or the reward cannot be imported.
         BadRewardError: the reward cannot be used.
-        UsageError: the settings do not suit the environment.
+        UsageError: the environment does not support the settings.
     """
 
     def __init__(
@@ -83,21 +83,21 @@ class Collector:
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
 
-        Rows are in the order of problem, sample and turn. Every group is whole: a sample that was lost is there with
-        `valid` false and the reason.
+        Rows are ordered by problem, sample and turn. Every group is complete: a lost sample is included with `valid`
+        false and the reason.
 
         Args:
-            problems: one group each.
-            samples: episodes of a group.
-            label: names the collection, for example the step; group names begin with it, so it must be new in the run.
-            seed: seed of the sampling; with it the same weights give the same completions (exactly so in fp32).
+            problems: one group per problem.
+            samples: episodes per group.
+            label: names the collection, for example the step; group names start with it, so it must be new in the run.
+            seed: seed of the sampling; with the same weights it gives the same completions (exactly in fp32).
             role: `train` or `held_out`, for the records.
             after_step: training steps finished so far, for the records; None outside of a training run.
 
         Raises:
-            UsageError: no problem or no sample.
+            UsageError: no problems or no samples.
             SamplerDiedError: the sampler is gone.
-            EvaluatorError: the evaluator is gone or unfit.
+            EvaluatorError: the evaluator is gone or unusable.
             RewardFailedError: the reward gave no score for a turn.
         """
         import pyarrow as pa
@@ -117,10 +117,10 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
     ) -> list[TurnRow]:
-        """Return the same turns as rows."""
+        """Return the same turns as a list of rows."""
         if not problems or samples < 1:
             raise UsageError(
-                f"{len(problems)} problems with {samples} samples each give no episode.", "Give at least one of each."
+                f"{len(problems)} problems with {samples} samples each give no episodes.", "Pass at least one of each."
             )
         setup = replace(self._setup, sampler=replace(self._setup.sampler, seed=seed))
         free = asyncio.Semaphore(self._config.concurrency)
@@ -144,7 +144,7 @@ class Collector:
 
 
 async def _all_or_first_error(episodes: Sequence[Coroutine[None, None, list[TurnRow]]]) -> list[list[TurnRow]]:
-    """Return all results in order; the first error ends all others and is raised as it is."""
+    """Return all results in order; the first error cancels the others and is raised unchanged."""
     tasks = [asyncio.ensure_future(episode) for episode in episodes]
     try:
         return await asyncio.gather(*tasks)

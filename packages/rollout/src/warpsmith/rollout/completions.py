@@ -21,7 +21,7 @@ class Chat(Protocol):
 
     @property
     def opens_thoughts(self) -> bool:
-        """Whether the generation prompt ends inside thoughts, so that a completion begins in them."""
+        """Whether the generation prompt ends inside thoughts, so that a completion starts in them."""
 
     def prompt_ids(self, messages: list[Message]) -> list[int]:
         """Return the ids of a conversation and the generation prompt."""
@@ -30,7 +30,7 @@ class Chat(Protocol):
         """Return the text of ids without control tokens."""
 
     def inert(self, text: str) -> str:
-        """Return text with control tokens broken."""
+        """Return text with its control tokens broken up."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ChatSampler:
     seed: int | None = None
 
     def sampling(self, trajectory: str, turn: int) -> Sampling:
-        """Return how a turn is sampled; with a seed of its own if there is a base seed."""
+        """Return how a turn is sampled; if there is a base seed, with its own seed."""
         settings = self.config.sampling
         return Sampling(
             temperature=settings.temperature,
@@ -63,7 +63,7 @@ class ChatSampler:
         )
 
     async def complete(self, prompt_ids: list[int], sampling: Sampling, what: str) -> tuple[Completion, float]:
-        """Return a completion and the seconds that it took, retries included.
+        """Return a completion and its duration in seconds, retries included.
 
         Args:
             prompt_ids: the prompt.

@@ -10,7 +10,7 @@ def turn_line(row: Row) -> str:
     """Return a turn's line, for example
     `[Turn 1] kernelbench_1: Compile:✓ Correct:✗ Runtime:5.23ms Speedup:0.80x Reward:0.500`.
 
-    What was not measured is `n/a`; an invalid turn says why instead of its figures.
+    Unmeasured figures are `n/a`; an invalid turn shows its reason instead of figures.
     """
     head = f"[Turn {row['turn'] + 1}] {row['problem']}:"
     if row["reward"] is None:
@@ -24,7 +24,7 @@ def turn_line(row: Row) -> str:
 
 
 def trajectory_lines(rows: Sequence[Row]) -> str:
-    """Return the summary of one trajectory, given its turns in order."""
+    """Return the summary of one trajectory from its turns in order."""
     last = rows[-1]
     verdict = last["verdict"] or {}
     aggregated = rows[0]["return"]

@@ -21,10 +21,10 @@ class ProblemRow:
     """A problem as environments and episodes see it.
 
     Args:
-        name: the problem's name in a run.
+        name: the problem's unique name in a run.
         text: its source in KernelBench's form.
         level: difficulty, or None if the data set has none.
-        source: the data set that it comes from.
+        source: the data set it comes from.
         solution: a known correct answer, or None.
         composition: what a generated problem computes; None for others.
     """
@@ -58,37 +58,37 @@ def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
 
 
 def kernelbench_directory(root: str | Path) -> list[ProblemRow]:
-    """Read the `.py` files under a directory, in the order of level and number; `<name>.solution.py` is a solution.
+    """Read the `.py` files under a directory, ordered by level and number; `<name>.solution.py` is a solution.
 
     Raises:
-        DatasetError: the directory is missing or holds no problem.
+        DatasetError: the directory is missing or has no problems.
         BadProblemError: a file is not in KernelBench's form.
     """
     directory = Path(root)
     if not directory.is_dir():
-        raise DatasetError(f"{directory} is not a directory.", "Give a directory of KernelBench problems.")
+        raise DatasetError(f"{directory} is not a directory.", "Pass a directory of KernelBench problems.")
     files = sorted(files_in(directory, {".py"}), key=_natural)
     problems = [_from_file(file) for file in files if not file.name.endswith(_SOLUTION)]
     if not problems:
-        raise DatasetError(f"{directory} holds no .py file.", "Give a directory such as KernelBench/level1.")
+        raise DatasetError(f"{directory} has no .py files.", "Pass a directory such as KernelBench/level1.")
     return problems
 
 
 def write_directory(
     problems: Sequence[ProblemRow], root: str | Path, *, generations: str | Path | None = None
 ) -> list[Path]:
-    """Write `level<L>/<number>_<name>.py`, numbered from 1 in each level as KernelBench does; return these files.
+    """Write `level<L>/<number>_<name>.py`, numbered from 1 in each level as in KernelBench; return these files.
 
     A known solution is written beside its problem as `<number>_<name>.solution.py`.
 
     Args:
         problems: a problem without a level is written as level 0.
-        root: the folder to write to; created if it is missing.
-        generations: a folder to write the solutions to as well, in the layout of a KernelBench run.
+        root: the folder to write to; created if missing.
+        generations: a folder for the solutions as well, in the layout of a KernelBench run.
 
     Raises:
-        DatasetError: one of the folders holds other Python files, which would be taken for problems or answers, or
-            `generations` lies in `root`, or a file to be written exists with other content.
+        DatasetError: one of the folders has other Python files, which would be taken for problems or answers;
+            `generations` is in `root`; or a file exists with other content.
     """
     counts: Counter[int] = Counter()
     problem_files, others = {}, {}
@@ -112,27 +112,27 @@ def write_directory(
 
 
 def _check_alone(root: Path, generations: Path | None, files: Mapping[Path, str]) -> None:
-    """Refuse folders that hold other files, which would be read back too or be overwritten."""
+    """Reject folders with other files, which would be read back too or be overwritten."""
     found = {*files_in(root, {".py"})}
     if generations is not None:
         if root.resolve() in (place := generations.resolve(), *place.parents):
             raise DatasetError(
-                f"The solutions ({generations}) would lie in the folder of the problems ({root}), and be read as such.",
-                "Name a folder beside it for the solutions.",
+                f"The solutions ({generations}) would be in the folder of the problems ({root}), read as problems.",
+                "Choose a folder next to it for the solutions.",
             )
         found |= {*files_in(generations, {".py"}, recursive=False)}
     others = sorted(path for path in found if path not in files or path.read_bytes() != files[path].encode())
     if others:
         raise DatasetError(
-            f"{others[0].parent} holds other Python files already, {others[0].name[:80]} among them.",
-            "Name a folder that is new or empty, or remove what is in this one.",
+            f"{others[0].parent} already has other Python files, such as {others[0].name[:80]}.",
+            "Choose a folder that is new or empty, or remove the files from this one.",
         )
 
 
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
     """Read rows with `label` (the reference's source), `instance_id` and `extra_info`, or with KernelBench's columns.
 
-    Parquet files and JSON lists of such rows are read as well.
+    Also reads Parquet files and JSON lists of such rows.
 
     Raises:
         warpsmith.evaluator.errors.DatasetError: a line is not such a row; the message names the line.
@@ -149,19 +149,19 @@ def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
 
     Raises:
         DatasetError: the file lacks the columns `python_code` and `triton_code`.
-        warpsmith.evaluator.errors.DatasetError: the file is missing or not of its form.
+        warpsmith.evaluator.errors.DatasetError: the file is missing or malformed.
     """
     for row, where in read_rows(path):
         if not isinstance(row.get("python_code"), str) or not isinstance(row.get("triton_code"), str):
             raise DatasetError(
                 f"The {where} has no text under python_code and triton_code.",
-                "Give a file of the KernelBook data set.",
+                "Pass a file of the KernelBook data set.",
             )
         yield row["python_code"], row["triton_code"]
 
 
 def read_problems(path: str | Path) -> list[ProblemRow]:
-    """Read a directory of KernelBench problems, or a `.jsonl`, `.json` or `.parquet` file, whichever is at `path`."""
+    """Read a directory of KernelBench problems, or a `.jsonl`, `.json` or `.parquet` file."""
     location = Path(path)
     if location.suffix in FORMS:
         return kernelbench_jsonl(location)
@@ -181,5 +181,5 @@ def _from_file(file: Path) -> ProblemRow:
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:
-    """Sort key that puts 2_X before 10_Y."""
+    """Return a sort key that puts 2_X before 10_Y."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", str(path)) if part]

@@ -11,25 +11,25 @@ T = TypeVar("T")
 
 
 class QueueState:
-    """Whether what is awaited is being worked on, or waits in a queue; for one event loop."""
+    """Whether an awaited evaluation is running or queued; for one event loop."""
 
     def __init__(self) -> None:
         self.running = False
         self.changed = asyncio.Event()
 
     def set(self, running: bool) -> None:
-        """Set the state; setting the same again changes nothing."""
+        """Set the state; setting the same state again has no effect."""
         if running != self.running:
             self.running = running
             self.changed.set()
 
 
 async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitable: Awaitable[T], what: str) -> T:
-    """Return the result, or raise DeadlinePassedError; what was awaited is cancelled then.
+    """Return the result, or cancel it and raise DeadlinePassedError.
 
     Args:
-        wait_s: seconds that it may wait in the queue, all waits together.
-        work_s: seconds that the work on it may take; waiting in the queue does not count.
+        wait_s: maximum seconds in the queue, over all waits.
+        work_s: maximum seconds of work; time in the queue does not count.
         state: set by the worker.
         awaitable: what is awaited.
         what: names it in the error.
@@ -49,12 +49,12 @@ async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitab
     if state.running:
         raise _passed(work_s, what, "Raise the deadline, or find what blocks it.")
     raise _passed(
-        wait_s, f"a free slot for {what}", "Give the evaluator more slots, or find what blocks those before it."
+        wait_s, f"a free slot for {what}", "Give the evaluator more slots, or find what blocks the ones in use."
     )
 
 
 async def _done_or_changed(waiting: "asyncio.Future[T]", state: QueueState, seconds: float) -> bool:
-    """Wait for the result or another phase, but not longer; return whether the result is there."""
+    """Wait for the result or another phase, but not longer; return whether the result is ready."""
     state.changed.clear()
     changed = asyncio.ensure_future(state.changed.wait())
     either: set[asyncio.Future[Any]] = {waiting, changed}
@@ -70,7 +70,7 @@ def _passed(seconds: float, what: str, remedy: str) -> DeadlinePassedError:
 
 
 async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
-    """Return the result, or raise DeadlinePassedError naming `what`; what was awaited is cancelled then."""
+    """Return the result, or cancel it and raise DeadlinePassedError naming `what`."""
     waiting = asyncio.ensure_future(awaitable)
     done, _ = await _waited(waiting, seconds)
     if not done:

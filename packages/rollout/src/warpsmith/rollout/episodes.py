@@ -1,7 +1,7 @@
 """One episode: turns until the environment says that it is done.
 
-An episode is one coroutine, so a slow kernel delays no other episode. It is control flow alone: the environment
-says what to ask and what an answer is worth, and the sampler answers.
+An episode is one coroutine, so a slow kernel does not delay other episodes. It is only control flow: the environment
+makes prompts and scores answers, and the sampler answers.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from warpsmith.rollout.turn_rows import EpisodeLabels, TurnRecord, TurnRow, turn
 from warpsmith.rollout.turns import Score, Turn
 
 SLACK_FOR_ENVIRONMENTS_S = 5.0
-"""Time beyond both deadlines of an evaluation: an environment that keeps them itself says which of them passed."""
+"""Extra time beyond both deadlines of an evaluation: an environment with its own deadlines says which one passed."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class EpisodeSetup:
     """What all episodes of a collection share.
 
     Args:
-        environment: what to ask, and what an answer is worth.
+        environment: makes prompts, and evaluates and scores answers.
         max_turns: turns after which an episode ends in any case.
         sampler: samples answers.
         on_turn: called with each turn's row as soon as the turn ends; `return` is not known yet.
-        sampling_allowed: entered before a completion and left after it, see `sampling_pause`; by default always free.
+        sampling_allowed: entered before and left after a completion, see `sampling_pause`; by default never blocks.
     """
 
     environment: Environment
@@ -43,7 +43,7 @@ class EpisodeSetup:
 
 @dataclass
 class _Episode:
-    """An episode as far as it got."""
+    """The state of an episode."""
 
     setup: EpisodeSetup
     labels: EpisodeLabels
@@ -54,13 +54,13 @@ class _Episode:
 async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRow]:
     """Return the rows of one episode, ready for `TURNS`.
 
-    A turn whose generation or evaluation failed for reasons that are not the candidate's ends the episode. It and the
-    turns before it are then invalid, since their returns would lack the missing scores.
+    If generation or evaluation of a turn fails for reasons other than the candidate, the episode ends. That turn and
+    those before it are then invalid, since their returns would lack the missing scores.
 
     Raises:
         SamplerDiedError: the sampler is gone.
-        EvaluatorError: the evaluator is gone or unfit.
-        RewardFailedError: the reward gave no score.
+        EvaluatorError: the evaluator is gone or unusable.
+        RewardFailedError: the reward returned no score.
     """
     episode = _Episode(setup, labels)
     while True:
@@ -77,7 +77,7 @@ async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRo
 
 async def _run_turn(episode: _Episode) -> TurnRecord:
     setup = episode.setup
-    # Time spent waiting here is in no duration and counts towards no deadline.
+    # Time spent waiting here counts towards no duration and no deadline.
     async with setup.sampling_allowed():
         turn = TurnRecord(setup.sampler.sampling(episode.labels.trajectory, len(episode.turns)))
         completed = await _complete(episode, turn)
@@ -109,7 +109,7 @@ async def _complete(episode: _Episode, turn: TurnRecord) -> bool:
 
 
 async def _evaluate(episode: _Episode, turn: TurnRecord) -> None:
-    """Have the environment evaluate and score the turn."""
+    """Let the environment evaluate and score the turn."""
     config = episode.setup.sampler.config
     policy = retries.for_evaluations(config.retries)
     try:

@@ -1,4 +1,4 @@
-"""Typed errors of the rollout package, one a cause."""
+"""Typed errors of the rollout package, one per cause."""
 
 from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -8,29 +8,29 @@ class RolloutError(WarpsmithError):
 
 
 class BadRewardError(RolloutError, UsageError):
-    """A reward that cannot be loaded or called, or that returns no number for an example."""
+    """A reward cannot be loaded or called, or does not return a number for an example."""
 
 
 class RewardFailedError(RolloutError):
-    """A reward that raised, or returned no finite number, for a turn of a run; the run ends."""
+    """A reward raised, or did not return a finite number, for a turn of a run; the run ends."""
 
     exit_code = 1
 
 
 class ModelTooShortError(RolloutError, UsageError):
-    """A model whose context is shorter than `engine.max_model_len`."""
+    """A model's context is shorter than `engine.max_model_len`."""
 
 
 class RayTokenError(RolloutError, UsageError):
-    """Ray's token authentication is on, and there is no usable token."""
+    """Ray's token authentication is on, but there is no usable token."""
 
 
 class DatasetError(RolloutError, UsageError):
-    """A file of problems that is missing or malformed."""
+    """A file of problems is missing or malformed."""
 
 
 class PromptTooLongError(RolloutError):
-    """A problem whose prompt does not fit the token budget even without any history."""
+    """A problem's prompt does not fit the token budget even without history."""
 
 
 class SamplerError(RolloutError):
@@ -42,7 +42,7 @@ class SamplerDiedError(SamplerError):
 
 
 class WeightsUnknownError(SamplerError):
-    """A sampler whose last update was not answered: which weights it holds is not known."""
+    """A sampler's last update was not answered: it is not known which weights it has."""
 
 
 class ActorLostError(RolloutError):
@@ -50,7 +50,7 @@ class ActorLostError(RolloutError):
 
 
 class ActorFailedError(RolloutError):
-    """A Ray actor raised another error than a WarpsmithError."""
+    """A Ray actor raised an error that is not a WarpsmithError."""
 
 
 class DeadlinePassedError(RolloutError):
@@ -58,4 +58,4 @@ class DeadlinePassedError(RolloutError):
 
 
 class BadPayloadError(RolloutError):
-    """Weights that are incomplete, damaged, or not of the model that is to receive them."""
+    """Weights are incomplete, damaged, or not of the receiving model."""

@@ -5,7 +5,7 @@ import textwrap
 from bisect import bisect_left
 from collections.abc import Iterator
 
-# Possessive throughout: the text is hostile, and every other form takes quadratic time on some line.
+# Possessive quantifiers throughout: the text is hostile, and other forms take quadratic time on some lines.
 _FENCE = re.compile(
     r"^(?P<indent>[ \t]*+)(?P<run>`{3,}+|~{3,}+)[ \t]*+(?:[{.]*+(?P<language>[\w+-]++)[^`\n]*+)?$", re.MULTILINE
 )
@@ -15,7 +15,7 @@ _PYTHON = frozenset({"", "python", "py", "python3", "triton"})
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _THINK_LINE = re.compile(rf"^[ \t]*+{_THINK_OPEN}", re.MULTILINE)
 LONGEST_LINE = 1000
-"""Characters of a line that are searched."""
+"""Number of characters of a line that are searched."""
 ENTRY_POINT = "ModelNew"
 _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 
@@ -23,9 +23,9 @@ _DEFINITION = re.compile(rf"^class {ENTRY_POINT}\b", re.MULTILINE)
 def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | None:
     """Return the candidate's source in a completion, or None if there is none.
 
-    The last Python block that defines the class `ModelNew` counts, else the last that names it, else the last. A block
-    that is never closed (the completion was cut) runs to the end. Without any block, the text from the first line that
-    starts like Python code.
+    Takes the last Python block that defines the class `ModelNew`, else the last that names it, else the last. A block
+    that is never closed (the completion was cut off) extends to the end. Without any block, takes the text from the
+    first line that starts like Python code.
 
     Args:
         completion: the text that was sampled.
@@ -41,11 +41,11 @@ def extract_kernel(completion: str, *, opened_thoughts: bool = False) -> str | N
 
 
 def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
-    """Return the answer that follows the thoughts; empty if the thoughts never end.
+    """Return the answer after the thoughts; empty if the thoughts never end.
 
-    A lone closing tag ends thoughts whether or not the prompt is known to have opened them. An opening one counts
-    if it begins a line or comes before all code. A comment of a kernel, or a string on one line, may hold either;
-    a closing tag in one ends thoughts that were opened and that no other tag ends.
+    A lone closing tag ends thoughts even if the prompt is not known to have opened them. An opening tag counts if it
+    starts a line or comes before all code. A comment of a kernel, or a string on one line, can contain either; a
+    closing tag in one ends opened thoughts that no other tag ends.
     """
     tags = [tag.start() for tag in re.finditer(_THINK_CLOSE, completion)]
     end = _end_of_thoughts(completion, tags) if tags else -1
@@ -59,7 +59,7 @@ def strip_thoughts(completion: str, *, opened_thoughts: bool = False) -> str:
 
 
 def _end_of_thoughts(text: str, tags: list[int]) -> int:
-    """Return the last of these closing tags that is in no comment or string of code, or -1."""
+    """Return the last of these closing tags that is not in a comment or string of code, or -1."""
     fences = list(_FENCE.finditer(text))
     starts = [fence.start() for fence in fences]
     opening = {index for index, fence in enumerate(fences) if fence["language"] is not None}
@@ -69,7 +69,7 @@ def _end_of_thoughts(text: str, tags: list[int]) -> int:
         place = bisect_left(starts, tag)
         if not _is_quoted(text[max(0, tag - LONGEST_LINE) : tag].rpartition("\n")[2]):
             return tag
-        # In bare code; what ends thoughts has the kernel behind it.
+        # In bare code; the tag that ends thoughts has the kernel after it.
         if not fences and tag < defined:
             return tag
         # In no block, or in a draft that was never closed.
@@ -79,12 +79,12 @@ def _end_of_thoughts(text: str, tags: list[int]) -> int:
 
 
 def _is_quoted(before: str) -> bool:
-    """Whether what follows this part of a line is in a comment or a string, if it is code."""
+    """Whether what follows this part of a line is in a comment or string, if it is code."""
     return "#" in before or before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
 def _opening(text: str) -> int:
-    """Return where thoughts begin in it, or -1."""
+    """Return where thoughts begin in the text, or -1."""
     code = _FENCE.search(text) or _CODE_START.search(text)
     before = text.find(_THINK_OPEN, 0, code.start() if code else None)
     line = _THINK_LINE.search(text)
@@ -92,7 +92,7 @@ def _opening(text: str) -> int:
 
 
 def _blocks(text: str) -> list[str] | None:
-    """Return the Python blocks in order, or None if there is no fence at all."""
+    """Return the Python blocks in order, or None if there is no fence."""
     fences = list(_FENCE.finditer(text))
     if not fences:
         return None
@@ -106,7 +106,7 @@ def _blocks(text: str) -> list[str] | None:
 
 
 def _pairs(text: str, fences: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield which fence opens each block and which one closes it, as of `_closing`."""
+    """Yield for each block the indices of its opening and closing fences, as found by `_closing`."""
     quotes = [quote.start() for quote in _TRIPLE_QUOTE.finditer(text)]
     position = 0
     while position < len(fences):
@@ -116,10 +116,10 @@ def _pairs(text: str, fences: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
 
 
 def _closing(fences: list[re.Match[str]], position: int, quotes: list[int]) -> int:
-    """Return which fence closes the block that the one at `position` opens, or their number if none does.
+    """Return the index of the fence that closes the block opened at `position`, or the number of fences if none does.
 
-    It is bare, of the same character and at least as long, and the number of triple quotes before it says that it
-    is in no string of the block. If a string never ends, the first fence that fits otherwise.
+    It is bare, of the same character, at least as long, and not in a string of the block, judging by the number of
+    triple quotes before it. If a string never ends, it is the first fence that fits otherwise.
     """
     opening = fences[position]
     before = bisect_left(quotes, opening.end())

@@ -1,4 +1,4 @@
-"""How good a policy is on given problems: rates by turn and level, pass@k, and the comparison of two policies."""
+"""The performance of a policy on given problems: rates by turn and level, pass@k, and comparison of two policies."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _PASS_AT = (1, 2, 4, 5, 8, 10, 16, 20, 32, 64)
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates over trajectories, 0 to 1; None if there is no trajectory.
+    """Rates over trajectories, 0 to 1; None if there are no trajectories.
 
     Args:
         trajectories: valid trajectories counted.
@@ -61,7 +61,7 @@ class TurnRates:
 
 @dataclass(frozen=True)
 class ProblemRates:
-    """One problem: valid trajectories, and how many of them solved it."""
+    """One problem: its valid trajectories, and how many of them solved it."""
 
     problem: str
     level: int | None
@@ -71,18 +71,18 @@ class ProblemRates:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation found. Rates are over valid trajectories; `invalid` counts the others.
+    """The result of an evaluation. Rates are over valid trajectories; `invalid` counts the others.
 
     Args:
-        rates: over everything.
+        rates: over all trajectories.
         pass_at: unbiased pass@k (Chen et al. 2021, eq. 1), by k, over problems with at least k valid trajectories.
         by_turn: by turn index.
         by_level: by level (`none` for problems without a level).
         speedup: geometric mean of the best speedups of solved trajectories; None if nothing was timed.
         fast_p: share of trajectories with a correct turn more than p times as fast as the reference, by p (KernelBench,
-            arXiv 2502.10517); None likewise.
-        invalid: trajectories lost to the infrastructure.
-        problems: problem by problem, in order of name.
+                arXiv 2502.10517); None if nothing was timed.
+        invalid: trajectories lost to infrastructure failures.
+        problems: per problem, sorted by name.
     """
 
     rates: Rates
@@ -109,7 +109,7 @@ class _Trajectory:
 
 
 def summarise(rows: Sequence[Row]) -> EvaluationResult:
-    """Return the result of the turns of an evaluation, in any order.
+    """Return the result for the turns of an evaluation, in any order.
 
     Raises:
         UsageError: there are no turns.
@@ -135,10 +135,10 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two policies on the same problems, `second` minus `first`, in mean share of solved trajectories a problem.
+    """Two policies on the same problems, `second` minus `first`: share of solved trajectories.
 
     Args:
-        problems: problems that both have.
+        problems: number of problems in both.
         first: mean of the first policy.
         second: mean of the second.
         difference: second - first.
@@ -161,7 +161,7 @@ def compare(
     """Compare solved shares by problem with a paired bootstrap (Efron and Tibshirani 1993, percentile interval).
 
     Raises:
-        UsageError: no problem is in both.
+        UsageError: the results have no problem in common.
     """
     shared = sorted(set(first) & set(second))
     if not shared:
@@ -188,7 +188,7 @@ def solved_shares(result: Mapping[str, Any]) -> dict[str, float]:
     """
     problems = result.get("problems")
     if not isinstance(problems, list):
-        raise UsageError("This is no evaluation result: it has no list `problems`.", "Give a file that evaluate wrote.")
+        raise UsageError("Not an evaluation result: it has no list `problems`.", "Pass a file written by evaluate.")
     return {p["problem"]: p["solved"] / p["trajectories"] for p in problems if p["trajectories"]}
 
 

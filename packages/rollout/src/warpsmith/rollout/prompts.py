@@ -1,7 +1,7 @@
 """Prompts of a turn: the task, the problem, and the verdicts on earlier attempts.
 
-A turn's prompt is one user message (after a system message in the `full` style) that carries the kernels of earlier
-turns and their verdicts, never the thoughts behind them. What does not fit the token budget is left out, oldest first.
+A turn's prompt is one user message (in the `full` style after a system message) with the kernels of earlier turns and
+their verdicts, without their thoughts. What does not fit the token budget is dropped, oldest first.
 """
 
 import ast
@@ -16,10 +16,10 @@ from warpsmith.rollout.errors import PromptTooLongError
 Message = dict[str, str]
 PromptStyle = Literal["full", "compact"]
 TokenCounter = Callable[[list[Message]], int]
-"""How many tokens the prompt of a conversation takes, the generation prompt included."""
+"""Number of tokens of a conversation's prompt, including the generation prompt."""
 
 _SHORT_MESSAGE = 300
-"""Characters kept of an error message that does not fit as a whole."""
+"""Characters kept of an error message that does not fit completely."""
 
 _SYSTEM = "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels."
 
@@ -55,7 +55,7 @@ class Attempt:
     """An earlier turn.
 
     Args:
-        kernel: its kernel; None if the answer had none, or if it was left out.
+        kernel: its kernel; None if the answer had none or it was dropped.
         verdict: the verdict on it.
         left_out: whether its kernel did not fit into the prompt.
     """
@@ -79,13 +79,13 @@ def build_prompt(
     Args:
         problem: the problem to solve.
         attempts: earlier turns, oldest first.
-        style: `full` explains the task to a general model; `compact` gives a tiny model the essential lines only.
+        style: `full` explains the task to a general model; `compact` gives a tiny model only the essential lines.
         count_tokens: counts a prompt's tokens; required if there is a budget.
-        budget: most tokens the prompt may take; None for no limit.
-        inert: breaks control tokens of the chat template in text that a model wrote.
+        budget: maximum tokens of the prompt; None for no limit.
+        inert: breaks up control tokens of the chat template in text written by a model.
 
     Raises:
-        PromptTooLongError: the problem alone takes more than the budget.
+        PromptTooLongError: the problem alone exceeds the budget.
     """
     if budget is None or count_tokens is None:
         return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style)
@@ -96,12 +96,12 @@ def build_prompt(
             return messages
     raise PromptTooLongError(
         f"The prompt of problem {problem.name} takes {tokens} tokens without any history; the budget is {budget}.",
-        "Raise prompt_tokens, use the compact prompt style, or leave the problem out.",
+        "Raise prompt_tokens, use the compact prompt style, or drop the problem.",
     )
 
 
 def _shorter_and_shorter(attempts: list[Attempt]) -> list[list[Attempt]]:
-    """Return the histories to try, longest first: oldest dropped, then the last one's message, then its kernel."""
+    """Yield the histories to try, longest first: oldest turns dropped, then the last one's message, then its kernel."""
     histories = [attempts[i:] for i in range(len(attempts))]
     if attempts:
         last = attempts[-1]
@@ -147,7 +147,7 @@ def _full(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
 
 
 def feedback(attempt: Attempt) -> str:
-    """Return what the evaluator found about an attempt, one fact per line."""
+    """Return the evaluator's findings about an attempt, one fact per line."""
     verdict = attempt.verdict
     lines = []
     if attempt.kernel is None and not attempt.left_out and verdict.status == "compile_error":
@@ -178,7 +178,7 @@ def _compact(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
 
 
 def compact_feedback(verdict: Verdict) -> str:
-    """Return a verdict as a few words on one line; a message is cut to its first 80 characters."""
+    """Return a verdict in a few words on one line; a message is cut to its first 80 characters."""
     words = verdict.status.replace("_", " ")
     if verdict.status == "incorrect" and verdict.mismatched_fraction is not None:
         words += f" {verdict.mismatched_fraction:.0%}"
@@ -190,7 +190,7 @@ def compact_feedback(verdict: Verdict) -> str:
 
 
 def essential_lines(source: str) -> str:
-    """Return what a problem computes: the methods of `Model`, without a constructor that does nothing.
+    """Return the computation of a problem: the methods of `Model`, without a constructor that does nothing.
 
     The whole source if it does not parse or has no `Model`.
     """

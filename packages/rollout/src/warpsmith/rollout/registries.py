@@ -1,6 +1,6 @@
-"""What other packages can add to rollouts, by entry point. Importable without anything that is registered.
+"""What other packages can add to rollouts, by entry point. Importable without the registered parts.
 
-Each registry's parts have the interface that its comment names; docs/extending.md has a recipe for each.
+The comment above each registry names the interface of its parts; docs/extending.md has a recipe for each.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -37,7 +37,7 @@ ENVIRONMENTS: "Final[Registry[EnvironmentType]]" = Registry("warpsmith.environme
 
 
 def _named_in(registry: Registry[Any]) -> AfterValidator:
-    """Return a check for a field of a configuration: some installed package provides a part of this name."""
+    """Return a check for a configuration field: an installed package provides a part of this name."""
 
     def check(name: str) -> str:
         try:

@@ -1,7 +1,7 @@
 """Retry policies: every retry of a rollout follows one of these.
 
-The table in docs/rollout.md lists each place with its policy. Restarts of processes are bounded separately, by
-the `max_restarts` of their owner: a restart serves all requests that saw the process die.
+The table in docs/rollout.md lists each place with its policy. Restarts of processes have a separate limit, their
+owner's `max_restarts`: one restart serves all requests that saw the process die.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,12 +20,12 @@ SAMPLER_RESTARTS: Final = 3
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When a failed attempt is followed by another one.
+    """Which failed attempts are retried.
 
     Args:
         retries: attempts after the first.
         on: errors that another attempt may avoid; all others are raised at once.
-        never: errors among those of `on` that no other attempt avoids.
+        never: subclasses of those errors that another attempt never avoids.
     """
 
     retries: int
@@ -33,19 +33,19 @@ class RetryPolicy:
     never: tuple[type[Exception], ...] = ()
 
     def allows(self, error: Exception) -> bool:
-        """Tell whether another attempt may avoid this error."""
+        """Return whether another attempt may avoid this error."""
         return isinstance(error, self.on) and not isinstance(error, self.never)
 
 
 def for_completions(retries: int) -> RetryPolicy:
-    """Return the policy for one completion; a sampler that is gone for good stays gone."""
+    """Return the policy for one completion; a dead sampler is not retried."""
     return RetryPolicy(retries, on=(SamplerError, DeadlinePassedError), never=(SamplerDiedError,))
 
 
 def for_evaluations(retries: int) -> RetryPolicy:
     """Return the policy for one evaluation of an episode.
 
-    A problem that cannot be judged is tried again too: reading it runs its code, which a full machine can stop.
+    A problem that cannot be evaluated is retried too: reading it runs its code, which can fail on a full machine.
     """
     return RetryPolicy(retries, on=(BadProblemError, DeadlinePassedError))
 
@@ -53,29 +53,29 @@ def for_evaluations(retries: int) -> RetryPolicy:
 def for_actors(retries: int) -> RetryPolicy:
     """Return the policy for one request to the evaluators in Ray.
 
-    It has no errors: a lost actor comes back as an `invalid` verdict. Each attempt prefers another actor.
+    It lists no errors: a lost actor becomes an `invalid` verdict. Each attempt prefers another actor.
     """
     return RetryPolicy(retries)
 
 
 FOR_JOINED_EVALUATIONS: Final = RetryPolicy(1)
-"""For requests that joined another one's evaluation of the same kernel, which may fail at that one's deadline."""
+"""For requests that joined another request's evaluation of the same kernel, which can fail at that one's deadline."""
 
 
 def is_verdict(verdict: Verdict) -> bool:
-    """Tell whether an evaluation found anything: `invalid` says that it was lost."""
+    """Return whether an evaluation has a result: `invalid` means that it was lost."""
     return verdict.status != "invalid"
 
 
 async def with_retries(
     attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, accept: Callable[[T], bool] = lambda result: True
 ) -> T:
-    """Return the first result that is accepted; where none is, the result of the last attempt, or its error.
+    """Return the first accepted result; if none is accepted, the result or error of the last attempt.
 
     Args:
-        attempt: called once for each attempt.
-        policy: how often, and after which errors.
-        accept: tells whether a result needs no other attempt.
+        attempt: called once per attempt.
+        policy: how often to retry, and after which errors.
+        accept: returns whether a result needs no other attempt.
     """
     for _ in range(policy.retries):
         try:

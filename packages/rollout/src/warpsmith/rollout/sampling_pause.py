@@ -1,4 +1,4 @@
-"""A pause of sampling between turns, so that weights change while nothing is sampled. For one event loop."""
+"""A pause of sampling between turns, so that weights change while no completion is sampled. For one event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 
 class SamplingPause:
-    """Lets completions run, or holds new ones back while those in flight end.
+    """Lets completions run, or blocks new ones until those in flight have ended.
 
-    With it every token of one completion is of one version of the weights. Evaluations continue during a pause.
+    All tokens of one completion are then of one weight version. Evaluations continue during a pause.
     """
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class SamplingPause:
                 self._idle.set()
 
     async def pause(self) -> None:
-        """Hold new completions back, and wait until none is in flight."""
+        """Block new completions, and wait until none is in flight."""
         self._allowed.clear()
         await self._idle.wait()
 
     def resume(self) -> None:
-        """Let everything that waits continue."""
+        """End the pause."""
         self._allowed.set()

@@ -29,7 +29,7 @@ def sample_turns(
 ) -> list[TurnRow]:
     """Return the turns of `samples` episodes for each problem, sampled by a checkpoint in this process.
 
-    Evaluators in Ray are placed on the cluster that `RAY_ADDRESS` names, or on a local one that ends with the session.
+    Evaluators in Ray run on the cluster named by `RAY_ADDRESS`, or on a local one that ends with the session.
     """
     from warpsmith.policy.loading import load_chat
     from warpsmith.rollout.samplers.registry import start_sampler
@@ -49,11 +49,11 @@ def sample_turns(
 
 
 def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:
-    """Check a policy's directory before a sampler or an evaluator starts for it.
+    """Check a policy's directory before a sampler or an evaluator is started for it.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: it cannot be used.
-        ModelTooShortError: it reads fewer tokens than vLLM is to take.
+        ModelTooShortError: its context is shorter than vLLM's configured length.
     """
     from warpsmith.policy.loading import check_directory, check_weights, load_chat
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from warpsmith.records.errors import UsageError
 
 OTHER = "other"
-"""Tag of the model that takes every `type` for which there is no model of its own."""
+"""Tag of the model that accepts every `type` that has no model of its own."""
 
 
 def override(values: dict[str, Any], given: str, error: type[UsageError] = UsageError) -> str:
@@ -23,20 +23,20 @@ def override(values: dict[str, Any], given: str, error: type[UsageError] = Usage
         error: type of the error to raise.
 
     Returns:
-        The name that was set, `table.key` without spaces.
+        The name of the key that was set, `table.key` without spaces.
 
     Raises:
-        UsageError: as `error`; `given` is not of that form, or one of its tables is a value.
+        UsageError: as `error`; `given` does not have that form, or one of its tables is a value.
     """
     dotted, equals, text = given.partition("=")
     keys = [key.strip() for key in dotted.split(".")]
     if not equals or not all(keys):
-        raise error(f"--set {given} is not of the form table.key=value.", "Example: --set run.steps=2.")
+        raise error(f"--set {given} does not have the form table.key=value.", "Example: --set run.steps=2.")
     table = values
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise error(f"--set {given}: `{key}` is a value, not a table.", "Name a key of a table.")
+            raise error(f"--set {given}: `{key}` is a value, not a table.", "Use a key of a table.")
     table[keys[-1]] = _value(text.strip())
     return ".".join(keys)
 
@@ -74,7 +74,7 @@ def _keys_of(table: type[BaseModel] | None) -> Mapping[str, Any]:
 
 
 def _without_types(kind: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """Return the place of an error as it is in a file: pydantic puts a table's `type` behind its name."""
+    """Return an error's place as it is in a file: pydantic puts a table's `type` after its name."""
     return [part for end, part in enumerate(path) if not _is_type(kind, path[: end + 1])]
 
 
@@ -106,12 +106,12 @@ def _table_at(kind: type[BaseModel], tables: Iterable[str]) -> type[BaseModel] |
 
 
 def _models_of_items(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that the items of a tuple are: an array of tables."""
+    """Return the models of a tuple's items: an array of tables."""
     return models_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else []
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that an annotation is, or may be: several where a table's keys depend on its `type`."""
+    """Return the models that an annotation allows: several if a table's keys depend on its `type`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) is Annotated:
@@ -122,6 +122,6 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def types_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the values of `type` that choose a model among several of one table; `other` if it takes any other."""
+    """Return the values of `type` that select a model among several of one table; `other` if it takes any other."""
     field = model.model_fields.get("type")
     return () if field is None else get_args(field.annotation) or (OTHER,)

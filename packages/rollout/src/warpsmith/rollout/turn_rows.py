@@ -22,10 +22,10 @@ class EpisodeLabels:
     Args:
         run: the run's name.
         task: the environment's name.
-        role: what the turns are for: `train` or `held_out`.
+        role: the purpose of the turns: `train` or `held_out`.
         problem: the problem.
         group: the group's name.
-        sample: number of the episode in its group.
+        sample: index of the episode in its group.
         after_step: training steps finished so far; None outside of a training run.
     """
 
@@ -45,7 +45,7 @@ class EpisodeLabels:
 
 @dataclass
 class TurnRecord:
-    """A turn as far as it got.
+    """A turn as far as it has got.
 
     Args:
         sampling: how it is sampled.
@@ -81,7 +81,7 @@ class TurnRecord:
 
 
 def turn_row(labels: EpisodeLabels, turns: Sequence[TurnRecord], index: int) -> TurnRow:
-    """Return the row of one turn, given all turns so far; its `return` is not known yet."""
+    """Return the row of one turn, from all turns so far; its `return` is not known yet."""
     problem = labels.problem
     return {
         "run": labels.run,

@@ -15,10 +15,10 @@ class Turn:
         source: the data set that the problem comes from.
         level: its level; None if it has none.
         completion: the model's whole answer, thoughts included.
-        kernel: the code taken from it; None if it has none.
+        kernel: the code extracted from it; None if it has none.
         completion_tokens: tokens of the answer.
         truncated: whether the answer was cut off at `sampling.max_tokens`.
-        verdict: what the evaluation found.
+        verdict: the result of the evaluation.
         score: the turn's score; None for the turn that is being scored.
         trajectory: the trajectory's name in the records.
     """
@@ -50,5 +50,5 @@ class Score:
 
     @property
     def valid(self) -> bool:
-        """Whether the turn may be used for training."""
+        """Whether the turn can be used for training."""
         return self.invalid_reason is None

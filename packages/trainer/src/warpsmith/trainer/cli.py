@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsmith.policy.packages import check_beside_torch, explained
+from warpsmith.policy.packages import check_beside_torch, with_package_check
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.ownership import owned
@@ -47,7 +47,7 @@ Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after th
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after this wall time (run.seconds).")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint in run.dir.")]
 Processes = Annotated[
-    int | None, typer.Option("--num-processes", min=1, help="Ranks to start; one an NVIDIA device, or 1, by default.")
+    int | None, typer.Option("--num-processes", min=1, help="Ranks to start; by default one per NVIDIA device, or 1.")
 ]
 Port = Annotated[int | None, typer.Option("--master-port", min=1, max=65535, help="Port of the process group.")]
 
@@ -65,7 +65,7 @@ def sft(
     show: Annotated[
         int | None,
         typer.Option(
-            "--show", min=0, metavar="N", help="Do not train: show what would be trained, with N examples decoded."
+            "--show", min=0, metavar="N", help="Do not train: show what would be trained, with N decoded examples."
         ),
     ] = None,
 ) -> None:
@@ -136,17 +136,17 @@ def demo(
         Path | None, typer.Option("--sft", help="SFT file that warms the policy; the package's own by default.")
     ] = None,
     grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; the package's own by default.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Directory to make; runs/demo-TIME by default.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Directory to create; runs/demo-TIME by default.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
     resume: Resume = False,
     num_processes: Annotated[
         int | None,
-        typer.Option("--num-processes", min=1, help="Ranks; one an NVIDIA device, or two, by default."),
+        typer.Option("--num-processes", min=1, help="Ranks; by default one per NVIDIA device, or two."),
     ] = None,
     set_sft: SetSft = None,
     set_grpo: SetGrpo = None,
 ) -> None:
-    """Make a tiny policy, warm it, train it by GRPO, compare held-out problems before and after. No GPU needed.
+    """Create a tiny policy, warm it, train it by GRPO, and compare held-out problems before and after. No GPU needed.
 
     Example: warpsmith-trainer demo --seed 1 --out runs/second
     """
@@ -192,18 +192,18 @@ def export(
     checkpoint: Annotated[
         Path, typer.Argument(help="A directory checkpoints/step-..., or a run's directory: its newest checkpoint.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The Hugging Face directory to make.")],
+    out: Annotated[Path, typer.Option("--out", help="The Hugging Face directory to create.")],
     adapter: Annotated[
         bool,
         typer.Option(
-            "--adapter/--merge", help="Write the adapters alone, in peft's format, or add them to the weights."
+            "--adapter/--merge", help="Write only the adapters, in peft's format, or add them to the weights."
         ),
     ] = False,
     best: Annotated[
-        bool, typer.Option("--best", help="Take the run's checkpoint of the best score (see checkpoint.keep_best).")
+        bool, typer.Option("--best", help="Take the run's checkpoint with the best score (see checkpoint.keep_best).")
     ] = False,
 ) -> None:
-    """Write a checkpoint as a Hugging Face directory, which transformers and vLLM open.
+    """Write a checkpoint as a Hugging Face directory, for transformers and vLLM.
 
     Example: warpsmith-trainer export runs/demo --out runs/demo-model
 
@@ -243,7 +243,7 @@ def _owner(run_dir: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _preflight(config: "SftConfig | TrainerConfig", resume: bool, master_port: int | None) -> None:
-    """Run the checks that need no torch; rank 0 runs all of them again."""
+    """Run the checks that need no torch; rank 0 runs all checks again."""
     if is_rank():
         return
     if master_port is not None:
@@ -263,7 +263,7 @@ def _as_ranks(
     environment: Mapping[str, str],
     train: Sequence[int] = (),
 ) -> None:
-    """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and end with their exit code."""
+    """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and exit with their exit code."""
     if is_rank():
         check_visible(train)
         rank_log.keep(run_dir)
@@ -279,7 +279,7 @@ def _as_ranks(
 
 
 def _show(config: "SftConfig", examples: int) -> None:
-    """Encode the sources as a run would, outside of it, and print the report."""
+    """Encode the sources as a run would, but outside of one, and print the report."""
     import tempfile
 
     from warpsmith.policy.loading import check_directory, load_chat
@@ -310,4 +310,4 @@ def main() -> None:
     """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
     sys.argv[1:] = without_local_rank(sys.argv[1:])
     with ends_after_exit_handlers() if is_rank() else nullcontext():
-        commands.run(explained(app))
+        commands.run(with_package_check(app))

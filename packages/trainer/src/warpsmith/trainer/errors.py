@@ -12,7 +12,7 @@ class UnfitRunError(UsageError):
 
 
 class WandbError(UsageError):
-    """W&B refuses the login, or its run cannot start."""
+    """W&B rejects the login, or its run cannot start."""
 
 
 class ContainmentError(UsageError):
@@ -24,7 +24,7 @@ class PromptsError(UsageError):
 
 
 class DataError(UsageError):
-    """Training data cannot be read, or has no example to train on."""
+    """Training data cannot be read, or has no examples to train on."""
 
 
 class DataWriteError(WarpsmithError):
@@ -34,7 +34,7 @@ class DataWriteError(WarpsmithError):
 
 
 class CheckpointError(UsageError):
-    """A checkpoint is missing, damaged, or of another run."""
+    """A checkpoint is missing, damaged, or belongs to another run."""
 
 
 class CheckpointWriteError(WarpsmithError):
@@ -44,7 +44,7 @@ class CheckpointWriteError(WarpsmithError):
 
 
 class CollectionError(WarpsmithError):
-    """Every turn of a batch was lost; the next batch would be lost the same way."""
+    """Every turn of a batch was lost; the next batch would probably be lost in the same way."""
 
     exit_code = 1
 
@@ -56,7 +56,7 @@ class LaunchError(WarpsmithError):
 
 
 class PortError(UsageError):
-    """There is no TCP port for the process group, or the given one is in use."""
+    """No TCP port is free for the process group, or the given one is in use."""
 
 
 class SyncError(WarpsmithError):
@@ -74,7 +74,7 @@ class ProbeError(SyncError):
 
 
 class StalenessError(WarpsmithError):
-    """A batch is older than `algorithm.max_staleness` permits."""
+    """A batch is older than `algorithm.max_staleness` allows."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""The base of every table of a configuration file, and tables whose keys depend on their `type`. No torch here."""
+"""The base of every table of a configuration file, and tables whose keys depend on their `type`. Imports no torch."""
 
 import functools
 import operator
@@ -10,7 +10,7 @@ from warpsmith.records.registry import Registry, RegistryError
 
 
 class Section(BaseModel):
-    """A table of a configuration file: unknown keys and infinite numbers are refused, values do not change."""
+    """A table of a configuration file: rejects unknown keys and infinite numbers; immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -28,18 +28,18 @@ def as_table(value: Any) -> Any:
 
 
 def switched(value: Any) -> Any:
-    """Read `false` as a table that is absent, and `true` as one with the defaults of all its keys."""
+    """Read `false` as an absent table, and `true` as a table with the defaults of all keys."""
     if isinstance(value, bool):
         return {} if value else None
     return value
 
 
 def one_of(*sections: type[Section], default: str | None = None) -> Any:
-    """Return the annotation of a table that is one of `sections`, by its `type`.
+    """Return the annotation of a table that is one of `sections`, selected by its `type`.
 
     Args:
         sections: each with a key `type: Literal["name"]`.
-        default: the type of a table that names none.
+        default: the type of a table without `type`.
     """
 
     def read(value: Any) -> Any:
@@ -51,9 +51,9 @@ def one_of(*sections: type[Section], default: str | None = None) -> Any:
 
 
 def registered(registry: Registry[type[Section]]) -> Any:
-    """Return the annotation of a table that is one of a registry's parts, by its `type`.
+    """Return the annotation of a table that is one of a registry's parts, selected by its `type`.
 
-    A part that does not load is left out here, so that it stops only the runs that ask for it.
+    A part that does not load is skipped here, so that it stops only runs that use it.
     """
     sections: list[type[Section]] = []
     for name in registry.names():
@@ -76,7 +76,7 @@ def registered(registry: Registry[type[Section]]) -> Any:
 
 
 def part_of(base: type[Section]) -> Any:
-    """Return the check of a registry whose parts are subclasses of `base`, each with a `type` of one value."""
+    """Return the check for a registry whose parts are subclasses of `base`, each with a single-valued `type`."""
 
     def wrong(part: Any) -> str:
         if not (isinstance(part, type) and issubclass(part, base)):
@@ -87,7 +87,7 @@ def part_of(base: type[Section]) -> Any:
 
 
 def sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the tables that an annotation admits: several if its keys depend on `type`."""
+    """Return the tables that an annotation allows: several if its keys depend on `type`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [section for part in get_args(annotation) for section in sections_in(part)]

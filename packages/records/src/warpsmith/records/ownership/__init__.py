@@ -1,6 +1,6 @@
-"""A run directory has one owner at a time, over all processes and hosts that see it.
+"""A run directory has one owner at a time, across all processes and hosts that see it.
 
-The rule, and what to do by hand, is written in docs/training.md, "One owner".
+docs/training.md, "One owner", gives the rule and how to override it.
 """
 
 from warpsmith.records.ownership.errors import OwnershipLostError, RunInUseError

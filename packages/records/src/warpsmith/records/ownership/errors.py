@@ -1,4 +1,4 @@
-"""What can go wrong in owning a run directory."""
+"""Errors of owning a run directory."""
 
 from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -8,6 +8,6 @@ class RunInUseError(UsageError):
 
 
 class OwnershipLostError(WarpsmithError):
-    """The lock of the run directory was removed or taken over; its former owner must write nothing more."""
+    """The lock of the run directory was removed or taken over; its former owner must stop writing."""
 
     exit_code = 1

@@ -1,14 +1,14 @@
-"""The lock on disk: numbered directories, of which the highest counts.
+"""The lock on disk: numbered directories, of which the highest number counts.
 
 RUN/lock/3/
-    token            tells this generation from another of the same number
-    command.json     one of the processes that hold it, `ProcessIdentity`
-    command.beat     a count that this process raises while it lives
+    token            distinguishes this generation from another with the same number
+    command.json     a process that holds it, as `ProcessIdentity`
+    command.beat     a count that this process increments while it lives
     rank-0.json ...
 
-A generation without members is free. To take a directory over is to make the next generation, by renaming a finished
-directory to its name: of many processes that try, one succeeds, on any file system whose rename is atomic. Nobody
-ever removes or changes the entry of another that may live, so a takeover cannot hit the wrong one.
+A generation without members is free. To take over a directory, a process creates the next generation by renaming a
+finished directory to its name: of many processes that try, one succeeds, on any file system with atomic renames. No
+process removes or changes the entry of another that may be alive, so a takeover cannot hit the wrong one.
 """
 
 import json
@@ -32,8 +32,8 @@ class Member:
     """One process that holds a generation.
 
     Attributes:
-        identity: the process; a damaged entry is one of an unknown host.
-        beat: its count when it was read.
+        identity: the process; for a damaged entry, one on an unknown host.
+        beat: its count when the entry was read.
     """
 
     identity: ProcessIdentity
@@ -49,26 +49,26 @@ class Generation:
     token: str
 
     def members(self) -> dict[str, Member]:
-        """Return the processes that hold it, by name; none of a generation that is gone."""
+        """Return the processes that hold it, by name; empty if the generation is gone."""
         found = {}
         for path in _listed(self.path):
-            # Whoever ends meanwhile takes its entry away.
+            # A process that ends meanwhile removes its entry.
             with suppress(FileNotFoundError):
                 if path.suffix == _MEMBER and not path.name.startswith("."):
                     found[path.stem] = Member(_identity(path), _content(path.with_suffix(_BEAT)))
         return found
 
     def is_intact(self) -> bool:
-        """Whether it is still there, and not another of the same number."""
+        """Whether it still exists and was not replaced by another of the same number."""
         return _content(self.path / _TOKEN) == self.token.encode()
 
     def add(self, name: str, identity: ProcessIdentity) -> None:
-        """Enter a process, whole at once."""
+        """Add a process's entry atomically."""
         self.beat(name, 0)
         _write_member(self.path, name, identity)
 
     def beat(self, name: str, count: int) -> None:
-        """Write a member's count, in place: that takes no room on a full disk, and closing makes it seen over NFS."""
+        """Write a member's count in place: needs no space on a full disk, and closing makes it visible over NFS."""
         flags = os.O_WRONLY | (os.O_CREAT if count == 0 else 0)
         descriptor = os.open(self.path / f"{name}{_BEAT}", flags, 0o644)
         try:
@@ -77,12 +77,12 @@ class Generation:
             os.close(descriptor)
 
     def leave(self, name: str) -> None:
-        """Take a process's entry away."""
+        """Remove a process's entry."""
         (self.path / f"{name}{_MEMBER}").unlink(missing_ok=True)
         (self.path / f"{name}{_BEAT}").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the directory in one step, whatever it holds."""
+        """Remove the directory and its contents in one step."""
         gone = self.path.with_name(f".gone-{uuid.uuid4().hex}")
         with suppress(FileNotFoundError):
             self.path.rename(gone)
@@ -95,7 +95,7 @@ def existing(run_dir: Path) -> list[Generation]:
 
 
 def make(run_dir: Path, number: int, members: Mapping[str, ProcessIdentity]) -> Generation | None:
-    """Make a generation with its members, whole at once; None where that number is taken."""
+    """Create a generation with its members atomically; None if that number is taken."""
     lock, token = run_dir / LOCK, uuid.uuid4().hex
     made = Generation(number, lock / str(number), token)
     unfinished = Generation(number, lock / f".new-{token}", token)
@@ -107,7 +107,7 @@ def make(run_dir: Path, number: int, members: Mapping[str, ProcessIdentity]) -> 
         unfinished.path.rename(made.path)
     except OSError:
         shutil.rmtree(unfinished.path, ignore_errors=True)
-        # A directory with files in it is in the way, which NFS may also say of a rename that it did and repeated.
+        # A non-empty directory is in the way; NFS can also report this for a rename that it did and then repeated.
         if not made.path.is_dir():
             raise
         return made if made.is_intact() else None
@@ -121,7 +121,7 @@ def _generations(lock: Path) -> Iterator[Generation]:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """Return what a folder holds, nothing of one that goes at this moment."""
+    """Return a folder's entries; empty if it disappears meanwhile."""
     try:
         return sorted(folder.iterdir())
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def _write_member(folder: Path, name: str, identity: ProcessIdentity) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """Return what a file holds, nothing of one that is gone. It is opened anew, so that NFS asks its server."""
+    """Return a file's bytes, empty if it is gone. Opening it again makes NFS ask its server."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

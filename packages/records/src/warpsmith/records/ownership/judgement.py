@@ -1,4 +1,4 @@
-"""Whether the holders of a generation still live: by their processes where these can be seen, else by their beats."""
+"""Whether the holders of a generation are alive: by their processes if those are visible, else by their beats."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ COMMAND = "command"
 
 @dataclass(frozen=True)
 class Timing:
-    """Deadlines of a lock, in seconds of one's own monotonic clock: no two clocks are ever compared.
+    """Deadlines of a lock, in seconds of the local monotonic clock: clocks of two hosts are never compared.
 
     Attributes:
-        beat_s: how often a holder raises its count, and looks whether the lock is still its own.
-        lease_s: how long the count of a holder that cannot be seen must stand still, while it is watched, to be dead.
-        orphan_s: how long the ranks of a command that is dead may take to end.
-        poll_s: how often a holder is looked at that is waited for.
+        beat_s: how often a holder increments its count and checks that it still has the lock.
+        lease_s: a holder whose process is not visible is dead if its count did not change for this long.
+        orphan_s: how long the ranks of a dead command may take to end.
+        poll_s: how often a holder is checked while it is waited for.
     """
 
     beat_s: float = 5.0
@@ -31,14 +31,14 @@ class Timing:
 def await_free(run_dir: Path, generation: Generation, timing: Timing, say: Callable[[str], None]) -> frozenset[str]:
     """Return the names of a generation's members once all of them are dead.
 
-    A holder on this host, whose process can be seen, is judged at once. One on another host (or of another boot, or in
-    another container) is watched for `lease_s`. Where the command is dead and its ranks are not, they are about to end
-    and are waited for.
+    A holder on this host, whose process is visible, is checked at once. One on another host (or of another boot, or in
+    another container) is watched for `lease_s`. If the command is dead but its ranks are not, they are about to end and
+    are waited for.
 
     Raises:
-        RunInUseError: one of them lives.
+        RunInUseError: one of them is alive.
     """
-    first, begin, told = generation.members(), time.monotonic(), False
+    first, begin, reported = generation.members(), time.monotonic(), False
     while True:
         members, waited = generation.members(), time.monotonic() - begin
         here = {name: member for name, member in members.items() if member.identity.is_local}
@@ -49,14 +49,14 @@ def await_free(run_dir: Path, generation: Generation, timing: Timing, say: Calla
             raise _in_use(run_dir, {**beating, **living})
         if not living and (not away or waited >= timing.lease_s):
             return frozenset(members)
-        if not told:
+        if not reported:
             say(_wait(run_dir, away or living, timing))
-            told = True
+            reported = True
         time.sleep(timing.poll_s)
 
 
 def _beats(first: Mapping[str, Member], name: str, member: Member) -> bool:
-    """Whether a member has done something since it was first seen."""
+    """Whether a member has changed its count since it was first seen."""
     return name not in first or (member, member.beat) != (first[name], first[name].beat)
 
 
@@ -76,7 +76,7 @@ def _wait(run_dir: Path, members: Mapping[str, Member], timing: Timing) -> str:
 
 def _in_use(run_dir: Path, living: Mapping[str, Member]) -> RunInUseError:
     identity = living.get(COMMAND, next(iter(living.values()))).identity
-    # The pid of another host or container may be any other process's here.
+    # On another host or in another container this pid can be any process here.
     stop = f"stop it with `kill -INT {identity.pid}`" if identity.is_local else f"stop it on {identity.host}"
     return RunInUseError(
         f"{run_dir} is in use by {identity}. A run directory has one owner at a time.",

@@ -1,4 +1,4 @@
-"""Owning a run directory: claimed by a command, shared with the rank that it starts, kept by a heartbeat."""
+"""Owning a run directory: claimed by a command, shared with its ranks, kept by a heartbeat."""
 
 import json
 import os
@@ -21,17 +21,17 @@ from warpsmith.records.ownership.process import this_process
 _HANDOVER = "WARPSMITH_RUN_OWNER"
 _RANK = "rank-0"
 _ATTEMPTS = 20
-"""Each is lost to another process that makes a generation at the same moment; that one then is seen to live."""
+"""An attempt fails if another process makes a generation at the same moment, which is then seen to be alive."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Ownership:
-    """A run directory that is this process's, or its command's.
+    """A run directory owned by this process or its command.
 
     Attributes:
-        generation: of the lock.
+        generation: the generation of the lock.
         member: this process's name in it.
     """
 
@@ -40,25 +40,25 @@ class Ownership:
 
     @property
     def handover(self) -> Mapping[str, str]:
-        """Environment variables by which a process that this one starts shares the directory."""
+        """Environment variables with which a child process shares the directory."""
         return {_HANDOVER: json.dumps([str(self.generation.path), self.generation.token])}
 
     def check(self) -> None:
-        """Make sure that it is still so: whoever takes a directory over removes the generations before its own.
+        """Check that the directory is still owned: a takeover removes the earlier generations.
 
         Raises:
-            OwnershipLostError: the lock was removed, or another took it over.
+            OwnershipLostError: the lock was removed or taken over.
         """
         if not self.generation.is_intact():
             raise self.lost()
 
     def lost(self) -> OwnershipLostError:
-        """Return the error that says who has the directory now."""
+        """Return the error that names the new owner."""
         run_dir = self.generation.path.parent.parent
         holders = [str(member.identity) for one in existing(run_dir) for member in one.members().values()]
-        usurped = f"{' and '.join(holders)} took it over" if holders else "its lock was removed"
+        cause = f"{' and '.join(holders)} took it over" if holders else "its lock was removed"
         return OwnershipLostError(
-            f"{run_dir} is no longer this run's: {usurped}; nothing more is written to it.",
+            f"{run_dir} is no longer this run's: {cause}; nothing more is written to it.",
             "If this process was suspended for a minute, that is why. Continue with --resume once it is free.",
         )
 
@@ -71,7 +71,7 @@ def owned(
     say: Say | None = None,
     on_lost: Callable[[WarpsmithError], object] = commands.end_at_once,
 ) -> Iterator[Ownership]:
-    """Own a run directory for the time of a `with` block; made if it is absent, removed again if it stays empty.
+    """Own a run directory during a `with` block; create it if absent, remove it again if it stays empty.
 
     A process whose command owns the directory (see `Ownership.handover`) shares it.
 
@@ -79,7 +79,7 @@ def owned(
         run_dir: the run's directory.
         timing: deadlines.
         say: prints a line for the user; to stderr by default.
-        on_lost: called from another thread when somebody else has taken the directory; ends the process by default.
+        on_lost: called from another thread when another process has taken over; ends the process by default.
 
     Raises:
         RunInUseError: another process owns it.
@@ -106,7 +106,7 @@ def _claimed(run_dir: Path, timing: Timing, say: Say) -> Ownership:
         (run_dir / LOCK).mkdir(parents=True, exist_ok=True)
         dead = {generation: await_free(run_dir, generation, timing, say) for generation in existing(run_dir)}
         number = 1 + max((generation.number for generation in dead), default=0)
-        # The lock's directory goes with an owner that leaves it empty at this very moment.
+        # An owner that leaves the lock's directory empty may remove it at this moment.
         with suppress(FileNotFoundError):
             mine = make(run_dir, number, {COMMAND: this_process()})
             if mine is not None and _is_alone(run_dir, mine, dead):
@@ -121,7 +121,7 @@ def _claimed(run_dir: Path, timing: Timing, say: Say) -> Ownership:
 
 
 def _is_alone(run_dir: Path, mine: Generation, dead: Mapping[Generation, frozenset[str]]) -> bool:
-    """Whether nobody came between the look at the generations and the making of `mine`; if so, the older ones go."""
+    """Whether no other process made a generation since `dead` was read; if so, remove the older ones."""
     *older, newest = existing(run_dir) or [mine]
     if newest != mine:
         return False
@@ -133,17 +133,17 @@ def _is_alone(run_dir: Path, mine: Generation, dead: Mapping[Generation, frozens
 
 
 def _shared(run_dir: Path) -> Generation | None:
-    """Return the generation that the command which started this process holds, if it is of this directory."""
-    told = os.environ.get(_HANDOVER)
-    if told is None:
+    """Return the generation held by the command that started this process, if it is of this directory."""
+    handed = os.environ.get(_HANDOVER)
+    if handed is None:
         return None
-    path, token = json.loads(told)
+    path, token = json.loads(handed)
     generation = Generation(int(Path(path).name), Path(path), token)
     return generation if generation.path.parent == run_dir / LOCK else None
 
 
 def _joined(generation: Generation) -> Ownership:
-    """Enter this process beside its command, unless that has died and somebody else is about to take over."""
+    """Add this process beside its command, unless the command died and another process is about to take over."""
     ownership = Ownership(generation, _RANK)
     ownership.check()
     generation.add(_RANK, this_process())
@@ -155,8 +155,8 @@ def _joined(generation: Generation) -> Ownership:
 def _keep_alive(
     ownership: Ownership, timing: Timing, stop: threading.Event, say: Say, on_lost: Callable[[WarpsmithError], object]
 ) -> None:
-    """Raise the count until `stop`; a temporary error of the file system is reported once and retried."""
-    count, told = 0, False
+    """Increment the count until `stop`; a temporary file-system error is reported once and retried."""
+    count, reported = 0, False
     while not stop.wait(timing.beat_s):
         count += 1
         try:
@@ -166,18 +166,18 @@ def _keep_alive(
             on_lost(error)
             return
         except FileNotFoundError:
-            # Removed between the look and the beat; the next look says so.
+            # Removed between check and beat; the next check reports it.
             continue
         except OSError as error:
-            if not told:
+            if not reported:
                 say(f"Warning: the lock {ownership.generation.path} cannot be renewed: {error}. Trying again.")
-            told = True
+            reported = True
 
 
 def _release(ownership: Ownership, missing: list[Path]) -> None:
-    """Take this process's entry away, and where nothing else is left the directories that were made for it.
+    """Remove this process's entry and, if no other is left, the directories that were created for it.
 
-    Only the first generation may go: whoever has seen a later one must never find its number free.
+    Only the first generation is removed: a number that another process has seen must never become free again.
     """
     generation = ownership.generation
     generation.leave(ownership.member)
@@ -189,7 +189,7 @@ def _release(ownership: Ownership, missing: list[Path]) -> None:
     if generation.number == 1 and generation.is_intact() and not generation.members():
         generation.remove()
         for path in dict.fromkeys([generation.path.parent, *missing]):
-            # Somebody else uses it.
+            # Another process uses it.
             with suppress(OSError):
                 path.rmdir()
 

@@ -1,4 +1,4 @@
-"""Which process an entry of a lock means, and whether it lives; pids alone are reused."""
+"""Identifies the process of a lock entry, and whether it is alive; pids alone are reused."""
 
 import os
 import shlex
@@ -25,11 +25,11 @@ class ProcessIdentity:
 
     Attributes:
         host: its host's name, for people.
-        space: where its pid means something: the boot of a kernel, and a pid namespace (containers) in it.
+        space: where its pid is valid: the boot of a kernel and, within it, a pid namespace (containers).
         pid: in that namespace.
-        started: clock ticks from the boot to its start.
+        started: clock ticks from boot to its start.
         command: its command line, for people.
-        since: when it made this entry, by its own clock, for people.
+        since: when it made this entry, by its host's clock, for people.
     """
 
     host: str
@@ -41,12 +41,12 @@ class ProcessIdentity:
 
     @property
     def is_local(self) -> bool:
-        """Whether this process can see it, dead or alive."""
+        """Whether this process could see it, dead or alive."""
         return self.space == space()
 
     @property
     def lives(self) -> bool:
-        """Whether it lives; only to be asked of a local one. A zombie is dead: it writes nothing any more."""
+        """Whether it is alive; only valid if `is_local`. A zombie counts as dead: it writes nothing any more."""
         return _started(self.pid) == self.started
 
     def __str__(self) -> str:
@@ -64,10 +64,10 @@ def this_process() -> ProcessIdentity:
 
 
 def from_json(found: Mapping[str, Any]) -> ProcessIdentity:
-    """Return an identity as it was read from a file.
+    """Return an identity read from a file.
 
     Raises:
-        LookupError, TypeError, ValueError: it is none.
+        LookupError, TypeError, ValueError: the file does not hold one.
     """
     return ProcessIdentity(
         host=str(found["host"]), space=str(found["space"]), pid=int(found["pid"]), started=int(found["started"]),
@@ -77,9 +77,9 @@ def from_json(found: Mapping[str, Any]) -> ProcessIdentity:
 
 @cache
 def space() -> str:
-    """Return where this process's pids mean something.
+    """Return the space in which this process's pids are valid.
 
-    Where the kernel does not say (some sandboxes), nobody shares the answer, and a lock is judged by its heartbeat.
+    If the kernel does not say (some sandboxes), the result is unique, and a lock is judged by its heartbeat.
     """
     try:
         return f"{_BOOT_ID.read_text(encoding='ascii').strip()}/{_PID_NAMESPACE.readlink()}"
@@ -88,11 +88,11 @@ def space() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """Return the start time of a living process; None where there is none, or a zombie."""
+    """Return the start time of a living process; None if there is none, or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name, in parentheses, may hold spaces and parentheses itself.
+    # The name, in parentheses, may itself contain spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     return None if fields[_STATE] in "ZX" else int(fields[_STARTED])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
-from warpsmith.records.last_words import oom_kills, told_of_memory
+from warpsmith.records.last_words import memory_note, oom_kills
 from warpsmith.rollout.cluster.logs import last_words
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
@@ -22,7 +22,7 @@ _EXIT: Final = re.compile(r"Worker exit detail: (.*)", re.DOTALL)
 _REASON: Final = re.compile(r"^The actor (?:is dead|died) because .*", re.MULTILINE)
 
 
-async def answered(reference: Awaitable[T], seconds: float, who: str, what: str) -> T:
+async def call_with_deadline(reference: Awaitable[T], seconds: float, who: str, what: str) -> T:
     """Return the result of a call to an actor.
 
     Args:
@@ -33,7 +33,7 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
 
     Raises:
         ActorLostError: the actor, its node or the cluster is gone. The error quotes the actor's log.
-        ActorFailedError: the method raised another error than a WarpsmithError; those are raised as they are.
+        ActorFailedError: the method raised an error that is not a WarpsmithError; those are raised unchanged.
         DeadlinePassedError: it took too long.
     """
     import ray
@@ -48,7 +48,7 @@ async def answered(reference: Awaitable[T], seconds: float, who: str, what: str)
     except RayActorError as error:
         raise await asyncio.to_thread(lost, error, who, kills) from error
     except RayTaskError as error:
-        # Our own errors arrive inside Ray's; the caller is to see them as they were raised.
+        # Our own errors arrive wrapped in Ray's; the caller gets them as they were raised.
         if isinstance(error.cause, WarpsmithError):
             raise error.cause from None
         raise await asyncio.to_thread(_failed, error, who) from error
@@ -62,10 +62,10 @@ def lost(error: "RayActorError", who: str, kills: int) -> ActorLostError:
     Args:
         error: Ray's.
         who: names the actor.
-        kills: what `oom_kills()` gave while the actor lived.
+        kills: the result of `oom_kills()` from when the actor was alive.
     """
     text = str(error)
-    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", told_of_memory(kills)))
+    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", memory_note(kills)))
 
 
 def _failed(error: "RayTaskError", who: str) -> ActorFailedError:
@@ -80,17 +80,17 @@ def _quoting(text: str, error: E) -> E:
 
 
 def _how(text: str) -> str:
-    """Return what Ray reports about the end itself, without its guesses at causes and its list of ids."""
+    """Return what Ray reports about the death, without its guesses at causes and its list of ids."""
     raised = text.partition("raised in its creation task,")[2]
     if raised:
         return f"it could not start: {_raised(raised)}"
     found = _EXIT.search(text) or _REASON.search(text)
-    told = found[found.re.groups] if found else _first_line(text)
-    return _first_line(_GUESSES.sub("", told))
+    reason = found[found.re.groups] if found else _first_line(text)
+    return _first_line(_GUESSES.sub("", reason))
 
 
 def _raised(traceback: str) -> str:
-    """Return the exception that a traceback ends in: what follows its last indented line."""
+    """Return the exception at the end of a traceback: what follows its last indented line."""
     lines = traceback.strip().splitlines()
     last = max((n for n, line in enumerate(lines) if line.startswith(" ")), default=-1)
     return " ".join(line.strip() for line in lines[last + 1 :])

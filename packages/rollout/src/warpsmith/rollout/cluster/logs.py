@@ -12,15 +12,15 @@ from warpsmith.records.last_words import notes_of, quote_into, quoted, tail_of
 _PID: Final = re.compile(r"\bpid[:=]\s*(\d+)")
 _ADDRESS: Final = re.compile(r"\bip[:=]\s*([0-9a-fA-F.:]+)")
 _MARKS: Final = r":(?:job_id|actor_name|task_name):"
-"""Begins lines that Ray writes for itself."""
+"""Starts the lines that Ray writes for itself."""
 _FAILED: Final = re.compile(r"^(\(\S+ pid=\d+\)) ERROR ", re.MULTILINE)
-"""Begins an error that vLLM logs, with the process that it comes from."""
+"""Starts an error logged by vLLM, with the process that it comes from."""
 
 _NODE_SECONDS: Final = 20.0
 
 
 def last_words(text: str) -> Sequence[str]:
-    """Return the last log lines of the actor that a Ray error names; if they cannot be read, the reason.
+    """Return the last log lines of the actor that a Ray error names; if they cannot be read, say why.
 
     Args:
         text: the text of Ray's error, which names process and node.
@@ -38,7 +38,7 @@ def last_words(text: str) -> Sequence[str]:
     try:
         return log_on_node(address[1], folder, int(pid[1]))
     except RayError as error:
-        return [f"The actor's log lies in {folder} on {address[1]}, which does not answer: {type(error).__name__}."]
+        return [f"The actor's log is in {folder} on {address[1]}, which does not answer: {type(error).__name__}."]
 
 
 def quote_own_log(error: WarpsmithError) -> None:
@@ -51,7 +51,7 @@ def quote_own_log(error: WarpsmithError) -> None:
 
 
 def folder_of_session() -> Path:
-    """Return the folder of this session's logs, the same on every node."""
+    """Return this session's log folder, the same on every node."""
     from ray._private.worker import global_worker
 
     return Path(global_worker.node.get_logs_dir_path())
@@ -61,29 +61,29 @@ def _of_process(folder: Path, pid: int) -> list[str]:
     """Return the last lines that a process wrote to stdout and stderr."""
     logs = sorted(folder.glob(f"worker-*-{pid}.out")) + sorted(folder.glob(f"worker-*-{pid}.err"))
     if not logs:
-        return [f"The actor's process {pid} has left no log in {folder} on {os.uname().nodename}."]
+        return [f"The actor's process {pid} left no log in {folder} on {os.uname().nodename}."]
     said = [log for log in logs if log.stat().st_size]
     return [quoted(log, skip=log_noise(log)) for log in said or logs[-1:]]
 
 
 def log_noise(log: Path) -> re.Pattern[str]:
-    """Return what to leave out of a log: Ray's marks, and what vLLM's other processes say about the first failure.
+    """Return what to leave out of a log: Ray's marks, and what vLLM's other processes log about the first failure.
 
-    A failed worker of vLLM ends vLLM's core, which ends the sampler in the actor; each logs a traceback, and only
-    the first has the cause.
+    A failed worker of vLLM ends vLLM's core, which ends the sampler in the actor; each logs a traceback, and only the
+    first shows the cause.
     """
     found = _FAILED.search(tail_of(log))
     return re.compile(rf"{_MARKS}|(?!{re.escape(found[1])})\(\S+ pid=\d+\) " if found else _MARKS)
 
 
 def log_on_node(address: str, folder: Path, pid: int) -> list[str]:
-    """Return the same from another node, read by a task there."""
+    """Return the same from another node, read by a task on that node."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = [node["NodeID"] for node in ray.nodes() if node["NodeManagerAddress"] == address and node["Alive"]]
     if not nodes:
-        return [f"The actor's log lies in {folder} on {address}, a node that is gone from the cluster."]
+        return [f"The actor's log is in {folder} on {address}, a node that has left the cluster."]
     strategy = NodeAffinitySchedulingStrategy(nodes[0], soft=False)
     read = ray.remote(_of_process).options(num_cpus=0, scheduling_strategy=strategy)
     found: list[str] = ray.get(read.remote(folder, pid), timeout=_NODE_SECONDS)

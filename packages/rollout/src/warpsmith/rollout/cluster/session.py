@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
+from warpsmith.records.last_words import memory_note, oom_kills, quote_into
 from warpsmith.rollout.cluster.logs import folder_of_session
 from warpsmith.rollout.errors import RayTokenError, SamplerError
 
@@ -20,7 +20,7 @@ _TOKEN = "RAY_AUTH_TOKEN"
 _TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 _TOKEN_FILE = Path(".ray/auth_token")
 _TOKENS_FROM = Version("2.60")
-"""From here on, at the latest, a local instance authenticates with tokens unless RAY_AUTH_MODE says otherwise."""
+"""From this version on, a local instance authenticates with tokens unless RAY_AUTH_MODE says otherwise."""
 
 
 @contextmanager
@@ -35,15 +35,16 @@ def ray_session(
     """Connect to Ray for the duration of a `with` block.
 
     Args:
-        address: an existing cluster (`auto` for the one on this machine); None starts a local one and ends it.
-        num_cpus: logical CPUs of a local instance; None for all of the machine's.
+        address: an existing cluster (`auto` for the one on this machine); None starts a local one and stops it
+            afterwards.
+        num_cpus: logical CPUs of a local instance; None for all of the machine.
         object_store_bytes: shared memory of a local instance; it holds one copy of the weights.
         temp_dir: where a local instance writes logs and sockets; its path must be short.
-        on_lost: called, from another thread, when a process of the local instance itself ends. Ray would end this
-            process within a minute (gcs_server) or let it wait for actors that never start (raylet).
+        on_lost: called from another thread when a process of the local instance dies. Ray would end this process
+            within a minute (gcs_server) or let it wait for actors that never start (raylet).
 
     Raises:
-        RayTokenError: token authentication is on, and there is no token that Ray could use.
+        RayTokenError: token authentication is on, but Ray has no usable token.
         SamplerError: Ray cannot be started or reached.
     """
     check_token(address)
@@ -75,8 +76,8 @@ def ray_session(
 def check_token(address: str | None = None) -> str:
     """Check the token that Ray authenticates with, before Ray starts. Does not import Ray.
 
-    Ray takes RAY_AUTH_TOKEN, else the file that RAY_AUTH_TOKEN_PATH names, else ~/.ray/auth_token. New versions create
-    the latter for a local instance; for a cluster it must exist.
+    Ray takes RAY_AUTH_TOKEN, else the file named by RAY_AUTH_TOKEN_PATH, else ~/.ray/auth_token. New versions create
+    the last for a local instance; for a cluster it must exist.
 
     Returns:
         Where the token comes from, as part of a sentence.
@@ -99,7 +100,7 @@ def check_token(address: str | None = None) -> str:
         return _token_to_be_made(default)
     if mode == "token" and address is not None:
         raise RayTokenError(
-            f"{_MODE}=token is set, and there is no token for the cluster at {address}.",
+            f"{_MODE}=token is set, but there is no token for the cluster at {address}.",
             f"Set {_TOKEN} or {_TOKEN_PATH} to the cluster's token, or copy it to {default}.",
         )
     return "no token"
@@ -109,13 +110,11 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError as error:
-        raise RayTokenError(
-            f"Ray's token lies in the home directory, and there is none: {error}.", "Set HOME."
-        ) from None
+        raise RayTokenError(f"Ray's token is in the home directory, but there is none: {error}.", "Set HOME.") from None
 
 
 def _token_in(path: Path, what: str) -> str:
-    remedy = f"Correct it, set {_TOKEN}, or set {_MODE}=disabled where the cluster asks for no token."
+    remedy = f"Correct it, set {_TOKEN}, or set {_MODE}=disabled if the cluster requires no token."
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -130,15 +129,15 @@ def _token_to_be_made(path: Path) -> str:
     parent = next(folder for folder in path.parents if folder.exists())
     if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise RayTokenError(
-            f"Ray makes a token for its local instance, and cannot write it to {path}.",
-            f"Set HOME to a directory that can be written, or {_TOKEN_PATH} to a file with a token.",
+            f"Ray creates a token for its local instance, but cannot write it to {path}.",
+            f"Set HOME to a writable directory, or {_TOKEN_PATH} to a file with a token.",
         )
-    return f"a token that Ray makes in {path}"
+    return f"a token that Ray creates in {path}"
 
 
 @contextmanager
 def _watched(on_lost: Callable[[SamplerError], None] | None) -> Iterator[None]:
-    """Call `on_lost` when the raylet or the gcs_server that this process has started ends inside the block."""
+    """Call `on_lost` when the raylet or gcs_server started by this process dies inside the block."""
     if on_lost is None:
         yield
         return
@@ -162,7 +161,7 @@ def _watch(watched: dict[int, str], stop: int, on_lost: Callable[[SamplerError],
     if stop not in ready:
         names = [watched[fd] for fd in ready]
         error = SamplerError(
-            f"Ray's {' and '.join(names)} has ended, and with it the samplers. {told_of_memory(kills)}".strip(),
+            f"Ray's {' and '.join(names)} has ended, and with it the samplers. {memory_note(kills)}".strip(),
             "If its log is empty it was killed; continue with --resume.",
         )
         on_lost(quote_into(error, [path for name in names for path in _said(logs, name)]))
@@ -175,7 +174,7 @@ def _said(logs: Path, name: str) -> list[Path]:
 
 
 def _own_processes() -> Iterator[tuple[str, int]]:
-    """Yield name and pid of the processes that make up this process's own instance of Ray."""
+    """Yield name and pid of the processes of this process's own Ray instance."""
     import psutil  # type: ignore[import-untyped,unused-ignore]
 
     for process in psutil.Process().children():
@@ -184,11 +183,11 @@ def _own_processes() -> Iterator[tuple[str, int]]:
 
 
 def _remedy(error: Exception) -> str:
-    # By its name: older versions of Ray have no such class.
+    # Compared by name: older versions of Ray have no such class.
     if type(error).__name__ == "AuthenticationError":
         return (
             f"Give this machine the cluster's token ({_TOKEN}, {_TOKEN_PATH} or ~/{_TOKEN_FILE}) and set {_MODE}=token."
         )
     if "ersion mismatch" in str(error):
-        return "All nodes of a cluster need the same Ray and the same Python: install requirements/cpu.lock on each."
+        return "All nodes of a cluster need the same versions of Ray and Python: install requirements/cpu.lock on each."
     return "Check the address and free memory."

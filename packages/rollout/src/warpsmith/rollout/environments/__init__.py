@@ -1,1 +1,1 @@
-"""Environments: what a turn is asked, how its answer is evaluated and scored, and when an episode ends."""
+"""Environments: they define a turn's prompt, how its answer is evaluated and scored, and when an episode ends."""

@@ -1,7 +1,7 @@
 """The interface of an environment.
 
-An episode calls, for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`,
-`score` and `is_done`. Sampling, retries, deadlines and records are the episode's.
+An episode calls for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`, `score`
+and `is_done`. The episode itself handles sampling, retries, deadlines and records.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from warpsmith.rollout.turns import Score, Turn
 
 @dataclass(frozen=True)
 class EnvironmentContext:
-    """What an environment is made of.
+    """The inputs of an environment.
 
     Args:
-        config: the rollout's settings; `config.environment` is for the environment alone.
+        config: the rollout's settings; only the environment reads `config.environment`.
         evaluator: judges kernels; verdicts are cached by content.
         chat: the policy's chat format.
         scorer: the configured reward.
@@ -37,7 +37,7 @@ class EnvironmentContext:
 
 @runtime_checkable
 class Environment(Protocol):
-    """One environment, shared by all episodes of a collection: it keeps nothing of an episode between two calls."""
+    """One environment, shared by all episodes of a collection: it keeps no state of an episode between two calls."""
 
     def initial_prompt(self, problem: ProblemRow) -> list[Message]:
         """Return the conversation that asks for the first turn.
@@ -47,10 +47,10 @@ class Environment(Protocol):
         """
 
     def feedback(self, problem: ProblemRow, history: Sequence[Turn]) -> list[Message]:
-        """Return the conversation that asks for the next turn, given all turns so far; errors as above."""
+        """Return the conversation that asks for the next turn, from all turns so far; errors as above."""
 
     def parse(self, completion: str) -> str | None:
-        """Return the answer in a completion, for example the code of a kernel; None if it has none."""
+        """Return the answer in a completion, for example the code of a kernel; None if there is none."""
 
     async def evaluate(self, problem: ProblemRow, answer: str | None) -> Verdict:
         """Return the verdict on an answer; status `invalid` if the evaluation was lost.
@@ -61,22 +61,22 @@ class Environment(Protocol):
         """
 
     def score(self, turn: Turn, history: Sequence[Turn]) -> Score:
-        """Return the score of an evaluated turn, given those before it. A score without a value ends the episode.
+        """Return the score of an evaluated turn, given those before it. A score without value ends the episode.
 
         Raises:
-            RewardFailedError: the reward gave no score; the run ends.
+            RewardFailedError: the reward returned no score; the run ends.
         """
 
     def is_done(self, history: Sequence[Turn]) -> bool:
-        """Tell whether an episode with these scored turns, of which there is at least one, ends now."""
+        """Return whether an episode with these scored turns, at least one, ends now."""
 
     def returns(self, scores: Sequence[float]) -> list[float]:
-        """Return the return R_t of every turn, given the scores of a whole episode in order."""
+        """Return the return R_t of every turn from the scores of a whole episode, in order."""
 
 
 @runtime_checkable
 class EnvironmentType(Protocol):
-    """What is registered in `warpsmith.environments`: a class, or another callable, that makes an environment.
+    """The type of entries in `warpsmith.environments`: a class, or another callable, that creates an environment.
 
     Attributes:
         description: one line for `warpsmith-rollout environments`.
@@ -87,7 +87,7 @@ class EnvironmentType(Protocol):
         """See above."""
 
     def max_turns(self, config: RolloutConfig) -> int:
-        """Return the most turns that an episode may have under these settings; episodes stop there in any case."""
+        """Return the maximum turns of an episode under these settings; episodes stop there in any case."""
 
     def __call__(self, context: EnvironmentContext) -> Environment:
-        """Return an environment; UsageError where the settings do not suit it."""
+        """Return an environment; UsageError if it does not support the settings."""

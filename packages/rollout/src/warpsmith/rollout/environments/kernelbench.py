@@ -1,4 +1,4 @@
-"""`kernelbench` and `kernelbench_multiturn`: a Triton kernel for a PyTorch module, in one turn or in several."""
+"""`kernelbench` and `kernelbench_multiturn`: a Triton kernel for a PyTorch module, in one turn or several."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from warpsmith.rollout.returns import discounted
 from warpsmith.rollout.turns import Score, Turn
 
 UNVARIED: Final = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
-NO_CODE: Final = "The answer holds no Python code that could define ModelNew."
+NO_CODE: Final = "The answer has no Python code that could define ModelNew."
 
 
 @dataclass(frozen=True)
 class EpisodeRules:
-    """When an episode ends, and what its turns return.
+    """When an episode ends, and the returns of its turns.
 
     Args:
         max_turns: turns after which it ends.
-        gamma: discount of the returns; without effect if there is one turn.
+        gamma: discount of the returns; no effect with one turn.
         success_score: score at which it ends early.
-        max_consecutive_failures: turns in a row that score 0 after which it ends.
+        max_consecutive_failures: consecutive turns with score 0 after which it ends.
     """
 
     max_turns: int
@@ -35,11 +35,11 @@ class EpisodeRules:
     max_consecutive_failures: int
 
     def is_over(self, scores: Sequence[float], *, solved_untimed: bool) -> bool:
-        """Tell whether an episode with these scores ends now.
+        """Return whether an episode with these scores ends now.
 
         Args:
             scores: scores of the turns so far, oldest first.
-            solved_untimed: the last turn was correct and nothing is timed, so that no turn could do better.
+            solved_untimed: the last turn was correct and nothing is timed, so no turn could do better.
         """
         if solved_untimed or len(scores) >= self.max_turns:
             return True
@@ -54,7 +54,7 @@ class EpisodeRules:
 
 
 class KernelBench:
-    """Asks for a kernel, has it judged, and shows the verdict to the next turn.
+    """Asks for a kernel, has it evaluated, and shows the verdict to the next turn.
 
     Args:
         context: settings, evaluator, chat format and reward.
@@ -70,7 +70,7 @@ class KernelBench:
         return self._prompt(problem, [])
 
     def feedback(self, problem: ProblemRow, history: Sequence[Turn]) -> list[Message]:
-        """Return the same with earlier kernels and the verdicts on them; see `Environment.feedback`."""
+        """Return the same with earlier kernels and their verdicts; see `Environment.feedback`."""
         return self._prompt(problem, [Attempt(turn.kernel, turn.verdict) for turn in history])
 
     def _prompt(self, problem: ProblemRow, attempts: Sequence[Attempt]) -> list[Message]:
@@ -89,7 +89,7 @@ class KernelBench:
         return extract_kernel(completion, opened_thoughts=self._context.chat.opens_thoughts)
 
     async def evaluate(self, problem: ProblemRow, answer: str | None) -> Verdict:
-        """Have a kernel judged; an answer without code needs no evaluator. See `Environment.evaluate`."""
+        """Evaluate a kernel; an answer without code needs no evaluator. See `Environment.evaluate`."""
         if answer is None:
             return Verdict(
                 "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
@@ -112,7 +112,7 @@ class KernelBench:
         return self._context.scorer(turn, history)
 
     def is_done(self, history: Sequence[Turn]) -> bool:
-        """Tell whether an episode with these turns ends now."""
+        """Return whether an episode with these turns ends now."""
         last = history[-1].verdict
         solved_untimed = last.correct and last.speedup is None
         return self.rules.is_over([turn.score or 0.0 for turn in history], solved_untimed=solved_untimed)
@@ -124,18 +124,18 @@ class KernelBench:
 
 @dataclass(frozen=True)
 class Preset:
-    """A registered name for `KernelBench` with its number of turns.
+    """A registered name of `KernelBench` with its number of turns.
 
     Args:
         description: one line for `warpsmith-rollout environments`.
-        turns: turns of an episode; None takes `rollout.max_turns`, and its discount.
+        turns: turns of an episode; None takes `rollout.max_turns` and its discount.
     """
 
     description: str
     turns: int | None = None
 
     def max_turns(self, config: RolloutConfig) -> int:
-        """Return the most turns of an episode."""
+        """Return the maximum turns of an episode."""
         return self.turns or config.max_turns
 
     def rules(self, config: RolloutConfig) -> EpisodeRules:
@@ -150,4 +150,4 @@ class Preset:
 
 
 SINGLE_TURN: Final = Preset("one turn; the score of the verdict is the reward", turns=1)
-MULTI_TURN: Final = Preset("several turns, each with the verdict on the turn before; discounted returns")
+MULTI_TURN: Final = Preset("several turns, each with the verdict on the previous one; discounted returns")

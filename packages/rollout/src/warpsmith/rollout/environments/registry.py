@@ -6,7 +6,7 @@ from warpsmith.rollout.registries import ENVIRONMENTS
 
 
 def descriptions() -> dict[str, str]:
-    """Return the description of every installed environment by its name.
+    """Return the description of every installed environment, by name.
 
     Raises:
         RegistryError: one of them cannot be imported.
@@ -15,7 +15,7 @@ def descriptions() -> dict[str, str]:
 
 
 def max_turns(config: RolloutConfig) -> int:
-    """Return the most turns that an episode of the configured environment may have.
+    """Return the maximum turns of an episode of the configured environment.
 
     Raises:
         RegistryError: the environment cannot be imported.
@@ -28,6 +28,6 @@ def make_environment(context: EnvironmentContext) -> Environment:
 
     Raises:
         RegistryError: it cannot be imported.
-        UsageError: the settings do not suit it.
+        UsageError: it does not support the settings.
     """
     return ENVIRONMENTS.get(context.config.task_type)(context)

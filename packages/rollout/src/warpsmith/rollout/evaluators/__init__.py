@@ -1,1 +1,1 @@
-"""Where candidates are judged: in this process, in Ray actors, or on evaluation servers, behind one interface."""
+"""Where candidates are evaluated: in this process, in Ray actors, or on evaluation servers, behind one interface."""

@@ -14,14 +14,14 @@ from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 from warpsmith.rollout import retries
 
 
-class _Running:
-    """An evaluation that several requests may wait for; each gets its state, whenever it joined.
+class _SharedEvaluation:
+    """An evaluation that several requests can wait for; each is notified of its state, whenever it joined.
 
     Args:
-        forget: called when no request can join it any more.
+        forget: called when requests can no longer join it.
     """
 
-    def __init__(self, forget: Callable[["_Running"], None]) -> None:
+    def __init__(self, forget: Callable[["_SharedEvaluation"], None]) -> None:
         self.verdict: asyncio.Future[Verdict]
         self.forget = forget
         self._waiting = 0
@@ -34,13 +34,13 @@ class _Running:
             listener(running)
 
     async def join(self, listener: OnRunning | None) -> Verdict:
-        """Wait for the verdict; the evaluation is cancelled when the last waiter gives up."""
+        """Wait for the verdict; the evaluation is cancelled when the last waiter is cancelled."""
         if listener is not None:
             self._listeners.append(listener)
             listener(self._running)
         self._waiting += 1
         try:
-            # Shielded: the first waiter may give up while others wait for the same verdict.
+            # Shielded: the first waiter may be cancelled while others wait for the same verdict.
             return await asyncio.shield(self.verdict)
         except asyncio.CancelledError:
             if _is_cancelled():
@@ -49,7 +49,7 @@ class _Running:
         finally:
             self._waiting -= 1
             if not self._waiting and not self.verdict.done():
-                # Now: a request that comes before the evaluation has ended must not join it.
+                # At once: a request that arrives before the evaluation has ended must not join it.
                 self.forget(self)
                 self.verdict.cancel()
 
@@ -57,19 +57,19 @@ class _Running:
 class CachedEvaluator:
     """Judges each (problem, candidate, trials, seed) once.
 
-    A request for a kernel that is being judged waits for that verdict. An `invalid` verdict is not kept: the first of
-    those who joined that evaluation begins another one, and the others join it; its result is final for all of them.
+    A request for a kernel that is being evaluated waits for that verdict. An `invalid` verdict is not kept: the first
+    waiter starts another evaluation and the other waiters join it; its result is final for all of them.
 
     Args:
-        evaluator: judges what is not in the cache.
-        capacity: most verdicts kept; the least recently used goes first.
+        evaluator: evaluates what is not in the cache.
+        capacity: maximum number of verdicts; the least recently used is dropped first.
     """
 
     def __init__(self, evaluator: AsyncEvaluator, *, capacity: int = 65536) -> None:
         self._evaluator = evaluator
         self._capacity = capacity
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _SharedEvaluation] = {}
         self.hits = 0
         self.misses = 0
 
@@ -82,21 +82,21 @@ class CachedEvaluator:
         """Return a cached verdict, with `cached` set and no seconds, or a new one."""
         request = EvaluationRequest.from_options(problem, candidate, options)
         key = _key(request)
-        known = self._verdicts.get(key)
-        if known is not None:
+        cached = self._verdicts.get(key)
+        if cached is not None:
             self._verdicts.move_to_end(key)
-            return self._hit(known)
+            return self._hit(cached)
 
-        async def joined_or_begun() -> tuple[Verdict, bool]:
+        async def join_or_start() -> tuple[Verdict, bool]:
             running = self._running.get(key)
             if running is None:
                 self.misses += 1
-                return await self._begun(key, request).join(options.get("on_running")), True
+                return await self._start(key, request).join(options.get("on_running")), True
             verdict = await running.join(options.get("on_running"))
             return (self._hit(verdict), True) if retries.is_verdict(verdict) else (verdict, False)
 
         verdict, _ = await retries.with_retries(
-            joined_or_begun, retries.FOR_JOINED_EVALUATIONS, accept=lambda found: found[1]
+            join_or_start, retries.FOR_JOINED_EVALUATIONS, accept=lambda found: found[1]
         )
         return verdict
 
@@ -104,21 +104,21 @@ class CachedEvaluator:
         self.hits += 1
         return replace(verdict, cached=True, seconds=Seconds())
 
-    def _begun(self, key: str, request: EvaluationRequest) -> _Running:
-        running = self._running[key] = _Running(lambda ended: self._forget(key, ended))
+    def _start(self, key: str, request: EvaluationRequest) -> _SharedEvaluation:
+        running = self._running[key] = _SharedEvaluation(lambda ended: self._forget(key, ended))
         running.verdict = asyncio.ensure_future(
             self._evaluator.evaluate_async(
                 request.problem, request.candidate, **request.options, on_running=running.notify
             )
         )
-        running.verdict.add_done_callback(lambda done: self._finished(key, running, done))
+        running.verdict.add_done_callback(lambda done: self._store(key, running, done))
         return running
 
-    def _forget(self, key: str, running: _Running) -> None:
+    def _forget(self, key: str, running: _SharedEvaluation) -> None:
         if self._running.get(key) is running:
             del self._running[key]
 
-    def _finished(self, key: str, running: _Running, done: "asyncio.Future[Verdict]") -> None:
+    def _store(self, key: str, running: _SharedEvaluation, done: "asyncio.Future[Verdict]") -> None:
         self._forget(key, running)
         if done.cancelled() or done.exception() is not None or not retries.is_verdict(done.result()):
             return
@@ -128,7 +128,7 @@ class CachedEvaluator:
 
 
 def _is_cancelled() -> bool:
-    """Tell whether somebody cancelled the task that runs now."""
+    """Return whether the current task was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

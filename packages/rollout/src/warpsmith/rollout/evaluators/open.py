@@ -10,15 +10,15 @@ from warpsmith.rollout.config import Evaluation, ProcessEvaluation, RayEvaluatio
 
 @contextmanager
 def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[AsyncEvaluator]:
-    """Yield an evaluator that is ready, and end what it started afterwards.
+    """Yield an evaluator that is ready, and stop what was started for it afterwards.
 
     Args:
-        config: where candidates are judged. For `ray` this process must be connected to a cluster.
-        evaluator: how they are judged. A server has settings of its own; of these it must meet `minimum_isolation`.
+        config: where candidates are evaluated. For `ray` this process must be connected to a cluster.
+        evaluator: how they are evaluated. Servers have their own settings and only have to meet `minimum_isolation`.
 
     Raises:
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
-        UsageError: the cluster has fewer cores than the actors ask for.
+        UsageError: the cluster has fewer cores than the actors need.
     """
     match config:
         case ProcessEvaluation():

@@ -14,9 +14,9 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
-from warpsmith.records.last_words import oom_kills, retyped, told_in_full, with_notes_of
+from warpsmith.records.last_words import full_text, oom_kills, retyped, with_notes_of
 from warpsmith.rollout import retries
-from warpsmith.rollout.cluster.calls import answered, lost
+from warpsmith.rollout.cluster.calls import call_with_deadline, lost
 from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 4096
-"""Requests that may wait in one actor; its evaluator runs as many at once as it has slots."""
+"""Requests that can wait in one actor; its evaluator runs as many at once as it has slots."""
 
 
 class EvaluatorActor:
@@ -55,7 +55,7 @@ class EvaluatorActor:
         """Return the record of the verdict; see `Evaluator.evaluate`.
 
         Raises:
-            DeadlinePassedError: it waited in the queue, or was worked on, for longer than `limits` says.
+            DeadlinePassedError: its time in the queue, or the work on it, took longer than `limits`.
         """
         state, (wait_s, work_s) = QueueState(), limits
         verdict = self.evaluator.evaluate_async(
@@ -66,25 +66,25 @@ class EvaluatorActor:
 
 
 def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> EvaluatorConfig:
-    """Return the settings for the GPU that Ray gave an actor.
+    """Return the settings for the GPU that Ray assigned to an actor.
 
     Raises:
-        JudgeUnavailableError: it gave none, or named it otherwise than by its number.
+        JudgeUnavailableError: Ray assigned none, or named it by something other than its number.
     """
     if config.device == "cpu":
         return config
     number = str(gpu_ids[0]) if len(gpu_ids) == 1 else ""
     if not number.isdecimal():
         raise JudgeUnavailableError(
-            f"Ray gave this evaluator actor the GPUs {list(gpu_ids)}; one, by its number, was expected.",
-            "Start Ray on that node with CUDA_VISIBLE_DEVICES unset or with numbers in it.",
+            f"Ray assigned the GPUs {list(gpu_ids)} to this evaluator actor; one, by its number, was expected.",
+            "Start Ray on that node with CUDA_VISIBLE_DEVICES unset or set to numbers.",
         )
     return config.model_copy(update={"gpu": int(number)})
 
 
 @dataclass(eq=False)
 class Member:
-    """The place of one actor: its present holder, and how often it was replaced."""
+    """The place of one actor: the current actor, and how often it was replaced."""
 
     number: int
     actor: "ActorHandle"
@@ -104,16 +104,16 @@ class Member:
 
 
 class RayEvaluator:
-    """Judges in `actors` Ray actors. A context manager; then use it within one event loop.
+    """Evaluates in `actors` Ray actors. A context manager; then use it within one event loop.
 
-    Each actor has one judge with one device: a GPU of its own where the evaluator's device is `cuda`. The least loaded
-    actor takes the next request. An actor that dies or loses its device is replaced, at most `max_restarts` times, and
-    its requests are retried on another one, as are `invalid` verdicts. A request that is lost more often than
-    `retries` times ends as `invalid`, never as a score.
+    Each actor has one judge with one device: its own GPU if the evaluator's device is `cuda`. The least loaded actor
+    takes the next request. An actor that dies or loses its device is replaced, at most `max_restarts` times, and its
+    requests are retried on another one, as are `invalid` verdicts. A request that is lost more often than `retries`
+    times ends as `invalid`, never as a score.
 
     Args:
         config: number, size and deadlines of the actors.
-        evaluator: settings of each actor's evaluator; it has `cores` slots unless these say otherwise.
+        evaluator: settings of each actor's evaluator; it has `cores` slots by default.
     """
 
     def __init__(self, config: RayEvaluation, evaluator: EvaluatorConfig) -> None:
@@ -154,53 +154,53 @@ class RayEvaluator:
     ) -> Verdict:
         """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
 
-        `on_running` is not called: this object and the actor keep the deadlines of the queue and of the work.
+        `on_running` is not called: this class and the actor apply the deadlines of queue and work.
 
         Raises:
-            BadProblemError: the problem itself cannot be judged.
-            DeadlinePassedError: the work on it took `deadline_s`, or it waited in the queue for `wait_s`.
+            BadProblemError: the problem itself cannot be evaluated.
+            DeadlinePassedError: the work took longer than `deadline_s`, or the queue longer than `wait_s`.
             JudgeUnavailableError: every actor died more often than `max_restarts`.
         """
         request = EvaluationRequest.from_options(problem, candidate, options)
         try:
-            async with asyncio.timeout(self._in_all_s):
-                return await self._judged(request)
+            async with asyncio.timeout(self._total_s):
+                return await self._evaluate(request)
         except TimeoutError:
             raise DeadlinePassedError(
-                f"Waited {self._in_all_s:g} s for a verdict of the evaluator actors on a kernel for "
+                f"Waited {self._total_s:g} s for a verdict of the evaluator actors on a kernel for "
                 f"{request.problem.name}; it did not come.",
                 "Raise evaluation.wait_s, or give more actors or cores.",
             ) from None
 
     @property
-    def _in_all_s(self) -> float:
+    def _total_s(self) -> float:
         return self.config.wait_s + self.config.deadline_s
 
-    async def _judged(self, request: EvaluationRequest) -> Verdict:
+    async def _evaluate(self, request: EvaluationRequest) -> Verdict:
         causes: list[str] = []
         avoided: Member | None = None
 
-        async def asked_one() -> Verdict:
+        async def ask_one() -> Verdict:
             nonlocal avoided
             avoided = member = await self._next(avoided)
-            verdict = await self._asked(member, request)
+            verdict = await self._ask(member, request)
             if not retries.is_verdict(verdict):
                 causes.append(verdict.error_message or "")
             return verdict
 
-        verdict = await retries.with_retries(asked_one, retries.for_actors(self.config.retries), retries.is_verdict)
+        verdict = await retries.with_retries(ask_one, retries.for_actors(self.config.retries), retries.is_verdict)
         if retries.is_verdict(verdict):
             return verdict
-        return invalid(f"No actor gave a verdict, asked {len(causes)} times: {' '.join(causes)}")
+        return invalid(f"No actor returned a verdict in {len(causes)} attempts: {' '.join(causes)}")
 
-    async def _asked(self, member: Member, request: EvaluationRequest) -> Verdict:
+    async def _ask(self, member: Member, request: EvaluationRequest) -> Verdict:
         """Return the verdict of one actor; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
         limits = self.config.wait_s, self.config.deadline_s
         actor = member.actor
         member.running += 1
         try:
             call = actor.evaluate.remote(request, limits)
-            record = await answered(call, self._in_all_s, member.name, "to judge a candidate")
+            record = await call_with_deadline(call, self._total_s, member.name, "to judge a candidate")
         except (ActorLostError, JudgeUnavailableError) as error:
             self.lost += 1
             self._replace(member, actor, error)
@@ -225,12 +225,12 @@ class RayEvaluator:
         causes = [member.given_up for member in self.members if member.given_up is not None]
         error = JudgeUnavailableError(
             f"All {len(self.members)} evaluator actors are gone: {causes[0].message}",
-            "Fix the cause, then raise evaluation.max_restarts if such deaths are to be expected.",
+            "Fix the cause, then raise evaluation.max_restarts if such deaths are expected.",
         )
         return with_notes_of(error, causes[0])
 
     def _replace(self, member: Member, dead: "ActorHandle", cause: WarpsmithError) -> None:
-        """Start a new actor in the place of a dead one, once for all requests that saw it die."""
+        """Replace a dead actor by a new one, once for all requests that saw it die."""
         if member.actor is dead and member.serves:
             member.revival = asyncio.ensure_future(self._revive(member, cause))
 
@@ -238,12 +238,12 @@ class RayEvaluator:
         try:
             while member.restarts < self.config.max_restarts:
                 member.restarts += 1
-                _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, told_in_full(cause))
+                _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, full_text(cause))
                 _kill(member.actor)
                 member.actor, member.node = self._new_actor(), ""
                 start = member.actor.start.remote()
                 try:
-                    member.node = await answered(start, self.config.start_timeout_s, member.name, "to start")
+                    member.node = await call_with_deadline(start, self.config.start_timeout_s, member.name, "to start")
                 except (ActorLostError, ActorFailedError, DeadlinePassedError, EvaluatorError) as error:
                     cause = error
                 else:
@@ -260,7 +260,8 @@ class RayEvaluator:
             "num_gpus": self._gpus,
             "max_concurrency": _CALLS_AT_ONCE,
             "scheduling_strategy": "SPREAD",
-            # We restart actors ourselves: bounded, and a new one gets requests only when its judge has started.
+            # We restart actors ourselves: at most `max_restarts` times, and a new one gets requests only once its judge
+            # runs.
             "max_restarts": 0,
         }
         return ray.remote(EvaluatorActor).options(**options).remote(self._settings)
@@ -277,14 +278,14 @@ class RayEvaluator:
             raise JudgeUnavailableError(
                 f"{self.config.actors} evaluator actors of {self.config.cores} cores each did not start within "
                 f"{self.config.start_timeout_s:g} s; the cluster has {_free_cores():g} cores free.",
-                "Ask for fewer actors or cores, add nodes, or raise evaluation.start_timeout_s.",
+                "Use fewer actors or cores, add nodes, or raise evaluation.start_timeout_s.",
             ) from None
         except RayTaskError as error:
             if isinstance(error.cause, EvaluatorError):
                 raise error.cause from None
             raise JudgeUnavailableError(
                 f"An evaluator actor failed to start: {error.cause}.",
-                "The packages must be installed alike on all nodes.",
+                "The same packages must be installed on all nodes.",
             ) from error
         except RayActorError as error:
             raise retyped(JudgeUnavailableError, lost(error, "an evaluator at its start", kills)) from error
@@ -296,7 +297,7 @@ class RayEvaluator:
             member.node = node
 
     def _kill_all(self) -> None:
-        """Kill all actors; a judge whose actor is gone ends its workers and itself."""
+        """Kill all actors; a judge whose actor is gone stops its workers and itself."""
         for member in self.members:
             if member.revival is not None:
                 member.revival.cancel()
@@ -310,13 +311,13 @@ def _check_room(config: RayEvaluation, gpus: int) -> None:
     wanted, there = config.actors * config.cores, ray.cluster_resources().get("CPU", 0)
     if wanted > there:
         raise UsageError(
-            f"{config.actors} evaluator actors of {config.cores} cores each ask for {wanted} cores; the Ray cluster "
+            f"{config.actors} evaluator actors of {config.cores} cores each need {wanted} cores; the Ray cluster "
             f"has {there:g}.",
             "Lower evaluation.actors or evaluation.cores, or add nodes.",
         )
     if config.actors * gpus > ray.cluster_resources().get("GPU", 0):
         raise UsageError(
-            f"{config.actors} evaluator actors ask for a GPU each; the Ray cluster has "
+            f"{config.actors} evaluator actors need a GPU each; the Ray cluster has "
             f"{ray.cluster_resources().get('GPU', 0):g}.",
             "Lower evaluation.actors, set the evaluator's device to cpu, or add nodes with GPUs.",
         )

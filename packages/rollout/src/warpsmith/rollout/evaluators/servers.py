@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServerEvaluator:
-    """Has candidates judged by evaluation servers. A context manager.
+    """Evaluates candidates on evaluation servers. A context manager.
 
     Args:
         config: addresses, token, deadline and retries.
@@ -29,12 +29,12 @@ class ServerEvaluator:
         self._client = self._made(None)
 
     def __enter__(self) -> Self:
-        """Ask every server for its state; one that answers is enough to start.
+        """Check the state of every server; one that answers is enough to start.
 
         Raises:
             ServerError: none answers.
-            IsolationUnavailableError: one isolates workers less than the run requires.
-            OtherConditionsError: they do not all judge by the same settings and version, so that rewards would differ.
+            IsolationUnavailableError: a server isolates workers more weakly than the run requires.
+            OtherConditionsError: their settings or versions differ, so that rewards would differ.
         """
         try:
             conditions = self._look()
@@ -56,7 +56,7 @@ class ServerEvaluator:
     ) -> Verdict:
         """Return a server's verdict; see `Client.evaluate_async`.
 
-        A server is left out once its isolation or its settings differ from those at the start.
+        A server is no longer used if its isolation or settings have become unacceptable since the start.
         """
         return await self._client.evaluate_async(problem, candidate, **options)
 

@@ -1,6 +1,6 @@
 """Generated problems in KernelBench's form, each with a Triton solution that is correct by construction.
 
-Nothing here imports torch: problems are text.
+Imports no torch: problems are text.
 """
 
 from warpsmith.rollout.generator.problems import GeneratedProblem, Split, generate, split_of

@@ -1,4 +1,4 @@
-"""Chains of unary operations: drawing them, checking that they are well conditioned, and writing them as lines."""
+"""Chains of unary operations: drawing them, checking that they are well conditioned, and rendering them as lines."""
 
 import math
 import random
@@ -61,13 +61,13 @@ def _draw_step(rng: random.Random) -> Step:
 
 
 def _repeats_itself(chain: Chain) -> bool:
-    """Tell whether neighbours do the same kind of thing, which a reader would write as one operation."""
+    """Return whether neighbours do the same kind of thing, which a programmer would write as one operation."""
     names = [step.operation.name for step in chain]
     return any(a == b or any({a, b} <= alike for alike in _LOOK_ALIKE) for a, b in pairwise(names))
 
 
 def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
-    """Tell whether the chain is defined on all of [-reach, reach], bounded, not steep, and far from constant."""
+    """Return whether the chain is defined on all of [-reach, reach], bounded, not steep, and far from constant."""
     try:
         values = _values(chain, reach)
         rounded = _values(chain, reach, relative_error=1e-6, absolute_error=1e-7)
@@ -86,9 +86,9 @@ def is_well_conditioned(chain: Chain, reach: float = INPUT_HIGH) -> bool:
 
 
 def has_sharp_extremum(chain: Chain, *, largest: bool) -> bool:
-    """Tell whether few inputs come near the chain's extremum, so that the extremum of a row says something.
+    """Return whether few inputs come near the chain's extremum, so that the extremum of a row is informative.
 
-    The largest of many values of a function that saturates is the same in every row.
+    The largest of many values of a saturating function is the same in every row.
     """
     values = _values(chain, INPUT_HIGH)
     extremum = max(values) if largest else min(values)
@@ -97,7 +97,7 @@ def has_sharp_extremum(chain: Chain, *, largest: bool) -> bool:
 
 
 def _values(chain: Chain, reach: float, *, relative_error: float = 0.0, absolute_error: float = 0.0) -> list[float]:
-    """Return the chain on a grid, each step's result disturbed as much as fp32 might."""
+    """Return the chain's values on a grid, each step's result perturbed by as much as fp32 could."""
     grid = (reach * (2 * i / _GRID_CELLS - 1) for i in range(_GRID_CELLS + 1))
     return [_apply(chain, x, 1.0 + relative_error, absolute_error) for x in grid]
 

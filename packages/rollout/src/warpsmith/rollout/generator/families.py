@@ -11,18 +11,18 @@ from warpsmith.rollout.generator.render import Draft, Tensor
 Family = Callable[[random.Random], Draft]
 
 BLOCK = 1024
-"""Elements that a program of a pointwise kernel handles."""
+"""Elements per program of a pointwise kernel."""
 
 ROW_BLOCK = 512
-"""The widest row of a row kernel, which handles a row in one program."""
+"""The widest row of a row kernel, which processes a row in one program."""
 
 _FLAT = ((256,), (1000,), (1024,), (1536,), (3001,), (4096,))
 _MATRICES = ((8, 128), (16, 64), (16, 100), (13, 77), (32, 128), (7, 300), (31, 33), (24, 96))
 _NARROW = tuple(shape for shape in _MATRICES if shape[1] <= 128)
-"""A softmax over a wider row differs from a constant by little more than the tolerance."""
+"""The softmax of a wider row would differ from a constant by little more than the tolerance."""
 _CUBES = ((4, 8, 32), (2, 5, 60), (3, 16, 64), (6, 7, 50))
 _PRODUCT_REACH = 48.0
-"""No entry of a product is expected beyond this: 64 terms of variance 16/9 have a standard deviation of 10.7."""
+"""Expected bound of a product's entries: 64 terms of variance 16/9 have a standard deviation of 10.7."""
 _PRODUCTS = ((16, 16, 16), (32, 16, 48), (33, 20, 17), (24, 40, 30), (64, 32, 64), (20, 64, 50))
 
 
@@ -65,7 +65,7 @@ def binary(rng: random.Random) -> Draft:
 
 
 def binary_chain(rng: random.Random) -> Draft:
-    """An operation on two tensors of which one or both went through a unary operation before."""
+    """An operation on two tensors, at least one of which went through a unary operation before."""
     operation, shape = rng.choice(BINARY), _any_shape(rng)
     first, second = draw_chain(rng, 1), draw_chain(rng, rng.randint(0, 1)) if rng.random() < 0.5 else ()
     return _pointwise(
@@ -78,7 +78,7 @@ def binary_chain(rng: random.Random) -> Draft:
 
 
 def broadcast(rng: random.Random) -> Draft:
-    """A matrix and a row or a column, with a unary operation before on the matrix or none."""
+    """A matrix and a row or a column, optionally with a unary operation on the matrix before."""
     operation, (rows, columns) = rng.choice(BINARY), rng.choice(_MATRICES)
     chain = draw_chain(rng, 1) if rng.random() < 0.7 else ()
     along_row = rng.random() < 0.5
@@ -177,7 +177,7 @@ _NORMS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def norm(rng: random.Random) -> Draft:
-    """A norm over the last dimension, with or without a unary operation before and a learned scale after."""
+    """A norm over the last dimension, optionally with a unary operation before and a learned scale after."""
     chain = _optional_chain(rng, 1)
     name, shape, scaled = rng.choice(tuple(_NORMS)), rng.choice(_MATRICES), rng.random() < 0.4
     torch_form, body = _NORMS[name]
@@ -240,7 +240,7 @@ def _pointwise(
     kernel: tuple[str, ...],
     second_load: str = "y = tl.load(y_ptr + i, mask=m)",
 ) -> Draft:
-    """One program for each BLOCK elements of the flattened output."""
+    """One program per BLOCK elements of the flattened output."""
     broadcasts = " c" in second_load
     two = len(inputs) == 2
     pointers = "x_ptr, y_ptr, out_ptr" if two else "x_ptr, out_ptr"
@@ -278,7 +278,7 @@ def _rowwise(
     reduces: bool = False,
     weight: bool = False,
 ) -> Draft:
-    """One program a row of a matrix."""
+    """One program per row of a matrix."""
     allocation = "torch.empty(x.shape[0], device=x.device, dtype=x.dtype)" if reduces else "torch.empty_like(x)"
     columns = inputs[0].shape[1]
     return Draft(

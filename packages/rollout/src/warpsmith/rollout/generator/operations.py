@@ -1,6 +1,6 @@
-"""The operations that generated problems are made of, each as PyTorch text, as Triton text and as a scalar function.
+"""The operations of generated problems, each as PyTorch text, as Triton text and as a scalar function.
 
-Every Triton form runs in Triton's interpreter and compiles for a GPU. The scalar function lets the generator see,
+Every Triton form runs in Triton's interpreter and compiles for a GPU. With the scalar function the generator checks,
 without torch, whether a chain of operations stays finite, smooth and informative.
 """
 
@@ -19,8 +19,8 @@ class Unary:
         name: the operation's name in a composition key.
         torch: right-hand side in PyTorch; `{x}` is the operand, `{a}` and `{b}` are constants.
         triton: the same in Triton.
-        value: the operation on one number; may raise ValueError, OverflowError or ZeroDivisionError outside its domain.
-        constants: the sets of constants to choose from; one empty set where there are none.
+        value: the operation on one number; can raise ValueError, OverflowError or ZeroDivisionError outside its domain.
+        constants: the sets of constants to choose from; one empty set if there are none.
     """
 
     name: str

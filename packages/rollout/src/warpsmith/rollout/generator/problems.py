@@ -16,7 +16,7 @@ _HELD_OUT_SHARE = 5
 """One composition in this many is held out."""
 
 _PATIENCE = 10_000
-"""Draws in a row that bring nothing new before the generator gives up."""
+"""Consecutive draws without a new problem before the generator gives up."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class GeneratedProblem:
     """A problem in KernelBench's form with its solution.
 
     Args:
-        name: unique among problems of different text; usable as a file name.
+        name: unique among problems with different text; usable as a file name.
         level: difficulty, 1 (pointwise) to 3 (softmax, norms, matrix products).
         source: the problem's text: `Model`, `get_inputs`, `get_init_inputs`.
         solution: the text of a correct Triton answer that defines `ModelNew`.
@@ -41,13 +41,13 @@ class GeneratedProblem:
 def generate(
     *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)
 ) -> list[GeneratedProblem]:
-    """Return `count` different problems, the levels taken in turn; the same arguments give the same problems.
+    """Return `count` different problems, cycling through the levels; the same arguments give the same problems.
 
     Raises:
-        UsageError: an unknown split or level, a negative count, or more problems than the levels can give.
+        UsageError: an unknown split or level, a negative count, or more problems than the levels have.
     """
     _check(count, split, levels)
-    # A stream for each level, so that which problems a level gives does not depend on the other levels asked for.
+    # One stream per level, so that the problems of a level do not depend on the other requested levels.
     streams = {level: _stream(seed, level, split) for level in levels}
     return [next(streams[levels[i % len(levels)]]) for i in range(count)]
 
@@ -55,8 +55,8 @@ def generate(
 def split_of(composition: str) -> Split:
     """Return the split a composition belongs to, by its hash.
 
-    Compositions of one operation alone belong to `train`: every operation is then seen in training, and what is held
-    out is how operations are put together.
+    Compositions of a single operation belong to `train`: training sees every operation, and what is held out are
+    combinations of operations.
     """
     if _is_atomic(composition):
         return "train"
@@ -103,12 +103,12 @@ def _finished(draft: Draft, level: int) -> GeneratedProblem:
 
 def _check(count: int, split: str, levels: Sequence[int]) -> None:
     if count < 0:
-        raise UsageError(f"The number of problems is {count}.", "Give zero or more.")
+        raise UsageError(f"The number of problems is {count}.", "Pass zero or more.")
     if split not in get_args(Split):
         raise UsageError(f"There is no split {split!r}.", f"The splits are {', '.join(get_args(Split))}.")
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not levels:
         raise UsageError(
-            f"There is no level {unknown[0]}." if unknown else "No level was named.",
+            f"There is no level {unknown[0]}." if unknown else "No level was selected.",
             f"The levels are {', '.join(map(str, LEVELS))}.",
         )

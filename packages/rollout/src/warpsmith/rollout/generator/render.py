@@ -1,4 +1,4 @@
-"""From a draft of a problem to its two texts: the problem in KernelBench's form and its Triton solution.
+"""Renders a draft of a problem as two texts: the problem in KernelBench's form and its Triton solution.
 
 Every solution has one skeleton (imports, one kernel, `ModelNew` whose `forward` allocates and launches), so that a
 small language model can learn the form from few examples.
@@ -52,13 +52,13 @@ class Tensor:
 
     @property
     def maker(self) -> str:
-        """The expression in `get_inputs` that makes it, uniform in [-2, 2)."""
+        """The expression in `get_inputs` that creates it, uniform in [-2, 2)."""
         return f"torch.rand({', '.join(map(str, self.shape))}) * 4.0 - 2.0"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A problem before it is text.
+    """A problem before it is rendered as text.
 
     Args:
         composition: what the problem computes, without constants and shapes.

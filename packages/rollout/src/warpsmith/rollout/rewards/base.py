@@ -1,6 +1,6 @@
 """The interface of a reward, and the scorer that calls one for each turn.
 
-An error of a reward ends the run and is never a score: a policy would be trained on it.
+An error of a reward ends the run and never becomes a score, on which a policy would be trained.
 """
 
 import math
@@ -15,13 +15,13 @@ from warpsmith.rollout.errors import RewardFailedError
 from warpsmith.rollout.turns import Score, Turn
 
 FOREIGN_ERRORS: Final = (Exception, SystemExit)
-"""What foreign code may raise: `sys.exit()` must not end the run as if it had succeeded."""
+"""What foreign code can raise: `sys.exit()` must not end the run as if it had succeeded."""
 
 _FRAMES: Final = 3
 
 
 class Reward(Protocol):
-    """A formula. It runs in the process that collects, between the waits of all episodes, so it must be quick."""
+    """A formula. It runs in the collecting process, on the event loop of all episodes, so it must be fast."""
 
     def __call__(self, verdict: Verdict, turn: Turn, history: tuple[Turn, ...]) -> float:
         """Return the score of a turn, any finite number.
@@ -34,18 +34,18 @@ class Reward(Protocol):
 
 
 class RewardType(Protocol):
-    """What is registered in `warpsmith.rewards`: a class, or another callable, that makes a reward."""
+    """The type of entries in `warpsmith.rewards`: a class, or another callable, that creates a reward."""
 
     def __call__(self, **settings: Any) -> Reward:
-        """Return the reward for the keys of `[rollout.reward]` other than `type`; ValueError if one is wrong."""
+        """Return the reward for the keys of `[rollout.reward]` except `type`; ValueError if one is wrong."""
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Calls a reward and checks what it returns.
+    """Calls a reward and checks its result.
 
     Args:
-        name: what messages call the reward, for example `reward function my_reward.py:score`.
+        name: the name of the reward in messages, for example `reward function my_reward.py:score`.
         reward: the formula.
     """
 
@@ -53,21 +53,21 @@ class Scorer:
     reward: Reward
 
     def __call__(self, turn: Turn, history: Sequence[Turn]) -> Score:
-        """Return the turn's score. An `invalid` verdict is a failure of the evaluation: the reward never sees it.
+        """Return the turn's score. An `invalid` verdict is a failure of the evaluation and is not passed to the reward.
 
         Raises:
-            RewardFailedError: the reward raised, or returned no finite number.
+            RewardFailedError: the reward raised, or did not return a finite number.
         """
         lost = invalid_score(turn.verdict)
         return lost or Score(self.value(turn, history, f"{turn.name} (status {turn.verdict.status})"))
 
     def value(self, turn: Turn, history: Sequence[Turn], what: str) -> float:
-        """Return the reward's number; `what` names the turn in the errors, which are those of a call."""
+        """Return the reward's number; `what` names the turn in errors, which are those of `__call__`."""
         remedy = "Fix the reward; a training run continues with --resume."
         try:
             returned = self.reward(turn.verdict, turn, tuple(history))
         except FOREIGN_ERRORS as error:
-            raise RewardFailedError(f"The {self.name} failed on {what}: {with_places(error)}.", remedy) from error
+            raise RewardFailedError(f"The {self.name} failed on {what}: {describe_error(error)}.", remedy) from error
         number = _finite(returned)
         if number is None:
             raise RewardFailedError(
@@ -84,7 +84,7 @@ def invalid_score(verdict: Verdict) -> Score | None:
 
 
 def _finite(returned: Any) -> float | None:
-    """Return a number as float; None for NaN, infinity, what is not a number or is larger than any float."""
+    """Return a number as float; None for NaN, infinity, numbers larger than any float, and everything else."""
     if not isinstance(returned, Real):
         return None
     try:
@@ -98,12 +98,12 @@ def _shown(returned: Any) -> str:
     return str(returned) if isinstance(returned, float) else f"an object of the type {type(returned).__name__}"
 
 
-def with_places(error: BaseException) -> str:
-    """Return an error and the last places in foreign code that it passed, as part of a sentence."""
+def describe_error(error: BaseException) -> str:
+    """Return an error and the last places in foreign code that it passed through, as part of a sentence."""
     said = "".join(traceback.format_exception_only(error)).strip().splitlines()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     places = [f"{frame.filename}:{frame.lineno} in {frame.name}: `{frame.line}`" for frame in frames[-_FRAMES:]]
-    # The error of a file that does not parse begins with its own place.
+    # The error of a file that does not parse starts with its own place.
     what = " ".join(line.strip() for line in said)[:500].rstrip(".")
     return f"{what}, at {', then '.join(places)}" if places else what
 

@@ -1,4 +1,4 @@
-"""`function`: a function of the user's own, from a file or an importable module."""
+"""`function`: a user's function from a file or an importable module."""
 
 import difflib
 import hashlib
@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from warpsmith.rollout.errors import BadRewardError
-from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, Reward, with_places
+from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, Reward, describe_error
 
 _CALLED_AS: Final = "score(verdict, turn, history)"
 
 
 def load(*, path: str) -> Reward:
-    """Import the function that `path` names. It can import modules beside its file and in the working directory.
+    """Import the function named by `path`. It can import modules next to its file and in the working directory.
 
     Raises:
         BadRewardError: it cannot be imported, or cannot be called with three arguments.
@@ -33,16 +33,16 @@ def load(*, path: str) -> Reward:
 def _file_module(file: Path, path: str) -> ModuleType:
     if not file.is_file():
         raise BadRewardError(
-            f"rollout.reward.path: there is no file {file} in {Path.cwd()}.", "Name a Python file from that directory."
+            f"rollout.reward.path: there is no file {file} in {Path.cwd()}.", "Use a path relative to that directory."
         )
-    # The same content is imported once a process, as modules are.
+    # The same content is imported once per process, as modules are.
     name = f"warpsmith_reward_{hashlib.sha256(bytes(file.resolve()) + file.read_bytes()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     _make_importable(file.resolve().parent)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise BadRewardError(f"rollout.reward.path: {file} is no Python file.", "Name a file that ends in .py.")
+        raise BadRewardError(f"rollout.reward.path: {file} is not a Python file.", "Use a file that ends in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -62,21 +62,21 @@ def _named_module(name: str, path: str) -> ModuleType:
             raise _not_imported(path, error) from error
         raise BadRewardError(
             f"rollout.reward.path: there is no module {error.name} in this environment or in {Path.cwd()}.",
-            "Install it, or name a file: my_module.py:score.",
+            "Install it, or use a file: my_module.py:score.",
         ) from error
     except FOREIGN_ERRORS as error:
         raise _not_imported(path, error) from error
 
 
 def _make_importable(directory: Path) -> None:
-    # At the end, so that nothing that is installed is shadowed.
+    # At the end, so that it shadows no installed module.
     if str(directory) not in sys.path:
         sys.path.append(str(directory))
 
 
 def _not_imported(path: str, error: BaseException) -> BadRewardError:
     return BadRewardError(
-        f"rollout.reward.path: {path} cannot be imported: {with_places(error)}.", "Correct that, and try again."
+        f"rollout.reward.path: {path} cannot be imported: {describe_error(error)}.", "Fix that, and try again."
     )
 
 
@@ -98,7 +98,7 @@ def _function_in(module: ModuleType, name: str, path: str) -> Callable[..., Any]
 
 
 def _check_signature(function: Callable[..., Any], path: str) -> None:
-    """Refuse a function that cannot be called as it will be."""
+    """Reject a function that does not accept the arguments it will be called with."""
     if inspect.iscoroutinefunction(function):
         raise BadRewardError(
             f"rollout.reward.path: {path} is a coroutine; a plain function was expected.",
@@ -107,11 +107,11 @@ def _check_signature(function: Callable[..., Any], path: str) -> None:
     try:
         form = inspect.signature(function)
     except ValueError:
-        return  # A builtin has no signature; the examples will tell.
+        return  # A builtin has no signature; the examples will show it.
     try:
         form.bind(*(None,) * 3)
     except TypeError as error:
         raise BadRewardError(
-            f"rollout.reward.path: {path} takes {form}, and it will be called as {_CALLED_AS}: {error}.",
+            f"rollout.reward.path: {path} takes {form}, but is called as {_CALLED_AS}: {error}.",
             f"Give it three parameters: `def {_CALLED_AS} -> float`.",
         ) from None

@@ -1,4 +1,4 @@
-"""`preset`: a figure for compiled, a figure for correct, and more with the speedup; see `PresetRewardConfig`."""
+"""`preset`: a figure for compiled, one for correct, and more with the speedup; see `PresetRewardConfig`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class LinearSpeedup:
         if verdict.correct:
             return figures.correct + figures.speedup_weight * self._gain(verdict.speedup)
         # A rejected candidate broke the rules: it must not earn what an honest attempt earns. An `undecided` one earns
-        # what a compiled and wrong one does, so that nobody gains by looking at what only a GPU could decide.
+        # as much as a compiled and wrong one, so that nothing is gained by code that only a GPU could decide.
         return figures.compiled if verdict.compiled and verdict.status != "rejected" else 0.0
 
     def _gain(self, speedup: float | None) -> float:
@@ -35,5 +35,5 @@ class LinearSpeedup:
 
 
 def make(**settings: Any) -> LinearSpeedup:
-    """Return the reward of the table `[rollout.reward]`; what is left out comes from its preset."""
+    """Return the reward of the table `[rollout.reward]`; missing keys come from its preset."""
     return LinearSpeedup(PresetRewardConfig(**settings))

@@ -5,17 +5,17 @@ from dataclasses import replace
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.errors import BadRewardError, RewardFailedError
 from warpsmith.rollout.registries import REWARDS
-from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, Scorer, with_places
+from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, Scorer, describe_error
 from warpsmith.rollout.rewards.config import AnyReward, FunctionRewardConfig
 from warpsmith.rollout.turns import Turn
 
 
 def scorer_for(config: AnyReward) -> Scorer:
-    """Load the configured reward and try it on examples of everything a run may give it.
+    """Load the configured reward and try it on examples of all inputs that a run can pass.
 
     Raises:
         RegistryError: no package provides a reward of this type, or it cannot be imported.
-        BadRewardError: it cannot be made of these settings, or returns no number for an example.
+        BadRewardError: it cannot be created from these settings, or does not return a number for an example.
     """
     make = REWARDS.get(config.type)
     name = f"reward function {config.path}" if isinstance(config, FunctionRewardConfig) else f"reward {config.type}"
@@ -26,8 +26,8 @@ def scorer_for(config: AnyReward) -> Scorer:
     except FOREIGN_ERRORS as error:
         raise BadRewardError(
             f"rollout.reward: {config.type} of {REWARDS.provider(config.type)} cannot use these settings: "
-            f"{with_places(error)}.",
-            "Correct the keys of [rollout.reward].",
+            f"{describe_error(error)}.",
+            "Fix the keys of [rollout.reward].",
         ) from error
     _try(scorer)
     return scorer
@@ -39,12 +39,12 @@ def _try(scorer: Scorer) -> None:
             scorer.value(turn, history, f"an example, {what}")
         except RewardFailedError as error:
             raise BadRewardError(
-                f"rollout.reward: {error.message}", "Fix the reward; docs/extending.md says what it is given."
+                f"rollout.reward: {error.message}", "Fix the reward; docs/extending.md describes its arguments."
             ) from error.__cause__
 
 
 def examples() -> list[tuple[str, Turn, tuple[Turn, ...]]]:
-    """Return turns of each kind that a run may bring, each with its name and the turns before it."""
+    """Return turns of each kind that a run can produce, each with its name and the turns before it."""
     timed = Verdict("correct", compiled=True, correct=True, speedup=1.5, runtime_ms=0.2, reference_ms=0.3, trials=3)
     untimed = Verdict("correct", compiled=True, correct=True, trials=3)
     wrong = Verdict(

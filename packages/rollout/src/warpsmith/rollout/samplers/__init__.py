@@ -1,4 +1,4 @@
-"""Samplers behind one small interface. Nothing here imports vllm, ray or torch before a sampler is started."""
+"""Samplers behind one small interface. Imports no vllm, ray or torch before a sampler is started."""
 
 from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
 from warpsmith.rollout.samplers.weights.payload import Adapter, TensorEntry, WeightPayload

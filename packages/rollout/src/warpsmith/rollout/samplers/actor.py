@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import retyped
-from warpsmith.rollout.cluster.calls import answered
+from warpsmith.rollout.cluster.calls import call_with_deadline
 from warpsmith.rollout.cluster.logs import quote_own_log
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import (
@@ -33,18 +33,18 @@ _CALL_SECONDS = 3600.0
 """Deadline of a completion or a score; episodes set their own, shorter ones."""
 
 _CLOSE_SECONDS = 20.0
-"""How long a sampler may take to close; the error that ends a run must not wait for one that hangs."""
+"""Deadline for closing a sampler; the error that ends a run must not wait for a hanging one."""
 
 
 class SamplerActor:
-    """The class that runs inside the actor, with the methods of the sampler; one that died quotes the actor's log."""
+    """The class that runs inside the actor, with the sampler's methods; if the sampler dies, errors quote the log."""
 
     def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
         self._refusal: WarpsmithError | None = None
         try:
             self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
-            # Not raised here: Ray turns the errors of a constructor into text.
+            # Not raised here: Ray turns errors of a constructor into text.
             self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
             quote_own_log(self._refusal)
 
@@ -63,7 +63,7 @@ class SamplerActor:
             return await self._running().score(ids)
 
     async def update_weights(self, payload: WeightPayload) -> int:
-        """See `Sampler.update_weights`; return the version that is loaded now."""
+        """See `Sampler.update_weights`; return the version that is now loaded."""
         with _quoted():
             await self._running().update_weights(payload)
         return self.sampler.weight_version
@@ -91,15 +91,15 @@ def _quoted() -> Iterator[None]:
 class RemoteSampler:
     """The Sampler interface over an actor. Use it within one event loop.
 
-    Every call to a dead actor raises SamplerDiedError; `restart` starts a new one with the weights that were loaded
-    last. Every call has a deadline. After an update that was not answered in time, sampling is blocked until another
-    update or a restart succeeds: which weights the actor holds is not known.
+    Calls to a dead actor raise SamplerDiedError; `restart` starts a new one with the weights that were loaded last.
+    Every call has a deadline. After an update that was not answered in time, sampling is blocked until another update
+    or a restart succeeds, because it is not known which weights the actor has.
 
     Args:
         path: a Hugging Face directory, visible on the actor's node.
         config: the sampler's settings.
         weight_version: version of the weights at `path`.
-        name: what error messages call this sampler.
+        name: the sampler's name in error messages.
         actor_options: options of the Ray actor, for example `{"num_cpus": 1}`.
     """
 
@@ -176,7 +176,8 @@ class RemoteSampler:
     async def restart(self) -> None:
         """Replace the actor by a new one and load the weights that were loaded last.
 
-        Until they are loaded, calls go to the dead actor and fail: nothing is sampled from the older weights at `path`.
+        Until they are loaded, calls go to the dead actor and fail, so nothing is sampled from the older weights at
+        `path`.
         """
         self._kill(self.actor)
         fresh = self._new_actor()
@@ -192,7 +193,7 @@ class RemoteSampler:
         self.actor, self._version, self._in_doubt = fresh, version, False
 
     async def close(self) -> None:
-        """Close the sampler and end the actor; one that does not answer is killed."""
+        """Close the sampler and end the actor; an actor that does not answer is killed."""
         try:
             await self._call(self.actor.close.remote(), _CLOSE_SECONDS, "to close")
         except (SamplerError, DeadlinePassedError):
@@ -219,8 +220,8 @@ class RemoteSampler:
     def _check_certain(self) -> None:
         if self._in_doubt:
             raise WeightsUnknownError(
-                f"{self.name} did not say that it has loaded the last weights; sampling is blocked.",
-                "Send whole weights again, or restart it.",
+                f"{self.name} did not confirm that it loaded the last weights; sampling is blocked.",
+                "Send the complete weights again, or restart it.",
             )
 
     @staticmethod
@@ -231,7 +232,7 @@ class RemoteSampler:
 
     async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
         try:
-            return await answered(reference, seconds, self.name, what)
+            return await call_with_deadline(reference, seconds, self.name, what)
         except ActorLostError as error:
             raise retyped(SamplerDiedError, error) from error
         except ActorFailedError as error:
@@ -243,5 +244,5 @@ def _default_options(config: SamplerConfig) -> dict[str, Any]:
 
 
 async def started(samplers: Sequence[RemoteSampler]) -> None:
-    """Wait until all samplers have started, all at once."""
+    """Wait until all samplers have started, in parallel."""
     await asyncio.gather(*(sampler.ready() for sampler in samplers))

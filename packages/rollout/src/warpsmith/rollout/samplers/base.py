@@ -1,4 +1,4 @@
-"""The interface of a sampler: whatever samples completions of one model and takes new weights."""
+"""The interface of a sampler: it samples completions of one model and loads new weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Sampling:
 
     Args:
         temperature: 0 takes the likeliest token.
-        max_tokens: most tokens of the completion, the stop token included.
-        seed: makes the completion repeatable, whatever else is sampled beside it (exactly so in fp32).
+        max_tokens: maximum tokens of the completion, including the stop token.
+        seed: makes the completion repeatable regardless of other requests (exactly in fp32).
         stop_token_ids: ids that end the completion; the one that did is its last id.
     """
 
@@ -35,7 +35,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was sampled. The lists have one entry per token and end with the stop token, if there was one.
+    """A sampled completion. The lists have one entry per token and end with the stop token, if there was one.
 
     Args:
         ids: token ids as sampled.
@@ -62,7 +62,7 @@ class Sampler(Protocol):
         """Sample one completion. Cancelling the call cancels the request.
 
         Raises:
-            SamplerError: the request is refused (too long, no tokens).
+            SamplerError: the request is rejected (too long, no tokens).
             SamplerDiedError: the sampler is gone.
         """
 
@@ -70,12 +70,12 @@ class Sampler(Protocol):
         """Return log p(ids[t] | ids[<t]) at temperature 1 for every t; 0 for the first.
 
         Raises:
-            SamplerError: the request is refused.
+            SamplerError: the request is rejected.
             SamplerDiedError: the sampler is gone.
         """
 
     async def update_weights(self, payload: WeightPayload) -> None:
-        """Replace all weights, or the adapter on them, between two steps.
+        """Replace all weights, or the adapter, between two steps.
 
         Running completions continue, and each token records the version that sampled it.
 
@@ -89,11 +89,11 @@ class Sampler(Protocol):
 
 
 class SamplerType(Protocol):
-    """What is registered in `warpsmith.samplers`: a class, or another callable, that starts a sampler."""
+    """The type of entries in `warpsmith.samplers`: a class, or another callable, that starts a sampler."""
 
     def __call__(self, path: Path, config: "SamplerConfig", *, weight_version: int = 0) -> Sampler:
         """Start a sampler on a Hugging Face directory whose weights have this version.
 
         Raises:
-            SamplerError: it refuses the model or the settings.
+            SamplerError: it rejects the model or the settings.
         """

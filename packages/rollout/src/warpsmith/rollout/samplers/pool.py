@@ -1,4 +1,4 @@
-"""Several samplers as one: the least loaded takes the next request, a dead one is replaced."""
+"""Several samplers as one: the least loaded takes the next request, and dead ones are replaced."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from warpsmith.records.errors import UsageError
-from warpsmith.records.last_words import told_in_full, with_notes_of
+from warpsmith.records.last_words import full_text, with_notes_of
 from warpsmith.rollout.errors import SamplerDiedError, SamplerError
 from warpsmith.rollout.retries import SAMPLER_RESTARTS
 from warpsmith.rollout.samplers.actor import RemoteSampler
@@ -32,7 +32,7 @@ class SamplerPool:
 
     def __init__(self, samplers: Sequence[RemoteSampler], *, max_restarts: int = SAMPLER_RESTARTS) -> None:
         if not samplers:
-            raise UsageError("A pool of no samplers cannot sample.", "Give one sampler at least.")
+            raise UsageError("A pool without samplers cannot sample.", "Pass at least one sampler.")
         self.samplers = tuple(samplers)
         self.max_restarts = max_restarts
         self._load = dict.fromkeys(range(len(samplers)), 0)
@@ -40,7 +40,7 @@ class SamplerPool:
 
     @property
     def weight_version(self) -> int:
-        """Oldest version that any member samples with."""
+        """Oldest version that any member samples from."""
         return min(sampler.weight_version for sampler in self.samplers)
 
     async def ready(self) -> None:
@@ -52,13 +52,13 @@ class SamplerPool:
         return await self._on_least_loaded(lambda sampler: sampler.generate(prompt_ids, sampling))
 
     async def score(self, ids: Sequence[int]) -> list[float]:
-        """Score with the least loaded member; to probe each, go through `samplers`."""
+        """Score with the least loaded member; to probe each member, use `samplers`."""
         return await self._on_least_loaded(lambda sampler: sampler.score(ids))
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Load a payload into every member from one shared copy.
 
-        If a member fails, the others are awaited, so that the error names all failures.
+        If a member fails, the others are still awaited, so that the error names all failures.
 
         Raises:
             SamplerError: a member failed, or the members do not all have the version afterwards.
@@ -66,7 +66,7 @@ class SamplerPool:
         import ray
 
         reference = ray.put(payload)
-        loads = [self.surviving(i, lambda sampler: sampler.load(reference)) for i in self._load]
+        loads = [self.with_restarts(i, lambda sampler: sampler.load(reference)) for i in self._load]
         outcomes = await asyncio.gather(*loads, return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
@@ -79,7 +79,7 @@ class SamplerPool:
 
     @property
     def members(self) -> "tuple[Member, ...]":
-        """Each member as a sampler of its own; one that dies meanwhile is restarted as in the pool."""
+        """Each member as a separate sampler; a member that dies is restarted as in the pool."""
         return tuple(Member(self, index) for index in self._load)
 
     async def close(self) -> None:
@@ -90,11 +90,11 @@ class SamplerPool:
         index = min(self._load, key=lambda i: self._load[i])
         self._load[index] += 1
         try:
-            return await self.surviving(index, request)
+            return await self.with_restarts(index, request)
         finally:
             self._load[index] -= 1
 
-    async def surviving(self, index: int, request: Callable[[RemoteSampler], Awaitable[T]]) -> T:
+    async def with_restarts(self, index: int, request: Callable[[RemoteSampler], Awaitable[T]]) -> T:
         """Return the result of a request, restarting the member if it dies."""
         sampler = self.samplers[index]
         while True:
@@ -111,12 +111,12 @@ class SamplerPool:
             if sampler.restarts > seen:
                 return
             if sampler.restarts >= self.max_restarts:
-                told = SamplerDiedError(
+                error = SamplerDiedError(
                     f"{sampler.name} died {sampler.restarts + 1} times, the last time: {death.message}",
                     "Fix the cause, and continue with --resume.",
                 )
-                raise with_notes_of(told, death) from death
-            _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, told_in_full(death))
+                raise with_notes_of(error, death) from death
+            _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, full_text(death))
             await sampler.restart()
 
 
@@ -129,8 +129,8 @@ class Member:
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion with this sampler; see `Sampler.generate`."""
-        return await self.pool.surviving(self.index, lambda sampler: sampler.generate(prompt_ids, sampling))
+        return await self.pool.with_restarts(self.index, lambda sampler: sampler.generate(prompt_ids, sampling))
 
     async def score(self, ids: Sequence[int]) -> list[float]:
         """Return this sampler's log-probs; see `Sampler.score`."""
-        return await self.pool.surviving(self.index, lambda sampler: sampler.score(ids))
+        return await self.pool.with_restarts(self.index, lambda sampler: sampler.score(ids))

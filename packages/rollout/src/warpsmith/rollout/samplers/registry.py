@@ -17,6 +17,6 @@ def start_sampler(path: str | Path, config: SamplerConfig, *, weight_version: in
 
     Raises:
         RegistryError: the sampler cannot be imported.
-        SamplerError: it refuses the model or the settings.
+        SamplerError: it rejects the model or the settings.
     """
     return SAMPLERS.get(config.type)(Path(path), config, weight_version=weight_version)

@@ -1,4 +1,4 @@
-"""From the scores of turns to advantages: numpy over the rows of a batch. Only `crediting` imports torch."""
+"""From scores of turns to advantages: numpy over the rows of a batch. Only `crediting` imports torch."""
 
 from warpsmith.trainer.advantage.assign import assign
 from warpsmith.trainer.advantage.estimators import ESTIMATORS, Critic, Estimator

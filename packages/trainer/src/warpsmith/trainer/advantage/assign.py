@@ -1,4 +1,4 @@
-"""From a batch of turns to its advantages: an estimator, then a normalisation."""
+"""Turns a batch of turns into advantages: an estimator, then a normalisation."""
 
 from dataclasses import replace
 

@@ -18,11 +18,11 @@ class CreditedBatch:
     """A batch of N turns and its credit, as one training step uses them.
 
     Attributes:
-        table: the turns, with the columns of the key and `weight_versions`.
-        credit: of the same N turns.
-        estimator: which gave the credit.
+        table: the turns, with the key columns and `weight_versions`.
+        credit: the credit of the same N turns.
+        estimator: the estimator of the credit.
         step: the training step, from 1.
-        weight_version: that the step starts from.
+        weight_version: the version at the start of the step.
     """
 
     table: pa.Table
@@ -32,7 +32,7 @@ class CreditedBatch:
     weight_version: int
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows that are recorded before the step: one for each turn that counts, its ratios null."""
+        """Return the rows that are recorded before the step: one per counted turn, with null ratios."""
         return self._rows(np.flatnonzero(self.credit.counted), {})
 
     def rows_with(self, ratios: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ class CreditedBatch:
 
         Args:
             ratios: columns of `credits`, each (N,); NaN is recorded as null. A turn whose ratios are all NaN was not
-                passed through the policy, and its first row is kept.
+                run through the policy and keeps its first row.
         """
         known = self.credit.counted & np.logical_or.reduce([np.isfinite(values) for values in ratios.values()])
         return self._rows(np.flatnonzero(known), ratios)
@@ -64,6 +64,6 @@ class CreditedBatch:
 
 
 def _staleness(table: pa.Table, version: int) -> list[int | None]:
-    """Return how many versions older than `version` each turn's oldest token is; None for a turn without tokens."""
+    """Return by how many versions each turn's oldest token is older than `version`; None for a turn without tokens."""
     oldest = [min(versions, default=None) for versions in table["weight_versions"].to_pylist()]
     return [None if one is None else version - one for one in oldest]

@@ -27,9 +27,9 @@ class Crediting:
     """Computes the credit of a run's batches.
 
     Attributes:
-        config: `[algorithm]`, `[zero]` and `rollout.gamma` are read.
+        config: the configuration; `[algorithm]`, `[zero]` and `rollout.gamma` are read.
         engine: the policy.
-        reference: the frozen reference policy; None where there is no divergence.
+        reference: the frozen reference policy; None without a divergence.
         ranks: the processes.
     """
 
@@ -64,7 +64,7 @@ class Crediting:
         return section.penalty * overlong(lengths, limits, section.share)
 
     def divergence(self, reference: Reference, batch: pa.Table, kind: Divergence) -> NDArray[np.float64]:
-        """Return the divergence of each turn from the reference policy, summed over its tokens, (N,); 0 without any."""
+        """Return each turn's divergence from the reference policy, summed over its tokens, (N,); 0 without tokens."""
         found = reference_divergence(
             reference, token_rows(batch), sampled_logprobs(batch), kind,
             temperature=temperature_of(batch), ranks=self.ranks, zero=self.config.zero,

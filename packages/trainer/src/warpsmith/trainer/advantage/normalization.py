@@ -9,7 +9,7 @@ from pydantic import Field
 from warpsmith.trainer.advantage.types import Credit, Samples, Values
 from warpsmith.trainer.section import Section
 
-# Below this share of the group's largest value, differences are rounding and no signal.
+# Below this share of the group's largest value, differences are rounding.
 _NO_SPREAD = 1e-9
 
 Baseline = Literal["mean", "leave_one_out"]
@@ -41,7 +41,7 @@ Scale = GroupScale | BatchScale | NoScale
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How values become advantages.
+    """How values are turned into advantages.
 
     Attributes:
         baseline: `mean` of the group, or the mean of the others (`leave_one_out`, RLOO, arXiv 2402.14740), which
@@ -54,9 +54,9 @@ class Normalisation:
 
 
 def normalise(samples: Samples, how: Normalisation) -> Credit:
-    """Return (value - baseline) / scale of each turn; unknown values leave the baseline and get 0.
+    """Return (value - baseline) / scale of each turn; unknown values do not count in the baseline and get 0.
 
-    A group of one or of no spread gives 0 and is counted as flat.
+    A group of one, or without spread, gives 0 and counts as flat.
     """
     counted = np.isfinite(samples.value)
     advantage = np.zeros(len(samples.value))
@@ -82,7 +82,7 @@ def _has_no_spread(values: Values) -> bool:
 
 
 def _centred(values: Values, how: Normalisation) -> Values:
-    """Return the advantages of one group, one a unit."""
+    """Return the advantages of one group, one per unit."""
     centred = values - values.mean()
     scale = _deviation(centred, how.scale.deviation) if isinstance(how.scale, GroupScale) else 1.0
     if how.baseline == "leave_one_out":

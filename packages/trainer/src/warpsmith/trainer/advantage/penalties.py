@@ -16,7 +16,7 @@ def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float
 
     Args:
         lengths: |y|, completion tokens.
-        limits: L_max, the tokens that were permitted.
+        limits: L_max, the maximum number of tokens.
         share: L_cache / L_max, in (0, 1].
     """
     cache = share * limits
@@ -24,10 +24,10 @@ def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float
 
 
 def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
-    """Return the turns with s_t - penalty_t as their scores, and the returns that follow from those.
+    """Return the turns with s_t - penalty_t as their scores, and the returns of those scores.
 
-    R_t = s_t + gamma R_(t+1); NaN up to the last turn without a score. Penalties add up in `penalty`,
-    which is 0 for a turn without a score.
+    R_t = s_t + gamma R_(t+1); NaN up to the last turn without a score. Penalties accumulate in `penalty`, which is 0
+    for a turn without a score.
     """
     score = np.where(turns.valid, turns.score - penalty, np.nan)
     returns = np.full(len(turns), np.nan)

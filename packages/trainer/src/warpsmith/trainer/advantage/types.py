@@ -13,16 +13,16 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Turns:
-    """What credit needs of a batch of turns, one entry a turn.
+    """The inputs of credit for a batch of turns, one entry per turn.
 
     Attributes:
-        group: which prompt group the turn belongs to, as an integer code.
-        trajectory: which trajectory it belongs to, as an integer code; unique over groups.
+        group: the turn's prompt group, as an integer code.
+        trajectory: the turn's trajectory, as an integer code; unique across groups.
         turn: its index in the trajectory, from 0.
         score: s_t; read only where `valid`.
-        returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN where a later score is missing.
-        valid: false where the turn has no score that the policy earned (an infrastructure failure).
-        penalty: subtracted from `score` so far, 0 where there is no score; None if nothing was subtracted.
+        returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN if a later score is missing.
+        valid: false if the policy did not earn the turn's outcome (an infrastructure failure).
+        penalty: subtracted from `score` so far, 0 without a score; None if nothing was subtracted.
     """
 
     group: Keys
@@ -37,7 +37,7 @@ class Turns:
         return len(self.group)
 
     def trajectories(self) -> Iterator[Keys]:
-        """Yield the rows of each trajectory in the order of its turns."""
+        """Yield the rows of each trajectory, ordered by turn."""
         order = np.lexsort((self.turn, self.trajectory))
         borders = np.flatnonzero(np.diff(self.trajectory[order])) + 1
         yield from (rows for rows in np.split(order, borders) if len(rows))
@@ -45,10 +45,10 @@ class Turns:
 
 @dataclass(frozen=True)
 class Samples:
-    """What an estimator makes of the turns: the value to compare, and with whom.
+    """Output of an estimator: the value of each turn, and the group it is compared with.
 
     Attributes:
-        value: value of each turn; NaN where it is unknown.
+        value: value of each turn; NaN if unknown.
         group: the baseline group of each turn, as an integer code.
         unit: turns of one unit share one value and count once in the baseline.
     """
@@ -60,16 +60,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class Credit:
-    """Advantages, one for each turn, and counts of the groups.
+    """Advantages, one per turn, and counts of the groups.
 
     Attributes:
         advantage: 0 where `counted` is false.
         counted: true for turns whose value is known.
         groups: baseline groups with at least one known value.
-        flat_groups: those of one member or of no spread; their advantages are 0.
-        members: known values behind each turn's baseline, its own among them; 0 where `counted` is false.
-        value: the value head's output for each turn; None without one.
-        target: its training target, NaN where `counted` is false; None without one.
+        flat_groups: groups of one member or without spread; their advantages are 0.
+        members: known values behind each turn's baseline, including its own; 0 where `counted` is false.
+        value: the value head's output for each turn; None without a value head.
+        target: its training target, NaN where `counted` is false; None without a value head.
     """
 
     advantage: Values

@@ -1,4 +1,4 @@
-"""Algorithms, by name: entry points of the group `warpsmith.algorithms`, a short file each. No torch here."""
+"""Algorithms by name: entry points of the group `warpsmith.algorithms`, one short file each. Imports no torch."""
 
 from typing import Any
 

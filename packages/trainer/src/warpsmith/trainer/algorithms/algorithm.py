@@ -1,4 +1,4 @@
-"""The form of an algorithm: the choices that a paper makes for the parts of the objective. No torch here."""
+"""The form of an algorithm: a paper's choices for the parts of the objective. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm, `[algorithm] type = "its name"`: keys of that table, used where the file does not set them.
+    """An algorithm, `[algorithm] type = "its name"`: keys of that table that apply unless the file sets them.
 
     It is registered as an entry point of the group `warpsmith.algorithms`, under its name.
 
     Attributes:
-        defaults: as the table in a file. A table in it applies to the same `type` alone: a file that chooses another
-            clip gets that clip's own defaults. A table without `type` applies to any type that has its keys.
-        needs_value_head: whether it is another algorithm without a value head, so that other estimators are refused.
+        defaults: the table as in a file. A subtable applies only to the same `type`: a file that selects another clip
+            gets that clip's own defaults. A subtable without `type` applies to any type that has its keys.
+        needs_value_head: whether it requires a value head, so that estimators without one are rejected.
     """
 
     defaults: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Dr.GRPO, arXiv 2503.20783: no division by the group's deviation, none by the response's own length.
+"""Dr.GRPO, arXiv 2503.20783: no division by the group's deviation or by the response's length.
 
 J = 1/(G L) sum_i sum_t min(r_it A_i, clip(r_it, 1 - eps, 1 + eps) A_i), A_i = R_i - mean R, L a constant length.
 """

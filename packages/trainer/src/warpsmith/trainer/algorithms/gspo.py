@@ -1,4 +1,4 @@
-"""GSPO, arXiv 2507.18071: one ratio a sequence, the geometric mean of its tokens' ratios.
+"""GSPO, arXiv 2507.18071: one ratio per sequence, the geometric mean of its tokens' ratios.
 
 J = 1/G sum_i min(s_i A_i, clip(s_i, 1 - 3e-4, 1 + 4e-4) A_i), s_i = exp(1/|o_i| sum_t log r_it).
 """
@@ -10,7 +10,7 @@ GSPO = Algorithm(
         "ratio": "sequence",
         "clip": {"type": "ppo", "low": 3e-4, "high": 4e-4},
         "aggregation": "sequence_mean",
-        # Of a correction, if the file has one.
+        # For a correction, if the file has one.
         "correction": {"level": "geometric"},
     },
 )

@@ -18,23 +18,23 @@ from warpsmith.trainer.data.tally import Tally, why_nothing
 from warpsmith.trainer.errors import DataError
 
 Watch = Callable[[str, int, int], None]
-"""Told of each row: the source's label, rows done, about how many there are."""
+"""Called with each row: the source's label, rows done, and about how many there are."""
 
 
 def build(data: SftDataSection, chat: ChatFormat, seed: int, folder: Path, watch: Watch) -> TokenStore:
-    """Encode the examples of all sources into `folder`; what cannot be used is counted and left out.
+    """Encode the examples of all sources into `folder`; unusable rows are counted and skipped.
 
     Args:
-        data: the sources, and what of them is trained.
+        data: the sources, and which of their tokens are trained.
         chat: the policy's chat format.
-        seed: of generated problems.
-        folder: made, or replaced.
+        seed: seed of generated problems.
+        folder: created, or replaced.
         watch: called with each row.
 
     Raises:
-        DataError: a source cannot be read, or no example is left.
+        DataError: a source cannot be read, or no example remains.
         NoRecordsError, SegmentError: the same for the records of a run.
-        DataWriteError: the disk takes no more.
+        DataWriteError: the disk is full or refuses to write.
     """
     tallies = [Tally(label) for label in data.labels]
     seen: set[bytes] = set()
@@ -51,13 +51,13 @@ def _nothing(tallies: Sequence[Tally]) -> DataError:
     rows = sum(tally.rows for tally in tallies)
     return DataError(
         f"{rows:,} rows leave no example to train on.{why_nothing(tallies)}",
-        "Correct the files or the keys of [data]; `warpsmith-trainer schema sft` lists them.",
+        "Fix the files or the keys of [data]; `warpsmith-trainer schema sft` lists them.",
     )
 
 
 @dataclass(frozen=True)
 class _Encoder:
-    """Encodes one source, number `number`; `seen` is what all sources before it have had."""
+    """Encodes the source with index `number`; `seen` has the digests of all chats before it."""
 
     data: SftDataSection
     number: int
@@ -81,7 +81,7 @@ class _Encoder:
             watch(self.tally.label, self.tally.rows, expected)
 
     def _take(self, sample: Sample) -> None:
-        # The generator draws its problems anew, and how often one comes is part of its distribution.
+        # The generator draws problems independently, so repetitions are part of its distribution.
         part = self.part
         if not isinstance(part, GeneratedSource) and part.deduplicate and self._repeated(sample.messages):
             self.tally.refuse(Refusal("repeated: the same messages came before", sample.place))
@@ -89,7 +89,7 @@ class _Encoder:
         try:
             examples = encode(self.chat, sample.messages, train_on=self.data.train_on)
         except (MessagesError, TemplateError) as error:
-            self.tally.refuse(Refusal("refused by the policy's chat template", sample.place, error.message))
+            self.tally.refuse(Refusal("rejected by the policy's chat template", sample.place, error.message))
             return
         for example in examples:
             self._add(example, sample)

@@ -19,7 +19,7 @@ _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def read_chats(section: ChatsSource, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
-    """Yield a sample, or why there is none, for each row of the files.
+    """Yield a sample, or the reason why there is none, for each row of the files.
 
     Raises:
         DataError: a file as a whole cannot be read.
@@ -39,15 +39,15 @@ def _sample(row: Row, section: ChatsSource, place: str) -> Sample | Refusal:
 
 
 def chat_of(row: Row, form: ChatForm = "auto") -> list[Message]:
-    """Return the chat of a row, cut behind its last answer.
+    """Return the chat of a row, cut after its last answer.
 
     Args:
         row: `messages`, a list of {role, content}; `conversations`, a list of {from, value}, with an optional
             `system`; or `prompt` and `completion`, each a text or a list of {role, content}.
-        form: which of these; `auto` takes the one that the row has.
+        form: one of these; `auto` takes the one that the row has.
 
     Raises:
-        BadRow: the row has none of them or several, or what it has is no chat with an answer.
+        BadRow: the row has none of them or several, or what it has is not a chat with an answer.
     """
     chosen = form if form != "auto" else _only_form(row)
     missing = [name for name in _COLUMNS[chosen] if row.get(name) is None]
@@ -87,13 +87,13 @@ def _side(row: Row, name: str, role: str) -> list[Message]:
 
 def _messages(value: Any, column: str) -> list[Message]:
     if not isinstance(value, list) or not value:
-        raise BadRow(f"`{column}` is no list of messages", f"it is {_kind(value)}")
+        raise BadRow(f"`{column}` is not a list of messages", f"it is {_kind(value)}")
     return [_message(item, f"message {number} of `{column}`") for number, item in enumerate(value, start=1)]
 
 
 def _message(item: Any, where: str) -> Message:
     if not isinstance(item, dict):
-        raise BadRow("a message is no object", f"{where} is {_kind(item)}")
+        raise BadRow("a message is not an object", f"{where} is {_kind(item)}")
     if item.get("tool_calls"):
         raise BadRow("a message calls tools, which no template here renders", where)
     if item.get("role") is not None:
@@ -106,7 +106,7 @@ def _message(item: Any, where: str) -> Message:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a content: a text, or the parts of one that are all text."""
+    """Return a content: a text, or the joined parts of one that are all text."""
     if isinstance(value, str):
         return checked_text(value)
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
@@ -117,12 +117,12 @@ def _text(value: Any, where: str) -> str:
 
 
 def _ending_in_an_answer(messages: list[Message]) -> list[Message]:
-    """Cut what follows the last answer, which nothing is learnt from; refuse answers that are empty or unasked."""
+    """Cut what follows the last answer, which is not trained; reject empty answers and answers without a question."""
     answers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
     if not answers:
         raise BadRow("no message of an assistant")
     if all(message["role"] == "system" for message in messages[: answers[0]]):
-        raise BadRow("an answer that nothing was asked before")
+        raise BadRow("an answer without a question before it")
     if not all(messages[number]["content"].strip() for number in answers):
         raise BadRow("an empty answer")
     return messages[: answers[-1] + 1]
@@ -133,7 +133,7 @@ def _problem(row: Row, messages: Sequence[Message], column: str) -> str:
         return next(message["content"] for message in messages if message["role"] != "system")
     value = row.get(column)
     if not isinstance(value, str | int) or value == "":
-        raise BadRow(f"no name of a problem under `{column}`", f"it is {_kind(value)}")
+        raise BadRow(f"no problem name under `{column}`", f"it is {_kind(value)}")
     return str(value)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpsmith.trainer.distributed.ranks import Ranks
 
 FOLDER = "examples"
-"""Of the run's directory."""
+"""Name in the run's directory."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class SftData:
 
     Attributes:
         store: all of them.
-        order: hands out those that are trained on.
-        evaluation: those held out, by the name of their source; sources without any are missing.
+        order: hands out the training examples.
+        evaluation: held-out examples by the name of their source; sources without any are omitted.
     """
 
     store: TokenStore
@@ -45,16 +45,16 @@ class SftData:
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens that the first epoch hands out."""
+        """Tokens of the first epoch."""
         return int(self.store.lengths[self.order.taken(0, len(self.order))].sum())
 
 
 def open_data(config: SftConfig, chat: ChatFormat, ranks: "Ranks", *, resume: bool) -> SftData:
-    """Encode the sources on rank 0, or take what the run to be resumed began with; collective.
+    """Encode the sources on rank 0, or take the examples of the run to be resumed; collective.
 
     Raises:
-        DataError, NoRecordsError, SegmentError: a source cannot be read, or leaves nothing to train on.
-        DataWriteError: the disk takes no more.
+        DataError, NoRecordsError, SegmentError: a source cannot be read, or leaves no training examples.
+        DataWriteError: the disk is full or refuses to write.
         CheckpointError: the run to be resumed has lost its examples, or they are damaged.
     """
     folder = config.run.dir / FOLDER
@@ -67,7 +67,7 @@ def open_data(config: SftConfig, chat: ChatFormat, ranks: "Ranks", *, resume: bo
 
 
 def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenStore:
-    """Encode the sources into `folder`, with a bar for each; errors as for `open_data`."""
+    """Encode the sources into `folder`, with a progress bar for each; errors as for `open_data`."""
     bars: dict[str, Bar] = {}
     with ExitStack() as shown:
 
@@ -75,7 +75,7 @@ def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenSt
             if label not in bars:
                 shown.close()
                 bars[label] = shown.enter_context(Bar(f"read {label}", max(expected, done)))
-            # How many there are is an estimate; a line is to come now and then, not one a row.
+            # The total is an estimate; print a line now and then, not one per row.
             bars[label].total = max(bars[label].total, done + 1)
             bars[label].advance(to=done)
 
@@ -83,7 +83,7 @@ def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenSt
 
 
 def arrange(store: TokenStore, config: SftConfig) -> SftData:
-    """Hold out the evaluation's problems, and put the others in order.
+    """Hold out the evaluation's problems, and order the others.
 
     Raises:
         DataError: every example is held out.
@@ -93,8 +93,8 @@ def arrange(store: TokenStore, config: SftConfig) -> SftData:
     if held.all():
         raise DataError(
             f"{len(store):,} examples of {len(np.unique(store.problem)):,} problems leave none to train on: "
-            f"{data.eval_examples} are to be held out, with all others of their problems.",
-            "Lower data.eval_examples, or give examples of more problems.",
+            f"{data.eval_examples} must be held out, with all others of their problems.",
+            "Lower data.eval_examples, or add examples of more problems.",
         )
     trained = [np.flatnonzero(~held & (store.source == number)) for number in range(len(data.parts))]
     evaluated = {
@@ -110,4 +110,4 @@ def told(data: SftData, say: Callable[[str], None]) -> None:
         for line in tally.lines():
             say(line)
     held = sum(map(len, data.evaluation.values()))
-    say(f"One epoch hands out {len(data.order):,} examples, {data.epoch_tokens:,} tokens; {held:,} are held out.")
+    say(f"One epoch has {len(data.order):,} examples, {data.epoch_tokens:,} tokens; {held:,} are held out.")

@@ -14,14 +14,14 @@ Row = Mapping[str, Any]
 FORMS = (".jsonl", ".json", ".parquet")
 _ROWS_AT_ONCE = 256
 _WILD = frozenset("*?[")
-_REMEDY = "Fetch or write it again, or leave it out of `path`."
+_REMEDY = "Download or write it again, or remove it from `path`."
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files that paths, directories and patterns name, in order of their names.
+    """Return the files selected by paths, directories and patterns, sorted by name.
 
     Raises:
-        DataError: a path is not there, a directory or pattern holds no such file, or a file has another form.
+        DataError: a path does not exist, a directory or pattern has no matching file, or a file has another format.
     """
     return [file for path in paths for file in _files_of(path)]
 
@@ -29,33 +29,33 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
 def _files_of(path: Path) -> list[Path]:
     if path.is_file():
         if path.suffix not in FORMS:
-            raise DataError(f"{path} has no form that is known here.", f"Give files that end in {', '.join(FORMS)}.")
+            raise DataError(f"{path} has an unknown format.", f"Use files that end in {', '.join(FORMS)}.")
         return [path]
     if path.is_dir():
         found = iter(files_in(path, FORMS))
     elif _WILD & set(str(path)):
         found = (file for file in _matching(path) if file.suffix in FORMS and file.is_file() and not _is_left(file))
     else:
-        raise DataError(f"There is no file {path}.", "Correct `path` of the source.")
+        raise DataError(f"There is no file {path}.", "Fix `path` of the source.")
     files = sorted(found)
     if not files:
-        raise DataError(f"{path} holds no file that ends in {', '.join(FORMS)}.", "Correct `path` of the source.")
+        raise DataError(f"{path} has no file that ends in {', '.join(FORMS)}.", "Fix `path` of the source.")
     return files
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    """Yield what a pattern matches; `**` matches directories of any depth."""
+    """Yield the matches of a pattern; `**` matches directories of any depth."""
     plain = [part for part in pattern.parents if not _WILD & set(str(part))]
     return plain[0].glob(str(pattern.relative_to(plain[0])))
 
 
 def _is_left(file: Path) -> bool:
-    """Whether a pattern matched an editor's leftover, or a file in a folder of such."""
+    """Whether a pattern matched an editor's leftover, or a file in a leftover folder."""
     return is_leftover(file.name) or is_leftover(file.parent.name)
 
 
 def count_rows(file: Path) -> int:
-    """Return about how many rows a file has; only a JSON list is decoded for it.
+    """Return about how many rows a file has; only a JSON list is decoded for this.
 
     Raises:
         DataError: it cannot be read.
@@ -73,11 +73,11 @@ def count_rows(file: Path) -> int:
 
 
 def stream_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row | Refusal]]:
-    """Yield (place, row) for each row of a file, or in the row's stead why it cannot be read.
+    """Yield (place, row) for each row of a file, or instead of the row the reason why it cannot be read.
 
     Args:
         file: in one of `FORMS`. JSON lines and Parquet are read in parts, a JSON list as a whole.
-        columns: those of Parquet that are read, where they are there.
+        columns: the columns of Parquet to read, if present.
 
     Raises:
         DataError: the file as a whole cannot be read.
@@ -92,7 +92,7 @@ def stream_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row |
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    # As bytes: text would also be cut at U+2028, which JSON may hold as it is.
+    # As bytes: text would also be split at U+2028, which JSON may contain unescaped.
     lines = stream_lines(file, DataError, remedy=_REMEDY)
     yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
@@ -113,9 +113,9 @@ def _object(value: Any, place: str) -> Row | Refusal:
 
 
 def _json_list(file: Path) -> Iterator[tuple[int, Any]]:
-    rows = read_json(file, DataError, remedy="Give a JSON list, or one row a line in a .jsonl file.")
+    rows = read_json(file, DataError, remedy="Pass a JSON list, or one row per line in a .jsonl file.")
     if not isinstance(rows, list):
-        raise DataError(f"{file} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
+        raise DataError(f"{file} is not a JSON list.", "Pass a list of rows, or one row per line in a .jsonl file.")
     return enumerate(rows, start=1)
 
 
@@ -138,7 +138,7 @@ def _parquet_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row
         if not there:
             raise DataError(
                 f"{file} has none of the columns {', '.join(columns)}; it has {', '.join(opened.schema_arrow.names)}.",
-                "Name another file, or the source that these columns are of.",
+                "Use another file, or the source type that these columns belong to.",
             )
         try:
             for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=there):

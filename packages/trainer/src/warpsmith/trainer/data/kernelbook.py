@@ -19,7 +19,7 @@ _COLUMNS = ("entry_point", "python_code", "triton_code")
 
 
 def read_kernelbook(section: KernelbookSource, files: Sequence[Path]) -> Iterator[Sample | Refusal]:
-    """Yield a sample, or why there is none, for each row of files with KernelBook's columns.
+    """Yield a sample, or the reason why there is none, for each row of files with KernelBook's columns.
 
     Raises:
         DataError: a file as a whole cannot be read.
@@ -42,14 +42,14 @@ def _sample(row: Row, style: PromptStyle, place: str) -> Sample | Refusal:
 def as_task(row: Row) -> tuple[str, str]:
     """Return a row's module and its Triton code under the names of the task.
 
-    KernelBook names the module by `entry_point` and the class around the kernels by the same with `New` behind it.
+    KernelBook names the module by `entry_point`, and the class around the kernels by the same with `New` appended.
 
     Raises:
-        BadRow: a column is missing, or the classes are not there or cannot be renamed.
+        BadRow: a column is missing, or the classes are missing or cannot be renamed.
     """
     entry = _text(row, "entry_point")
     if not entry.isidentifier() or keyword.iskeyword(entry):
-        raise BadRow("entry_point is no name of a class", repr(entry))
+        raise BadRow("entry_point is not a class name", repr(entry))
     module = with_class(_text(row, "python_code"), entry, "Model", "python_code")
     return module, with_class(_text(row, "triton_code"), f"{entry}New", "ModelNew", "triton_code")
 
@@ -62,15 +62,15 @@ def _text(row: Row, column: str) -> str:
 
 
 def with_class(code: str, name: str, new: str, column: str) -> str:
-    """Return `code` with its class `name` called `new`, wherever the name stands for it; attributes keep theirs.
+    """Return `code` with its class `name` renamed to `new` wherever it is used; attributes keep their names.
 
     Raises:
-        BadRow: the code is no Python, has no such class, or uses `new` already.
+        BadRow: the code is not Python, has no such class, or already uses `new`.
     """
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
     except (tokenize.TokenError, SyntaxError) as error:
-        raise BadRow(f"{column} is no Python", str(error)) from None
+        raise BadRow(f"{column} is not Python", str(error)) from None
     # `nn.Linear` is not the class `Linear` of this file.
     names = [
         token for before, token in zip([None, *tokens], tokens, strict=False)
@@ -79,13 +79,13 @@ def with_class(code: str, name: str, new: str, column: str) -> str:
     if not re.search(rf"^class\s+{re.escape(name)}\b", code, re.MULTILINE):
         raise BadRow(f"no class of that name in {column}", f"`class {name}` is not there")
     if name != new and any(token.string == new for token in names):
-        raise BadRow(f"{column} has a `{new}` of its own", f"`{name}` cannot be called so")
+        raise BadRow(f"{column} already has a `{new}`", f"`{name}` cannot be renamed to it")
     return _replaced(code, [token.start for token in names if token.string == name], len(name), new)
 
 
 def _replaced(code: str, starts: Sequence[tuple[int, int]], length: int, new: str) -> str:
     """Replace `length` characters at each (line from 1, column) by `new`."""
-    # Only at newlines, as the tokenizer counts them.
+    # Split only at newlines, as the tokenizer counts lines.
     lines = code.split("\n")
     for line, column in reversed(starts):
         text = lines[line - 1]

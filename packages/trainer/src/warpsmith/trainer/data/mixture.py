@@ -1,4 +1,4 @@
-"""The order of the examples of several sources: a function of seed and cursor alone."""
+"""The order of the examples of several sources, which depends only on seed and cursor."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ Ints = npt.NDArray[np.int64]
 
 
 class Mixture:
-    """Hands out examples, epoch after epoch, each source as often as its weight says.
+    """Hands out examples, epoch after epoch, each source in proportion to its weight.
 
-    In one epoch a source gives its weight times its size, rounded, at least one. Each of its examples comes once
-    before any comes again, over the borders of epochs too.
+    In one epoch a source contributes its weight times its size, rounded, at least one. Each of its examples comes once
+    before any is repeated, also across epochs.
 
     Args:
         sources: the examples of each source, as indices.
-        weights: how often each comes in an epoch.
-        seed: of the run.
+        weights: how often each is used per epoch.
+        seed: seed of the run.
     """
 
     def __init__(self, sources: Sequence[Ints], weights: Sequence[float], seed: int) -> None:
@@ -28,11 +28,11 @@ class Mixture:
         self._made: tuple[int, Ints] | None = None
 
     def __len__(self) -> int:
-        """Return how many examples one epoch hands out."""
+        """Return the number of examples per epoch."""
         return sum(self._shares)
 
     def taken(self, cursor: int, count: int) -> list[int]:
-        """Return the examples at positions cursor .. cursor + count - 1 of all that is ever handed out."""
+        """Return the examples at positions cursor .. cursor + count - 1 of the endless sequence."""
         found: list[int] = []
         while len(found) < count:
             epoch, offset = divmod(cursor + len(found), len(self))
@@ -51,7 +51,7 @@ class Mixture:
         return np.random.default_rng((self._seed, epoch, len(parts))).permutation(np.concatenate(parts))
 
     def _part(self, number: int, begin: int, count: int) -> Ints:
-        """Return positions begin .. begin + count - 1 of one source's own endless order: a new shuffle each pass."""
+        """Return positions begin .. begin + count - 1 of one source's endless order: a new shuffle each pass."""
         indices = self._sources[number]
         passes = range(begin // len(indices), (begin + count - 1) // len(indices) + 1)
         one_source = len(self._sources) == 1

@@ -1,4 +1,4 @@
-"""The order of examples or problems: shuffled each epoch, a function of seed and cursor alone."""
+"""The order of examples or problems: shuffled each epoch, depends only on seed and cursor."""
 
 import numpy as np
 
@@ -7,8 +7,8 @@ def taken(cursor: int, count: int, size: int, seed: int) -> list[int]:
     """Return the indices handed out at positions cursor .. cursor + count - 1.
 
     Args:
-        cursor: how many have been handed out before.
-        count: how many are wanted.
+        cursor: how many were handed out before.
+        count: how many to return.
         size: how many there are; every epoch hands out each once.
         seed: seed of the run; epoch e is shuffled by (seed, e).
     """

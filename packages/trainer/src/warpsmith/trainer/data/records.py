@@ -1,4 +1,4 @@
-"""Reads a policy's own turns from the records of runs: those that the evaluator accepted, as chats."""
+"""Reads a policy's own turns from the records of runs, as chats: those that the evaluator accepted."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,12 +27,12 @@ _TEXT = ("trajectory", "turn", "problem", "messages", "completion")
 
 Turn = dict[str, Any]
 Position = tuple[int, int]
-"""The number of the run and that of the turn in it."""
+"""Index of the run, and index of the turn in it."""
 
 
 @dataclass(frozen=True)
 class _Passed:
-    """A turn that passed the filters: what it is about, what it is ranked by, and its kernel's digest."""
+    """A turn that passed the filters: its problem, its rank, and its kernel's digest."""
 
     problem: str
     reward: float
@@ -41,13 +41,13 @@ class _Passed:
 
 
 def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
-    """Yield the turns of the runs in `path` that the section takes, and why the others are left out.
+    """Yield the turns of the runs in `path` that the section selects, and the reasons for skipping the others.
 
-    Reads each run twice: what the evaluator said first, then the text of the turns that are taken. A turn is one chat:
-    its prompt as it was sampled, earlier attempts included, and its completion.
+    Reads each run twice: first the verdicts, then the text of the selected turns. A turn is one chat: its prompt as it
+    was sampled, including earlier attempts, and its completion.
 
     Raises:
-        NoRecordsError: a directory holds no records.
+        NoRecordsError: a directory has no records.
         SegmentError: they are damaged.
     """
     passed: dict[Position, _Passed] = {}
@@ -68,7 +68,7 @@ def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
 
 
 def count_turns(section: RecordsSource) -> int:
-    """Return how many turns the runs have recorded."""
+    """Return the number of recorded turns of the runs."""
     return sum(report.rows for run in section.path for report in RunReader(run).segments("turns"))
 
 
@@ -78,18 +78,18 @@ def _rows(run: Path, columns: Sequence[str]) -> Iterator[Turn]:
 
 
 def _refused(turn: Turn, section: RecordsSource) -> tuple[str, str] | None:
-    """Return why a turn is not taken, reason and detail; None for one that passes."""
+    """Return why a turn is skipped, reason and detail; None for one that passes."""
     verdict = turn["verdict"]
     if turn["role"] not in section.roles:
         return f"sampled for another role than {' or '.join(section.roles)}", turn["role"]
     if not turn["valid"] or verdict is None:
-        return "invalid: never judged", ""
+        return "invalid: never evaluated", ""
     if verdict["status"] not in section.statuses:
         return f"its verdict is not {' or '.join(section.statuses)}", verdict["status"]
     if section.turns == "final" and turn["turn"] < turn["num_turns"] - 1:
         return "not the last turn of its trajectory", ""
     if turn["finish_reason"] == "length":
-        return "cut at the length limit, so without an end to learn", ""
+        return "cut off at the length limit, so without an end to learn", ""
     return _too_poor(turn, section)
 
 
@@ -112,7 +112,7 @@ def _passed(turn: Turn) -> _Passed:
 
 
 def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[Position, str]:
-    """Return the turns that better ones of their problem push out, each with the reason."""
+    """Return the turns that rank behind better ones of their problem, each with the reason."""
     ranked = sorted(passed.items(), key=lambda item: (-item[1].reward, -item[1].speedup, item[0]))
     taken: Counter[str] = Counter()
     kernels: set[tuple[str, bytes]] = set()
@@ -120,7 +120,7 @@ def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[
     for position, one in ranked:
         twin = section.deduplicate and one.kernel is not None and (one.problem, one.kernel) in kernels
         if twin:
-            out[position] = "repeated: its problem had this kernel"
+            out[position] = "repeated: its problem already has this kernel"
         elif section.best and taken[one.problem] >= section.best:
             out[position] = f"not among the best {section.best} of its problem"
         else:

@@ -13,8 +13,8 @@ class Sample:
 
     Attributes:
         messages: role and content; the last one is an assistant's.
-        problem: names what the chat is about; chats of one problem are held out together.
-        place: where it is, for example `row 3 of chats.parquet`.
+        problem: identifies its problem; chats of one problem are held out together.
+        place: where it is from, for example `row 3 of chats.parquet`.
     """
 
     messages: Chat
@@ -24,10 +24,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that is left out.
+    """A skipped row.
 
     Attributes:
-        reason: the kind of cause, the same for every row it holds for.
+        reason: the kind of cause, the same for all rows it applies to.
         place: where the row is.
         detail: what is wrong with this row; may be empty.
     """
@@ -45,18 +45,18 @@ class BadRow(Exception):  # noqa: N818  caught where rows are read, and counted
         self.reason, self.detail = reason, detail
 
     def at(self, place: str) -> Refusal:
-        """Return it as the refusal of the row at `place`."""
+        """Return this as the refusal of the row at `place`."""
         return Refusal(self.reason, place, self.detail)
 
 
 def checked_text(text: str) -> str:
-    """Return a text that can be encoded; JSON can also spell halves of characters.
+    """Return a text that can be encoded; JSON can also contain lone surrogates.
 
     Raises:
-        BadRow: it cannot.
+        BadRow: it cannot be encoded.
     """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadRow("text that is no Unicode", str(error)) from None
+        raise BadRow("text that is not valid Unicode", str(error)) from None
     return text

@@ -12,11 +12,11 @@ from warpsmith.trainer.distributed.micro_batches import micro_batches, padding_s
 from warpsmith.trainer.distributed.rows import Row
 
 OPEN, CLOSE = "⟦", "⟧"
-"""Stand around tokens that carry loss."""
+"""Brackets around trained tokens."""
 
 _BARS, _WIDTH = 10, 40
 _UPDATES = 50
-"""Updates over which padding is reckoned."""
+"""Number of updates over which padding is computed."""
 
 
 def report(data: SftData, config: SftConfig, chat: ChatFormat, examples: int, *, colour: bool) -> Iterator[str]:
@@ -24,9 +24,9 @@ def report(data: SftData, config: SftConfig, chat: ChatFormat, examples: int, *,
 
     Args:
         data: the training data.
-        config: of the run.
-        chat: decodes it.
-        examples: how many are shown, in the order in which the run takes them.
+        config: the run's configuration.
+        chat: decodes the tokens.
+        examples: number of examples to show, in training order.
         colour: mark the trained tokens by colour as well as by brackets.
     """
     for tally in data.store.tallies:
@@ -88,7 +88,7 @@ def _mixture(data: SftData, epoch: Sequence[int]) -> Iterator[str]:
 
 
 def _micro_batches(data: SftData, config: SftConfig) -> tuple[tuple[float, float], float]:
-    """Return micro-batches an update and share of padding where they are padded, and the first where packed."""
+    """Return micro-batches per update and share of padding if padded, and micro-batches per update if packed."""
     size, budget = config.data.batch_size, config.zero.micro_batch_tokens
     padded, packed, paddings = [], [], []
     for update in range(min(_UPDATES, -(-len(data.order) // size))):
@@ -107,13 +107,13 @@ def _example(
     row, label = data.store.row(example), config.data.labels[int(data.store.source[example])]
     yield (
         f"Example {number}, {label}: {len(row):,} tokens, {int(row.mask.sum()):,} of them trained, "
-        f"which stand in {OPEN} {CLOSE}"
+        f"marked by {OPEN} {CLOSE}"
     )
     yield marked(row, chat, colour=colour)
 
 
 def marked(row: Row, chat: ChatFormat, *, colour: bool = False) -> str:
-    """Return a row's text, control tokens included, with brackets around each run of trained tokens."""
+    """Return a row's text, including control tokens, with brackets around each run of trained tokens."""
     edges = [0, *(np.flatnonzero(np.diff(row.mask)) + 1).tolist(), len(row)]
     parts = []
     for begin, end in pairwise(edges):

@@ -1,4 +1,4 @@
-"""Opens the source that a table of the configuration names."""
+"""Opens the source described by a table of the configuration."""
 
 from collections.abc import Iterator
 
@@ -15,14 +15,14 @@ from warpsmith.trainer.data.sample import Refusal, Sample
 
 
 def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
-    """Yield a sample, or why there is none, for each row of a source, always in the same order.
+    """Yield a sample, or the reason why there is none, for each row of a source, always in the same order.
 
     Args:
-        section: names the source.
-        seed: of generated problems.
+        section: the source.
+        seed: seed of generated problems.
 
     Raises:
-        DataError: a file is not there or cannot be read.
+        DataError: a file is missing or cannot be read.
         NoRecordsError, SegmentError: the same for a run.
     """
     match section:
@@ -48,7 +48,7 @@ def count_source(section: Source) -> int:
 
 
 def check_sources(data: SftDataSection) -> None:
-    """Refuse files and runs that are not there, before anything starts; errors as for `read_source`."""
+    """Check that files and runs exist, before anything starts; errors as for `read_source`."""
     for part in data.parts:
         if isinstance(part, RecordsSource):
             for run in part.path:

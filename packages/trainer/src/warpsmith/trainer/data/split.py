@@ -7,15 +7,15 @@ Bools = npt.NDArray[np.bool_]
 
 
 def held_out(problem: npt.NDArray[np.uint64], count: int, seed: int) -> Bools:
-    """Return (E,) True for the examples that are held out: at least `count`, from as few problems as possible.
+    """Return (E,) True for the held-out examples: at least `count`, from as few problems as possible.
 
-    A problem is held out if its hash, mixed with the seed, is among the lowest. So the choice depends on nothing else:
-    a problem that is added pushes out one at most.
+    A problem is held out if its hash, mixed with the seed, is among the lowest. The choice depends on nothing else: an
+    added problem displaces at most one.
 
     Args:
-        problem: (E,) hash of what each example is about.
-        count: how many examples are wanted.
-        seed: of the run.
+        problem: (E,) hash of each example's problem.
+        count: number of examples to hold out.
+        seed: seed of the run.
     """
     if not count or not len(problem):
         return np.zeros(len(problem), dtype=np.bool_)
@@ -25,7 +25,7 @@ def held_out(problem: npt.NDArray[np.uint64], count: int, seed: int) -> Bools:
 
 
 def _mixed(values: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """Return the values in an order that is another for each seed: splitmix64, one to one for a given seed."""
+    """Return the values in an order that depends on the seed: splitmix64, a bijection for a given seed."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

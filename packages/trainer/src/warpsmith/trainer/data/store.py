@@ -32,16 +32,16 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TokenStore:
-    """E examples of N tokens together.
+    """E examples with N tokens in total.
 
     Attributes:
         ids: (N,) int32.
-        mask: (N,) uint8, 1 where there is loss.
-        bounds: (E + 1,) where each example begins, and where the last one ends.
-        source: (E,) number of the source each comes from.
-        problem: (E,) uint64, a hash of what it is about.
-        tallies: of each source, in the configuration's order.
-        digest: of all the above.
+        mask: (N,) uint8, 1 on trained tokens.
+        bounds: (E + 1,) start of each example, and end of the last one.
+        source: (E,) index of each example's source.
+        problem: (E,) uint64, a hash of its problem.
+        tallies: tallies of the sources, in the configuration's order.
+        digest: digest of all the above.
     """
 
     ids: npt.NDArray[np.int32]
@@ -57,7 +57,7 @@ class TokenStore:
 
     @property
     def lengths(self) -> Ints:
-        """(E,) tokens of each example."""
+        """(E,) number of tokens of each example."""
         return np.diff(self.bounds)
 
     def row(self, example: int) -> Row:
@@ -71,7 +71,7 @@ class TokenStore:
 
         Args:
             folder: written by `writing`.
-            check: read all of them once and compare the digest.
+            check: read all files once and compare the digest.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -81,16 +81,16 @@ class TokenStore:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"The encoded examples in {folder} cannot be used: {error}.",
-                "A run goes on with the examples that it began with. Put the folder back, or start a new run.",
+                "A run continues with the examples that it started with. Restore the folder, or start a new run.",
             ) from error
 
     @classmethod
     def _opened(cls, folder: Path, check: bool) -> Self:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         if about["format"] != _FORMAT:
-            raise ValueError(f"they have format {about['format']}, this version reads {_FORMAT}")
+            raise ValueError(f"they have format {about['format']}; this version reads {_FORMAT}")
         if check and _digest(folder) != about["digest"]:
-            raise ValueError("their digest is another than when they were written")
+            raise ValueError("their digest has changed since they were written")
         with np.load(folder / _INDEX) as index:
             bounds, source, problem = index["bounds"], index["source"], index["problem"]
         ids = np.memmap(folder / _IDS, dtype=np.int32, mode="r")
@@ -99,7 +99,7 @@ class TokenStore:
 
 
 class StoreWriter:
-    """Appends examples to the files of a folder that is not yet in its place; see `writing`."""
+    """Appends examples to the files of a temporary folder; see `writing`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ class StoreWriter:
         self._problem.append(_hash(problem))
 
     def finish(self, tallies: Sequence[Tally]) -> None:
-        """Write what the examples are, behind them."""
+        """Write index and counts after the examples."""
         self._ids.close()
         self._mask.close()
         np.savez(
@@ -132,7 +132,7 @@ class StoreWriter:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[StoreWriter]:
-    """Give a writer of `folder`, which is there in full once the block has ended well, in the place of an older one.
+    """Yield a writer of `folder`, which is complete, replacing an older one, once the block has succeeded.
 
     Raises:
         DataWriteError: the operating system refused, or the folder holds other files.
@@ -140,8 +140,8 @@ def writing(folder: Path) -> Iterator[StoreWriter]:
     others = sorted({path.name for path in folder.glob("*")} - {_IDS, _MASK, _INDEX, _ABOUT})
     if others:
         raise DataWriteError(
-            f"{folder} is where the encoded examples are to go, and it holds {others[0]}.",
-            "Choose a run.dir of the run's own.",
+            f"{folder} is for the encoded examples, but it contains {others[0]}.",
+            "Choose a run.dir that only this run uses.",
         )
     try:
         with appearing_directory(folder, overwrite=True) as scratch:
@@ -149,7 +149,7 @@ def writing(folder: Path) -> Iterator[StoreWriter]:
     except OSError as error:
         raise DataWriteError(
             f"The encoded examples could not be written to {folder}: {error.strerror or error}.",
-            "Make room (5 bytes a token), or choose another run.dir.",
+            "Free space (5 bytes per token), or choose another run.dir.",
         ) from error
 
 

@@ -12,11 +12,11 @@ class Tally:
 
     Attributes:
         label: its name.
-        rows: rows that were read, turns for records.
-        examples: sequences that came of them; a chat may give several.
-        tokens, trained: their tokens, and those with a loss on them.
-        left_out: rows or examples left out, by reason.
-        first: the first of each reason.
+        rows: number of rows read; turns for records.
+        examples: number of sequences made from them; a chat may give several.
+        tokens, trained: their tokens, and those that are trained.
+        left_out: number of skipped rows or examples, by reason.
+        first: the first one of each reason.
     """
 
     label: str
@@ -28,7 +28,7 @@ class Tally:
     first: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Count what is left out."""
+        """Count a skipped row or example."""
         self.left_out[refusal.reason] = self.left_out.get(refusal.reason, 0) + 1
         detail = f": {_short(refusal.detail)}" if refusal.detail else ""
         self.first.setdefault(refusal.reason, f"{refusal.place}{detail}")
@@ -50,7 +50,7 @@ class Tally:
 
 
 def why_nothing(tallies: Sequence[Tally]) -> str:
-    """Return the commonest reason for which rows were left out, with its first row, as a sentence; or nothing."""
+    """Return the most frequent reason for skipping rows, with its first row, as a sentence; empty if there is none."""
     reasons = [(count, reason, tally) for tally in tallies for reason, count in tally.left_out.items()]
     if not reasons:
         return ""

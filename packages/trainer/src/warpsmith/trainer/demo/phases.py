@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Phases:
-    """Times named phases; `say` prints a line when one begins and when it ends."""
+    """Times named phases; `say` prints a line at the start and end of each."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.seconds: dict[str, float] = {}
@@ -15,7 +15,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str, purpose: str) -> Iterator[None]:
-        """Time what happens inside; a phase that fails keeps no time."""
+        """Time the block; a phase that fails is not recorded."""
         self._say(f"==> {name}: {purpose}")
         began = time.monotonic()
         yield
@@ -24,7 +24,7 @@ class Phases:
 
     @property
     def total(self) -> float:
-        """Seconds since the first phase could begin."""
+        """Seconds since this object was created."""
         return time.monotonic() - self._began
 
     def table(self, parts: Mapping[str, float]) -> str:
@@ -38,7 +38,7 @@ class Phases:
 
 
 def _below(name: str, seconds: float, parts: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the parts of a phase, with what they leave over."""
+    """Return the parts of a phase, and the remaining time."""
     below = [(part.removeprefix(f"{name}/"), spent) for part, spent in parts.items() if part.startswith(f"{name}/")]
     return [*below, ("start and end", seconds - sum(spent for _, spent in below))] if below else []
 

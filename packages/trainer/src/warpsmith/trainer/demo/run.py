@@ -18,7 +18,7 @@ from warpsmith.trainer.telemetry.held_out import is_concluded
 
 OWN_SFT: Final = Path(__file__).with_name("demo-sft.toml")
 OWN_GRPO: Final = Path(__file__).with_name("demo.toml")
-"""The demo's files, which come with the package; `configs/` of a checkout links to them."""
+"""The demo's files, which are part of the package; `configs/` of a checkout links to them."""
 
 _CORPUS_PROBLEMS = 1500
 """Problems whose prompts and solutions the tokenizer is trained on."""
@@ -26,16 +26,16 @@ _CORPUS_PROBLEMS = 1500
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What the demo runs.
+    """Settings of the demo.
 
     Args:
         sft: file of the SFT run that warms the policy.
         grpo: file of the GRPO run.
-        out: directory of everything the demo writes: `policy`, `sft`, `grpo`, `summary.json`, `report.html`.
-        seed: seed of the model, of the problems and of both runs.
+        out: directory of all output: `policy`, `sft`, `grpo`, `summary.json`, `report.html`.
+        seed: seed of the model, the problems and both runs.
         sft_overrides, grpo_overrides: `table.key=value`, as for the two commands.
         processes: ranks of both runs.
-        tiny: sizes of the model that is made.
+        tiny: sizes of the created model.
     """
 
     sft: Path
@@ -49,7 +49,7 @@ class DemoSettings:
 
 
 def new_directory() -> Path:
-    """Return a directory under `runs` that is named after the time."""
+    """Return a directory under `runs` that is named after the current time."""
     return Path("runs") / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
@@ -61,8 +61,8 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
 
     Raises:
         RunInUseError: another demo works in `out`.
-        ConfigError: a file cannot be used, or `out` holds a demo already.
-        LaunchError: SFT or GRPO ended badly; it has said why.
+        ConfigError: a file cannot be used, or `out` already holds a demo.
+        LaunchError: SFT or GRPO failed; it has printed why.
     """
     say = say or _to_stderr
     sft, grpo = checked_overrides(settings, resume)
@@ -74,7 +74,7 @@ def _run_phases(
     settings: DemoSettings, sft: Sequence[str], grpo: Sequence[str], *, resume: bool, say: Callable[[str], None]
 ) -> Path:
     phases = Phases(say)
-    with phases.phase("policy", "train a tokenizer, make a small decoder"):
+    with phases.phase("policy", "train a tokenizer, create a small decoder"):
         _make_policy(settings, grpo)
     with phases.phase("sft", "warm the policy on generated problems with known solutions"):
         _run("sft", settings, sft, resume)
@@ -89,9 +89,9 @@ def _run_phases(
 
 
 def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
-    """Return the overrides of both runs, after reading both files as they will be read: bad ones fail before work."""
+    """Return the overrides of both runs, after reading both files as they will be read, so that bad ones fail early."""
     if settings.out.exists() and not resume:
-        raise ConfigError(f"{settings.out} exists already.", "Pass --resume to resume it, or another --out.")
+        raise ConfigError(f"{settings.out} already exists.", "Pass --resume to resume it, or another --out.")
     sft = [
         *settings.sft_overrides,
         *(f"run.dir={settings.out / 'sft'}", f"run.seed={settings.seed}", f"policy.path={settings.out / 'policy'}"),
@@ -105,12 +105,12 @@ def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], 
     checked = load_grpo(settings.grpo, grpo)
     if checked.held_out is None:
         raise ConfigError(f"{settings.grpo}: the demo compares held-out problems.", "Set held_out.problems.")
-    # Problems that are read from files have no seed.
+    # Problems from files have no seed.
     return sft, grpo + ([f"problems.seed={settings.seed}"] if isinstance(checked.problems, GeneratedProblems) else [])
 
 
 def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
-    """Make the model, unless an interrupted demo has made it."""
+    """Create the model, unless an interrupted demo has created it."""
     from warpsmith.policy.tiny import build_tiny
 
     path = settings.out / "policy"
@@ -123,7 +123,7 @@ def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
 
 
 def _warm_up_source(sft: SftConfig, settings: DemoSettings) -> GeneratedSource:
-    """Return what the policy is warmed up on.
+    """Return the source of the warm-up.
 
     Raises:
         ConfigError: it is not generated problems.
@@ -146,7 +146,7 @@ def _corpus(source: GeneratedSource, seed: int) -> list[str]:
 
 
 def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Sequence[str], resume: bool) -> None:
-    """Run a command's ranks to the end, unless an interrupted demo has."""
+    """Run a command's ranks to the end, unless an interrupted demo already has."""
     config, out = {"sft": settings.sft, "grpo": settings.grpo}[command], settings.out / command
     if (out / "final_model").exists() and (command == "sft" or is_concluded(out)):
         return
@@ -158,11 +158,11 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     if code:
         raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")
     if not (out / "final_model").exists():
-        raise LaunchError(f"The {command} run stopped before its end.", "Go on with --resume.")
+        raise LaunchError(f"The {command} run stopped before its end.", "Continue with --resume.")
 
 
 def _conclude(out: Path, phases: Phases) -> Path:
-    """Write `summary.json` and, where its extra is installed, `report.html`."""
+    """Write `summary.json` and, if its extra is installed, `report.html`."""
     from warpsmith.records.reader import RunReader
     from warpsmith.records.report import write_report
     from warpsmith.trainer.demo.summary import summarise_run
@@ -184,9 +184,9 @@ def _conclusion(summary: dict[str, Any], out: Path) -> str:
 def _compared(held_out: dict[str, Any]) -> str:
     gain = held_out["difference"]
     if gain is None:
-        return f"Held-out problems before and after GRPO are not compared, since {held_out['absent']}"
+        return f"No comparison of held-out problems before and after GRPO, since {held_out['absent']}"
     low, high = gain["ci95"]
-    verdict = "better" if low > 0 else "worse" if high < 0 else "not told apart"
+    verdict = "better" if low > 0 else "worse" if high < 0 else "no significant difference"
     return (
         f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
         f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})."

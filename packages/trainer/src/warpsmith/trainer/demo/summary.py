@@ -22,12 +22,12 @@ _PHASE_COLUMNS = ("collect_s", "train_s", "sync_s")
 
 
 def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
-    """Return the summary of a finished GRPO run that was to evaluate held-out problems before and after.
+    """Return the summary of a finished GRPO run that evaluated held-out problems before and after.
 
     Args:
         run_dir: the directory of the GRPO run.
         phases: wall seconds by phase.
-        seconds: wall seconds of everything.
+        seconds: total wall seconds.
     """
     before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")
     steps = RunReader(run_dir).table("steps", latest=True).to_pylist()
@@ -43,9 +43,9 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
 
 
 def held_out_summary(before: Sequence[Row], after: Sequence[Row], absent: str | None = None) -> dict[str, Any]:
-    """Return rates of both evaluations and the difference in solved share, paired by problem.
+    """Return the rates of both evaluations and the difference in solved share, paired by problem.
 
-    Where they cannot be compared the difference is None, and `absent` says why.
+    If they cannot be compared the difference is None, and `absent` says why.
     """
     rates = {name: _rates(summarise(rows), rows) if rows else None for name, rows in (("sft", before), ("grpo", after))}
     gain = absent or gain_of(before, after)
@@ -93,7 +93,7 @@ def _note(rows: Sequence[Row]) -> str:
 
 
 def grpo_phases(run_dir: Path, steps: Sequence[Row]) -> dict[str, float]:
-    """Return where the time of a GRPO run went: seconds of both evaluations and of the steps' parts, summed."""
+    """Return how long each part of a GRPO run took: seconds of both evaluations and of the steps' parts, summed."""
     held_out = json.loads((run_dir / "summary.json").read_text(encoding="utf-8")).get("held_out", {})
     metrics = [dict(step["metrics"]) for step in steps]
     parts = {name.removesuffix("_s"): sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
@@ -103,7 +103,7 @@ def grpo_phases(run_dir: Path, steps: Sequence[Row]) -> dict[str, float]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what did the work, of those packages that are installed."""
+    """Return the versions of the packages that did the work, if installed."""
     found = {"python": platform.python_version()}
     for name in _VERSIONED:
         try:
@@ -114,7 +114,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what this ran on."""
+    """Return a description of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_model(),

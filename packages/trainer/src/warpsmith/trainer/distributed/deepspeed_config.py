@@ -1,4 +1,4 @@
-"""DeepSpeed's own configuration, made from `[zero]` and `[optimizer]`. No torch here."""
+"""DeepSpeed's own configuration, created from `[zero]` and `[optimizer]`. Imports no torch."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 def deepspeed_config(zero: ZeroSection, optimizer: OptimizerSection, dtype: str, world: int) -> dict[str, Any]:
     """Return the dictionary for `deepspeed.initialize`.
 
-    Accumulation is driven by this package: the loss is normalised over the whole batch beforehand, and the number of
-    micro-batches differs from batch to batch. So DeepSpeed counts one micro-batch a step and scales nothing.
+    This package controls accumulation: the loss is already normalised over the whole batch, and the number of
+    micro-batches varies. So DeepSpeed is told one micro-batch per step and scales nothing.
     """
     bf16 = dtype == "bfloat16"
     return {
@@ -22,7 +22,7 @@ def deepspeed_config(zero: ZeroSection, optimizer: OptimizerSection, dtype: str,
         "steps_per_print": 2**31,
         "wall_clock_breakdown": False,
         "bf16": {"enabled": bf16},
-        # Many small gradients added up in bf16 lose their low bits.
+        # Many small gradients summed in bf16 lose their low bits.
         "data_types": {"grad_accum_dtype": "fp32"} if bf16 else {},
         "zero_optimization": _zero(zero),
     }

@@ -1,4 +1,4 @@
-"""Forward passes without gradient, for metrics of rows that credit needs before the update; shared by the ranks."""
+"""Forward passes without gradient, for row metrics that credit needs before the update; shared by the ranks."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,13 +23,13 @@ Measure = Callable[[PaddedRows, Sequence[int]], Tensor]
 def by_row(
     rows: Sequence[Row], chosen: NDArray[np.bool_], measure: Measure, *, ranks: Ranks, zero: ZeroSection
 ) -> NDArray[np.float64]:
-    """Return a figure of each row on every rank, (N,); NaN where none is chosen. Collective.
+    """Return a figure of each row on every rank, (N,); NaN for rows not chosen. Collective.
 
     Args:
         rows: all rows, the same on every rank.
-        chosen: rows that are measured, (N,).
-        measure: takes padded rows and their numbers, returns (B,). A rank that has run out gives it a row of padding
-            and no number.
+        chosen: the rows to measure, (N,).
+        measure: takes padded rows and their indices, returns (B,). A rank without rows left passes it a row of padding
+            and no indices.
         ranks: the processes.
         zero: micro-batch size and packing.
     """
@@ -46,12 +46,12 @@ def by_row(
 
 
 def state_values(engine: ZeroEngine, rows: Sequence[Row], ranks: Ranks, zero: ZeroSection) -> NDArray[np.float64]:
-    """Return what the value head says of the state before each row's first marked token, (N,); collective.
+    """Return the value head's value of the state before each row's first marked token, (N,); collective.
 
-    It leaves the engine in evaluation mode: dropout would be noise in the values.
+    Leaves the engine in evaluation mode: dropout would be noise in the values.
 
     Args:
-        engine: has a value head.
+        engine: an engine with a value head.
         rows: prompts, as `warpsmith.trainer.rollouts.batch.state_rows` makes them; an empty prompt has no value.
         ranks: the processes.
         zero: micro-batch size and packing.
@@ -79,9 +79,9 @@ def reference_divergence(
     Args:
         reference: the frozen policy.
         rows: prompts and completions.
-        sampler: log-probabilities of the policy that sampled them, aligned with the rows.
-        kind: the estimator of each token.
-        temperature: that they were sampled at.
+        sampler: log-probabilities of the sampling policy, aligned with the rows.
+        kind: the estimator per token.
+        temperature: the temperature they were sampled at.
         ranks: the processes.
         zero: micro-batch size and packing.
     """

@@ -1,4 +1,4 @@
-"""Gathers whole weights of a ZeRO model in bounded buckets, in the same order on every rank."""
+"""Gathers complete weights of a ZeRO model in bounded buckets, in the same order on every rank."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -15,12 +15,12 @@ from warpsmith.trainer.distributed.ranks import Ranks
 
 @dataclass(frozen=True)
 class Part:
-    """Parameters that are gathered together, and what is made of them while they are whole.
+    """Parameters that are gathered together, and the result made from them.
 
     Attributes:
-        name: of what is made.
-        parameters: what has to be whole for it.
-        make: returns it, on the device of the parameters.
+        name: name of the result.
+        parameters: the parameters it needs.
+        make: returns the result, on the parameters' device.
     """
 
     name: str
@@ -29,12 +29,12 @@ class Part:
 
 
 def plain_parts(module: nn.Module) -> list[Part]:
-    """Return every parameter by its own name, but for a value head's. Tied weights come once."""
+    """Return every parameter under its own name, except a value head's. Tied weights are returned once."""
     return [_itself(name, parameter) for name, parameter in _named(module)]
 
 
 def merged_parts(module: nn.Module) -> list[Part]:
-    """Return every weight by its name without adapters, an adapted layer's with its adapter added to it."""
+    """Return every weight under its name without adapters; an adapted layer's has its adapter added."""
     sums = {f"{name}.weight": layer for name, layer in lowrank.layers(module).items()}
     return [
         _sum(base_name, sums[base_name]) if base_name in sums else _itself(base_name, parameter)
@@ -45,7 +45,7 @@ def merged_parts(module: nn.Module) -> list[Part]:
 
 
 def factor_parts(module: nn.Module) -> list[Part]:
-    """Return the factors of the adapters by the names that they have in peft's files."""
+    """Return the adapters' factors under their names in peft's files."""
     return [_itself(lowrank.file_name(name), value) for name, value in _named(module) if lowrank.is_factor(name)]
 
 
@@ -63,10 +63,10 @@ def _sum(name: str, layer: Any) -> Part:
 
 
 def gathered(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield (name, host copy) of every part; ranks other than 0 iterate too, over empty ones.
+    """Yield (name, host copy) of every part; ranks other than 0 iterate too, over empty copies.
 
-    Under stage 3 at most `bucket_elements` are gathered at a time (one part at least), and copied inside the gather:
-    outside of it the memory belongs to somebody else.
+    Under stage 3 at most `bucket_elements` are gathered at a time (at least one part), and copied inside the gather:
+    outside of it their memory is reused.
     """
     for bucket in _buckets(parts, bucket_elements):
         with _whole([parameter for part in bucket for parameter in part.parameters]):
@@ -89,7 +89,7 @@ def _buckets(parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:
 
 
 def whole_numel(parameter: nn.Parameter) -> int:
-    """Return the elements of the whole parameter; under stage 3 its own `numel` is that of an empty tensor."""
+    """Return the number of elements of the complete parameter; under stage 3 its own `numel` is 0."""
     return int(vars(parameter).get("ds_numel", parameter.numel()))
 
 

@@ -1,25 +1,25 @@
-"""Groups rows into micro-batches and assigns them to ranks. No torch here."""
+"""Groups rows into micro-batches and assigns them to ranks. Imports no torch."""
 
 from collections.abc import Sequence
 
 
 def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False, world: int = 1) -> list[list[int]]:
-    """Cut rows into micro-batches of at most `budget` tokens, from the longest row down.
+    """Split rows into micro-batches of at most `budget` tokens, starting with the longest row.
 
     Args:
         lengths: tokens of each row.
-        budget: most tokens of a micro-batch; a longer row is alone in its micro-batch.
+        budget: maximum tokens of a micro-batch; a longer row is alone in its micro-batch.
         packed: count the rows' own tokens; otherwise the padded size, rows x longest.
-        world: ranks that packed micro-batches are spread over evenly.
+        world: ranks over which packed micro-batches are spread evenly.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     return _levelled(order, lengths, budget, world) if packed else _neighbours(order, lengths, budget)
 
 
 def _levelled(order: Sequence[int], lengths: Sequence[int], budget: int, world: int) -> list[list[int]]:
-    """Give every rank the same number of micro-batches and the micro-batches like sizes, as few as the budget permits.
+    """Give every rank the same number of micro-batches of similar size, as few as the budget allows.
 
-    A packed micro-batch takes rows of any length, so none need be short: one full and one empty would let a rank wait.
+    A packed micro-batch takes rows of any length, so the sizes can be even: with one full and one empty, a rank waits.
     """
     full = _first_fit(order, lengths, budget)
     batches: list[list[int]] = [[] for _ in range(min(len(order), -(-len(full) // world) * world))]
@@ -48,7 +48,7 @@ def _first_fit(order: Sequence[int], lengths: Sequence[int], budget: int) -> lis
 
 
 def _neighbours(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Put rows of like length together, so that little is padded."""
+    """Group rows of similar length, so that there is little padding."""
     batches: list[list[int]] = []
     for row in order:
         longest = lengths[batches[-1][0]] if batches else 0
@@ -60,11 +60,11 @@ def _neighbours(order: Sequence[int], lengths: Sequence[int], budget: int) -> li
 
 
 def deal(batches: Sequence[list[int]], world: int) -> list[list[list[int]]]:
-    """Deal micro-batches to ranks: result[rank] is its list, of the same length on every rank.
+    """Deal micro-batches to ranks: result[rank] is a rank's list, of the same length on every rank.
 
-    Ranks that run short get empty micro-batches: each rank has to take part in every collective, and a rank that
-    makes one forward pass less than the others stops ZeRO-3 for ever. Neighbours in the order have like sizes, so the
-    ranks work on like sizes at the same time.
+    Ranks with too few get empty micro-batches: every rank must take part in every collective, and one that makes fewer
+    forward passes than the others deadlocks ZeRO-3. Neighbours in the order have similar sizes, so the ranks process
+    similar sizes at the same time.
     """
     steps = max(1, -(-len(batches) // world))
     padded = [*batches, *([] for _ in range(steps * world - len(batches)))]
@@ -72,6 +72,6 @@ def deal(batches: Sequence[list[int]], world: int) -> list[list[list[int]]]:
 
 
 def padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
-    """Return which share of the positions of padded micro-batches is padding, 0 to 1."""
+    """Return the share of padded micro-batches' positions that is padding, 0 to 1."""
     computed = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
     return 1.0 - sum(lengths[row] for batch in batches for row in batch) / computed

@@ -14,15 +14,15 @@ from warpsmith.trainer.distributed import value_head
 def make_optimizer(
     model: nn.Module, section: OptimizerSection, value_lr: float | None = None
 ) -> tuple[torch.optim.Optimizer, list[float]]:
-    """Return AdamW with weight decay on matrices alone (norms, biases and a value head are left as they are).
+    """Return AdamW with weight decay only on matrices (not on norms, biases and a value head).
 
     Args:
-        model: what is trained.
+        model: the model to train.
         section: AdamW's settings.
-        value_lr: peak learning rate of the value head, if the model has one; `section.lr` when not given.
+        value_lr: peak learning rate of the value head, if the model has one; `section.lr` by default.
 
     Returns:
-        The optimizer, and for each of its groups what the policy's learning rate is multiplied with.
+        The optimizer, and for each of its groups the factor of the policy's learning rate.
     """
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     policy = [parameter for name, parameter in named if not value_head.belongs(name)]
@@ -48,7 +48,7 @@ def _adamw(groups: Iterable[dict[str, Any]], implementation: str, common: dict[s
 def learning_rate(section: OptimizerSection, update: int, updates: int) -> float:
     """Return the learning rate of `update` (from 0) of `updates`.
 
-    A pure function of the update's number, so that a resumed run has nothing to restore: linear warm-up, then
+    A pure function of the update's index, so that a resumed run has nothing to restore: linear warm-up, then
     `[optimizer.schedule]`.
     """
     warmup = math.ceil(section.warmup_ratio * updates) if section.warmup_ratio else section.warmup_steps

@@ -1,8 +1,8 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""Packs the rows of a micro-batch end to end for the forward pass, without padding.
+"""Packs the rows of a micro-batch into one row without padding for the forward pass.
 
-Only the model sees the packed row. Its log-probabilities are laid back into padded rows, so that loss and figures do
-not know how they were computed.
+Only the model sees the packed row. Its log-probabilities are copied back to padded rows, so that loss and metrics do
+not depend on packing.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from warpsmith.trainer.errors import ConfigError
 
 @dataclass(frozen=True)
 class PackedRow:
-    """B sequences of K tokens together, as one row; int64.
+    """B sequences of K tokens in total, as one row; int64.
 
     Attributes:
         ids_1K, mask_1K: as in the padded rows.
-        positions_1K: restarting at 0 where a sequence begins, which is all that keeps the sequences apart.
-        place_K: position of each token in the padded rows, flattened.
+        positions_1K: restart at 0 at each sequence; only this separates the sequences.
+        place_K: index of each token in the flattened padded rows.
         shape: (B, T) of the padded rows.
     """
 
@@ -36,7 +36,7 @@ class PackedRow:
 
 
 def pack(rows: PaddedRows) -> PackedRow:
-    """Lay right-padded rows end to end."""
+    """Concatenate right-padded rows without their padding."""
     place_K = rows.attention_BT.reshape(-1).nonzero().squeeze(1)
     return PackedRow(
         ids_1K=rows.ids_BT.reshape(-1)[place_K][None],
@@ -48,18 +48,18 @@ def pack(rows: PaddedRows) -> PackedRow:
 
 
 def unpack(values_1K: Tensor, packed: PackedRow) -> Tensor:
-    """Return a figure of each token as (B, T), 0 on padding; gradients flow through."""
+    """Return a per-token figure as (B, T), 0 on padding; gradients flow through."""
     flat_N = values_1K.new_zeros(packed.shape.numel())
     return flat_N.index_copy(0, packed.place_K, values_1K[0]).reshape(packed.shape)
 
 
 class Scorer:
-    """Asks a model for the log-probabilities of padded rows.
+    """Computes a model's log-probabilities of padded rows.
 
     Args:
         model: a transformers causal language model, bare or wrapped by DeepSpeed.
-        packing: lay the rows end to end for the forward pass.
-        value_head: of the model; None where it has none.
+        packing: concatenate the rows for the forward pass.
+        value_head: the model's value head; None without one.
     """
 
     def __init__(self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None) -> None:
@@ -72,13 +72,13 @@ class Scorer:
         """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each; collective.
 
         Raises:
-            ConfigError: rows are to be packed, and the model would mix them.
+            ConfigError: packing is on, and the model would mix the rows.
         """
         found = self.figures(rows, temperature)
         return found.logprobs_BT, found.entropy_BT
 
     def figures(self, rows: PaddedRows, temperature: float, *, greedy: bool = False) -> TokenFigures:
-        """Return the same, with a value head the values before those tokens, with `greedy` which are the likeliest."""
+        """Return the same, plus the values before those tokens (value head) and the likeliest tokens (`greedy`)."""
         if not self._packing:
             return token_figures(
                 self._model,
@@ -106,7 +106,7 @@ class Scorer:
         return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT, greedy_BT)
 
     def _check(self, device: torch.device) -> None:
-        """See once that the model keeps packed sequences apart, whatever the rows: every rank has to do it."""
+        """Check once, whatever the rows, that the model separates packed sequences; every rank must call it."""
         if self._checked:
             return
         try:

@@ -24,17 +24,17 @@ from warpsmith.trainer.launch.rank_log import quote_dead_ranks
 T = TypeVar("T")
 
 _LAUNCHER_S = 5.0
-"""In this time DeepSpeed's launcher, which looks once a second, sees that a rank is gone and ends the others."""
+"""In this time DeepSpeed's launcher, which polls once a second, notices a dead rank and ends the others."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """One process's view of all of them.
+    """One process's view of all ranks.
 
     Attributes:
         rank: this process, from 0; rank 0 drives.
-        world: how many there are.
-        device: where this rank's tensors live.
+        world: number of ranks.
+        device: device of this rank's tensors.
         control: a group for host memory, whatever the device's own backend is.
     """
 
@@ -49,7 +49,7 @@ class Ranks:
         return self.rank == 0
 
     def shared(self, make: Callable[[], T]) -> T:
-        """Return what `make` gives on rank 0, on every rank; `make` is called there alone."""
+        """Return rank 0's result of `make` on every rank; only rank 0 calls `make`."""
         box = [make() if self.drives else None]
         if self.world > 1:
             with peers_needed():
@@ -72,11 +72,11 @@ class Ranks:
 
 @contextmanager
 def peers_needed() -> Iterator[None]:
-    """Say in one sentence that another rank is gone, in place of a traceback.
+    """Report the loss of another rank in one sentence instead of a traceback.
 
     Raises:
-        LaunchError: it is. Under the command's own launcher this rank is ended before it speaks: the other one, or the
-            command, has said why.
+        LaunchError: another rank is gone. Under the command's own launcher this rank is ended before it prints: the
+            other rank, or the command, has said why.
     """
     try:
         yield
@@ -86,14 +86,14 @@ def peers_needed() -> Iterator[None]:
         if is_launched():
             time.sleep(_LAUNCHER_S)
         told = LaunchError(
-            "Another rank of the run has ended, or cannot be reached any more.",
-            "Its own message says why; without one it was killed. Resume with --resume.",
+            "Another rank of the run has ended, or cannot be reached.",
+            "Its own message says why; if there is none, it was killed. Resume with --resume.",
         )
         raise quote_dead_ranks(told) from error
 
 
 def join(run: RunSection, zero: ZeroSection) -> Ranks:
-    """Join the process group that the launcher made, or a group of one where there was no launcher."""
+    """Join the process group that the launcher created, or a group of one without a launcher."""
     import deepspeed
     from deepspeed.accelerator import get_accelerator
 
@@ -103,7 +103,7 @@ def join(run: RunSection, zero: ZeroSection) -> Ranks:
     timeout = timedelta(minutes=zero.timeout_minutes)
     accelerator = get_accelerator()
     if accelerator.device_name() == "cpu":
-        # Compiling this operator takes 46 s, which a small model does not earn back; gloo carries it well enough.
+        # Compiling this operator takes 46 s, which does not pay off for a small model; gloo is fast enough.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(verbose=False, timeout=timeout)
     on_host = dist.get_backend() == "gloo"
@@ -135,7 +135,7 @@ def _alone_without_a_launcher() -> None:
 
 
 def _bind(run: RunSection) -> None:
-    """Keep this rank to its cores and threads."""
+    """Bind this rank to its cores and threads."""
     if run.torch_threads:
         torch.set_num_threads(run.torch_threads)
     if run.cores:
@@ -143,5 +143,5 @@ def _bind(run: RunSection) -> None:
 
 
 def _quiet(deepspeed: Any) -> None:
-    """Let DeepSpeed log warnings only; the run prints its own progress."""
+    """Limit DeepSpeed's log to warnings; the run prints its own progress."""
     deepspeed.utils.logger.setLevel("WARNING")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reference(Protocol):
-    """A policy that is only asked for log-probabilities."""
+    """A policy that only computes log-probabilities."""
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
         """Return the log-probabilities of the rows' completion tokens, (B, T) fp32, without gradient; collective."""
@@ -24,7 +24,7 @@ class Reference(Protocol):
 
 
 class PolicyWithoutAdapters:
-    """The weights under the adapters of the policy in training: what it began as, without a second model."""
+    """The weights under the adapters of the policy in training: its initial state, without a second model."""
 
     def __init__(self, engine: ZeroEngine) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class PolicyWithoutAdapters:
 class FrozenModel:
     """A separate model.
 
-    Every rank holds all of it, except under ZeRO stage 3, which spreads its parameters as it does the policy's.
+    Every rank holds a full copy, except under ZeRO stage 3, which partitions it like the policy.
     """
 
     def __init__(self, model: nn.Module, *, zero: ZeroSection, ranks: Ranks, dtype: str) -> None:

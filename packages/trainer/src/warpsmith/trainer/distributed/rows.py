@@ -15,11 +15,11 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence: token ids, and which of them carry loss.
+    """One sequence: token ids, and which of them count in the loss.
 
     Attributes:
         ids: (T,) token ids.
-        mask: (T,) 1 on tokens that carry loss.
+        mask: (T,) 1 on tokens that count in the loss.
     """
 
     ids: Ints
@@ -39,9 +39,9 @@ class PaddedRows:
 
 
 def pad_rows(rows: Sequence[Row], device: torch.device) -> PaddedRows:
-    """Pad rows on the right; no rows at all become one of two tokens that carry no loss.
+    """Pad rows on the right; no rows become one row of two tokens that do not count in the loss.
 
-    That row lets a rank with nothing to do take part in the collectives of a forward and a backward pass.
+    With that row a rank without work takes part in the collectives of a forward and a backward pass.
     """
     rows = rows or [Row(np.zeros(2, np.int64), np.zeros(2, np.int64))]
     width = max(len(row) for row in rows)
@@ -53,7 +53,7 @@ def pad_rows(rows: Sequence[Row], device: torch.device) -> PaddedRows:
 
 
 def pad(values: Sequence[NDArray[np.generic]], width: int, device: torch.device) -> Tensor:
-    """Return `values` as rows of one tensor, zeros on the right."""
+    """Return `values` as rows of one tensor, padded with zeros on the right."""
     out = np.zeros((len(values), width), dtype=values[0].dtype)
     for row, value in enumerate(values):
         out[row, : len(value)] = value

@@ -9,13 +9,13 @@ def load_to_train(config: PolicyConfig, seed: int) -> Policy:
     """Load the policy to train; with `[policy.lora]` only its adapters require a gradient.
 
     Args:
-        config: what to load.
-        seed: of the adapters, so that every rank and every start has the same.
+        config: the policy to load.
+        seed: seed of the adapters, so that all ranks and starts have the same.
 
     Raises:
         policy's CheckpointError, TokenizerError, TemplateError: the directory cannot be used.
-        AdapterError, QuantizationError: peft is not installed, no adapter fits, or there are no 4-bit weights here.
-        KernelsError: liger-kernel cannot be had here, or is not for this model.
+        AdapterError, QuantizationError: peft is not installed, no adapter fits, or 4-bit weights are not available.
+        KernelsError: liger-kernel is not available here, or does not support this model.
     """
     policy = Policy.from_config(config)
     if config.lora is not None:

@@ -7,12 +7,12 @@ NAME = "value_head"
 
 
 class ValueHead(nn.Module):
-    """V = w h + b, in fp32 whatever the type of the weights; 0 everywhere at first.
+    """V = w h + b, in fp32 whatever the dtype of the weights; initially 0 everywhere.
 
     Args:
-        width: of the hidden states.
-        dtype: of the weights.
-        detached: keep the value's gradient from the policy.
+        width: width of the hidden states.
+        dtype: dtype of the weights.
+        detached: do not propagate the value's gradient into the policy.
     """
 
     def __init__(self, width: int, dtype: torch.dtype, *, detached: bool) -> None:
@@ -28,12 +28,12 @@ class ValueHead(nn.Module):
 
 
 def attach(model: nn.Module, width: int, *, detached: bool) -> ValueHead:
-    """Give a model a value head, which is trained, spread and kept in checkpoints with it, and never sent or exported.
+    """Attach a value head; it is trained, partitioned and checkpointed with the model, and never sent or exported.
 
     Args:
         model: a causal language model.
-        width: of its hidden states.
-        detached: keep the value's gradient from the policy.
+        width: width of its hidden states.
+        detached: do not propagate the value's gradient into the policy.
     """
     head = ValueHead(width, next(model.parameters()).dtype, detached=detached)
     model.add_module(NAME, head)
@@ -41,7 +41,7 @@ def attach(model: nn.Module, width: int, *, detached: bool) -> ValueHead:
 
 
 def belongs(name: str) -> bool:
-    """Whether a parameter of that name is the value head's."""
+    """Whether a parameter of this name belongs to the value head."""
     return name.startswith(f"{NAME}.")
 
 

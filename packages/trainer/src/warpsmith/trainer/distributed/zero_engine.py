@@ -30,13 +30,13 @@ class ZeroEngine:
 
     Args:
         model: a transformers causal language model, whole, in host memory.
-        zero: how the state is spread.
+        zero: how the state is partitioned.
         optimizer: AdamW's settings.
         ranks: the processes.
         dtype: `float32` or `bfloat16`.
-        value_head: of the model, see `warpsmith.trainer.distributed.value_head`; None where it has none.
+        value_head: the model's value head, see `warpsmith.trainer.distributed.value_head`; None without one.
         value_lr: peak learning rate of the value head.
-        lora: what the adapters on the model were attached with; None where every weight is trained.
+        lora: the settings of the model's adapters; None if every weight is trained.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ZeroEngine:
         self.lora = lora
         self.zero = zero
         chosen, self._lr_factors = make_optimizer(model, optimizer, value_lr)
-        # A tied weight is stored once; its second name would be a second gradient to some of ZeRO's code.
+        # A tied weight is stored once; some of ZeRO's code would take its second name for a second gradient.
         self._engine: Any
         self._engine, *_ = deepspeed.initialize(
             model=model,
@@ -73,7 +73,7 @@ class ZeroEngine:
         return self._engine.module  # type: ignore[no-any-return]
 
     def train(self, mode: bool = True) -> None:
-        """Switch between training and evaluation."""
+        """Switch between training and evaluation mode."""
         self._engine.train(mode)
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> tuple[Tensor, Tensor]:
@@ -85,7 +85,7 @@ class ZeroEngine:
         return self._scorer.logprobs(rows, temperature)
 
     def figures(self, rows: "PaddedRows", temperature: float, *, greedy: bool = False) -> TokenFigures:
-        """Return log-probabilities, entropies, values with a value head, and with `greedy` which tokens are likeliest.
+        """Return log-probabilities, entropies, values with a value head, and with `greedy` the likeliest tokens.
 
         Each (B, T) in fp32; errors as above.
         """
@@ -99,21 +99,21 @@ class ZeroEngine:
             last: whether `step` follows.
 
         Raises:
-            DivergenceError: the loss is no finite number.
+            DivergenceError: the loss is not finite.
         """
         if not torch.isfinite(loss.detach()):
             raise DivergenceError(
                 f"The loss is {loss.item()}.", "Lower optimizer.lr, or lower optimizer.max_grad_norm."
             )
         self._engine.set_gradient_accumulation_boundary(last)
-        # DeepSpeed averages over the ranks, and the loss is normalised over all of them already.
+        # DeepSpeed averages over the ranks, but the loss is already normalised over all of them.
         self._engine.backward(loss * self.ranks.world, scale_wrt_gas=False)
 
     def step(self, lr: float) -> float:
-        """Apply the accumulated gradient with the learning rate `lr`; return the gradient's global norm, unclipped.
+        """Apply the accumulated gradient with learning rate `lr`; return its global norm before clipping.
 
         Raises:
-            DivergenceError: the norm is no finite number.
+            DivergenceError: the norm is not finite.
         """
         for group, factor in zip(self._engine.optimizer.param_groups, self._lr_factors, strict=True):
             group["lr"] = lr * factor
@@ -129,7 +129,7 @@ class ZeroEngine:
         return value
 
     def _plain_norm(self) -> float | None:
-        """Return the norm where DeepSpeed computes none: stage 0 in fp32, where gradients are whole and reduced."""
+        """Return the norm if DeepSpeed computes none: stage 0 in fp32, where gradients are complete and reduced."""
         if self._engine.zero_optimization() or self._engine.bfloat16_enabled():
             return None
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
@@ -137,7 +137,7 @@ class ZeroEngine:
 
     @contextmanager
     def without_adapters(self) -> Iterator[None]:
-        """Compute as before the adapters were attached, in evaluation mode, for passes without a gradient."""
+        """Compute without the adapters, in evaluation mode, for passes without a gradient."""
         training = self.module.training
         self.train(False)
         try:
@@ -147,10 +147,10 @@ class ZeroEngine:
             self.train(training)
 
     def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
-        """Yield every weight by its Hugging Face name as a host copy; collective, and empty tensors off rank 0.
+        """Yield every weight by its Hugging Face name as a host copy; collective, with empty tensors off rank 0.
 
-        Adapters are added to the copies. A value head's weights are left out: neither samplers nor Hugging Face
-        directories know them.
+        Adapters are added to the copies. A value head's weights are excluded: samplers and Hugging Face directories
+        have none.
         """
         parts = plain_parts(self.module) if self.lora is None else merged_parts(self.module)
         return gathered(parts, self.ranks, bucket_elements)
@@ -160,9 +160,9 @@ class ZeroEngine:
         return gathered(factor_parts(self.module), self.ranks, bucket_elements)
 
     def save(self, directory: Path) -> None:
-        """Write what is trained, the optimizer and DeepSpeed's counters into `directory`, which exists.
+        """Write the trained weights, the optimizer and DeepSpeed's counters into `directory`, which must exist.
 
-        Frozen weights under adapters are left out: they are those of the policy's directory.
+        Frozen weights under adapters are excluded: they are in the policy's directory.
         """
         frozen = self.lora is not None
         with _trained_state(self.module) if frozen else nullcontext():
@@ -171,10 +171,10 @@ class ZeroEngine:
             )
 
     def load(self, directory: Path) -> None:
-        """Read what `save` wrote; to be called before the first forward pass.
+        """Read what `save` wrote; call it before the first forward pass.
 
         Raises:
-            CheckpointError: the files are damaged or of another shape.
+            CheckpointError: the files are damaged or have other shapes.
         """
         try:
             found, _ = self._engine.load_checkpoint(
@@ -186,14 +186,14 @@ class ZeroEngine:
                 "Resume from an older checkpoint: remove this one.",
             ) from error
         if found is None:
-            raise CheckpointError(f"{directory} holds no DeepSpeed state.", "Remove it and resume from an older one.")
+            raise CheckpointError(f"{directory} has no DeepSpeed state.", "Remove it and resume from an older one.")
 
 
 @contextmanager
 def _trained_state(module: nn.Module) -> Iterator[None]:
-    """Leave frozen weights out of the module's state, under every name: DeepSpeed forgets that of a tied one.
+    """Exclude frozen weights from the module's state, under every name: DeepSpeed forgets the name of a tied one.
 
-    What a 4-bit weight is read with goes with it: `x.weight.absmax` belongs to `x.weight`.
+    The quantization state of a 4-bit weight belongs to it: `x.weight.absmax` to `x.weight`.
     """
     frozen = {name for name, value in module.named_parameters(remove_duplicate=False) if not value.requires_grad}
 
@@ -220,10 +220,10 @@ def _load_trained(src: dict[str, Tensor], dst: nn.Module) -> None:
     """Load a checkpoint without frozen weights.
 
     Raises:
-        KeyError: it lacks something that is trained, or holds something that is not.
+        KeyError: it lacks something that is trained, or has something that is not.
     """
     trained = {name for name, parameter in dst.named_parameters() if parameter.requires_grad}
     missing, unknown = dst.load_state_dict(src, strict=False)
     wrong = sorted(trained.intersection(missing).union(unknown))
     if wrong:
-        raise KeyError(f"{wrong[0]} is in one of checkpoint and model only")
+        raise KeyError(f"{wrong[0]} is only in one of checkpoint and model")

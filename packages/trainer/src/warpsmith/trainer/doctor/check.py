@@ -1,4 +1,4 @@
-"""A check, and how a list of checks is run: to report every finding, or to stop at errors."""
+"""A check, and how a list of checks is run: report every finding, or stop at errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from warpsmith.trainer.errors import ConfigError, UnfitRunError
 
 @dataclass(frozen=True)
 class Check:
-    """One look at what a run needs.
+    """A check of one thing that a run needs.
 
     Attributes:
-        what: what is looked at.
-        look: yields findings, and raises a typed error for what stops the run.
-        needs: checks that must pass first; after a failed one, this one would find nothing new.
+        what: name of what is checked.
+        look: yields findings, and raises a typed error if the run cannot start.
+        needs: checks that must pass first; if one failed, this one would find nothing new.
     """
 
     what: str
@@ -26,11 +26,11 @@ class Check:
 def outcomes(
     checks: Sequence[Check], failed: set[str] | None = None
 ) -> Iterator[tuple[Check, list[Finding], WarpsmithError | None]]:
-    """Yield each check with what it found and the error that it ended in.
+    """Yield each check with its findings and the error that it ended with.
 
     Args:
         checks: in the order of `needs`.
-        failed: names of checks that failed before, to which those that fail here are added.
+        failed: names of checks that failed before; those that fail here are added.
     """
     failed = set() if failed is None else failed
     for check in checks:
@@ -54,7 +54,7 @@ def _typed(error: WarpsmithError | OSError) -> WarpsmithError:
 
 
 def findings_of(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Yield everything that a list of checks finds; what one raises is a finding too."""
+    """Yield all findings of a list of checks; a raised error is a finding too."""
     for check, found, error in outcomes(checks):
         yield from found
         if error is not None:
@@ -62,7 +62,7 @@ def findings_of(checks: Sequence[Check]) -> Iterator[Finding]:
 
 
 def stop_at_errors(checks: Sequence[Check]) -> None:
-    """Run a list of checks, and refuse the run with all errors at once.
+    """Run a list of checks, and reject the run with all errors at once.
 
     Raises:
         WarpsmithError: the error of the one check that failed.

@@ -1,7 +1,7 @@
 """The list of checks before a run: `doctor` reports every finding, the run's own command stops at errors.
 
-They come in two batches. The first needs no torch, whose import takes longer than all of it, and is asked by the
-command before it starts any rank. The second is asked by rank 0, before it starts Ray, samplers or evaluators.
+There are two batches. The first needs no torch, whose import takes longer than all its checks, and the command runs it
+before it starts ranks. The second is run by rank 0 before it starts Ray, samplers or evaluators.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ DIRECTORY, POLICY, CHAT, SOURCES = "run directory", "policy's files", "chat temp
 
 
 def checks_without_torch(config: Config, resume: bool) -> list[Check]:
-    """Return the first batch: files, disk, packages, and the services that a run will ask for."""
+    """Return the first batch: files, disk, packages, and the services that a run uses."""
     return [*_of_files(config, resume), *_of_services(config)]
 
 
@@ -56,7 +56,7 @@ def _of_services(config: Config) -> Iterator[Check]:
 
 
 def checks_with_torch(config: Config) -> list[Check]:
-    """Return the second batch: tokenizers, templates, kernels, and every prompt in tokens."""
+    """Return the second batch: tokenizers, templates, kernels, and the length of every prompt in tokens."""
     return list(_of_models(config))
 
 

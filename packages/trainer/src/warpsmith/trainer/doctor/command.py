@@ -28,8 +28,8 @@ _COLOUR = {"ok": "green", "warning": "yellow", "error": "red"}
 def doctor_command(
     config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
     *,
-    judge: Annotated[bool, typer.Option("--judge", help="Judge one known solution too; takes seconds.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="For a run that is to be resumed.")] = False,
+    judge: Annotated[bool, typer.Option("--judge", help="Also evaluate a known solution; takes seconds.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="For a run that will be resumed.")] = False,
     num_processes: Annotated[int | None, typer.Option(min=1, help="Ranks, as for the run.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
@@ -55,7 +55,7 @@ def doctor_command(
 
 
 def _of_inputs(config: SftConfig | TrainerConfig, judge: bool) -> list[Check]:
-    """Return what the run's own command does not wait for."""
+    """Return the checks that the run's own command skips."""
     checks = [Check("policy", lambda: inputs.policy(config), (POLICY, CHAT))]
     if isinstance(config, SftConfig):
         checks.append(Check("data", lambda: inputs.data(config), (SOURCES,)))
@@ -86,7 +86,7 @@ def _of_memory(
 
 
 def _show(findings: list[Finding]) -> None:
-    # Paths and keys are folded and not cut: a line of 80 characters is all that a pipe gives.
+    # Paths and keys are wrapped and not cut: in a pipe, lines have 80 characters.
     table = Table("what", "state", *(Column(name, overflow="fold") for name in ("seen", "remedy")))
     for one in findings:
         state = f"[{_COLOUR[one.state]}]{one.state}[/]"

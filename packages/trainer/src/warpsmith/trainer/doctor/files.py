@@ -27,11 +27,11 @@ Config = SftConfig | TrainerConfig
 
 
 def directory(config: Config, resume: bool) -> Iterator[Finding]:
-    """Look at whether the run's directory can be begun, or resumed under this configuration.
+    """Check that the run's directory can be started, or resumed under this configuration.
 
     Raises:
-        ConfigError: it holds a run already.
-        CheckpointError: there is nothing to resume, or it is of another configuration.
+        ConfigError: it already holds a run.
+        CheckpointError: there is nothing to resume, or its configuration differs.
     """
     if resume:
         newest = checkpoint.latest(config.run.dir)
@@ -39,17 +39,17 @@ def directory(config: Config, resume: bool) -> Iterator[Finding]:
         checkpoint.refuse_changes(newest, state["config"], config.model_dump(mode="json"))
     else:
         refuse_used(config.run)
-    yield Finding("run directory", "ok", f"{config.run.dir} can be {'resumed' if resume else 'begun'}")
+    yield Finding("run directory", "ok", f"{config.run.dir} can be {'resumed' if resume else 'used'}")
 
 
 def task(config: TrainerConfig) -> Iterator[Finding]:
-    """Import the environment; RegistryError where it cannot be."""
+    """Import the environment; RegistryError if this fails."""
     max_turns(config.rollout)
     yield Finding("task", "ok", config.rollout.task_type)
 
 
 def reward(config: TrainerConfig) -> Iterator[Finding]:
-    """Load the reward function and try it on examples; BadRewardError where it cannot be used."""
+    """Load the reward function and try it on examples; BadRewardError if it cannot be used."""
     name = scorer_for(config.rollout.reward).name
     chosen = config.rollout.reward
     seen = f"preset {chosen.preset}" if isinstance(chosen, PresetRewardConfig) else f"{name} scores every example"
@@ -57,20 +57,20 @@ def reward(config: TrainerConfig) -> Iterator[Finding]:
 
 
 def policy_files(config: Config) -> Iterator[Finding]:
-    """Look at the policy's directory and weights; policy's CheckpointError where there is no model in it."""
+    """Check the policy's directory and weights; policy's CheckpointError if there is no model in it."""
     check_weights(check_directory(config.policy.path))
     yield Finding("policy's files", "ok", str(config.policy.path))
 
 
 def base(config: Config) -> Iterator[Finding]:
-    """Look at whether the policy is the one that the checkpoint's adapters were trained on."""
+    """Check that the policy is the one that the checkpoint's adapters were trained on."""
     newest = checkpoint.latest(config.run.dir)
     checkpoint.check_base(newest, checkpoint.read_state(newest), config.policy)
     yield Finding("base of the checkpoint", "ok", str(newest))
 
 
 def model_length(config: TrainerConfig) -> Iterator[Finding]:
-    """Compare `max_model_len` with the model's own length; ModelTooShortError where vLLM would not start."""
+    """Compare `max_model_len` with the model's own length; ModelTooShortError if vLLM would not start."""
     engine = config.rollout.engine
     found = check_model_length(config.policy.path, engine)
     seen = "no length" if found is None else f"{found.tokens} ({found.source})"
@@ -78,43 +78,43 @@ def model_length(config: TrainerConfig) -> Iterator[Finding]:
 
 
 def reference_of(config: Config) -> Path | None:
-    """Return the directory of a reference policy that the run loads and that is named; None where there is none."""
+    """Return the directory of a separately named reference policy that the run loads; None if there is none."""
     if isinstance(config, SftConfig) or config.algorithm.kl is None:
         return None
     return config.algorithm.kl.reference
 
 
 def reference(named: Path, policy: Path) -> Iterator[Finding]:
-    """Look at whether a reference policy can judge the policy's tokens.
+    """Check that a reference policy supports the policy's tokens.
 
     Raises:
         policy's CheckpointError: there is no model in its directory.
-        ConfigError: it has other tokens.
+        ConfigError: its tokens differ.
     """
     check_weights(check_directory(named))
     sizes = [_vocabulary(directory) for directory in (named, policy)]
     if sizes[0] != sizes[1]:
         seen = f"has a vocabulary of {sizes[0]} tokens, the policy {policy} one of {sizes[1]}"
     elif token_ids(named) != token_ids(policy):
-        seen = f"gives other ids to tokens than the policy {policy} in tokenizer.json"
+        seen = f"assigns other ids to tokens than the policy {policy} in tokenizer.json"
     else:
         yield Finding("reference policy", "ok", str(named))
         return
     raise ConfigError(
         f"algorithm.kl.reference: {named} {seen}.",
-        "Name a model with the policy's tokenizer, or leave the key out for the policy that the run begins with.",
+        "Use a model with the policy's tokenizer, or remove the key to use the run's initial policy.",
     )
 
 
 def _vocabulary(directory: Path) -> int | None:
-    """Return the vocab_size of config.json, which models of several modalities have in the table of their text."""
+    """Return vocab_size of config.json, which multimodal models have in the table of their text model."""
     config = read_config(directory)
     size: int | None = config.get("text_config", config).get("vocab_size")
     return size
 
 
 def adapter_layers(policy: Path, lora: LoraSettings) -> Iterator[Finding]:
-    """Look at whether the model has layers for adapters.
+    """Check that the model has layers for adapters.
 
     Raises:
         AdapterError: peft is not installed.
@@ -125,16 +125,16 @@ def adapter_layers(policy: Path, lora: LoraSettings) -> Iterator[Finding]:
     if not count:
         raise ConfigError(
             f"policy.lora.target_modules: {policy} has no layer named {', '.join(lora.target_modules)}.",
-            "Name linear layers of the model, as q_proj or down_proj.",
+            "Name linear layers of the model, such as q_proj or down_proj.",
         )
     yield Finding("adapters", "ok", f"{count:,} parameters")
 
 
 def disk(config: Config, resume: bool) -> Iterator[Finding]:
-    """Compare the disk with the checkpoints that are kept, one that is being written, and the final model.
+    """Compare the disk with the checkpoints that are kept, one being written, and the final model.
 
     Raises:
-        ConfigError: it has less room. A resumed run's own checkpoints make room for the new ones.
+        ConfigError: it has less space. A resumed run's old checkpoints make room for the new ones.
     """
     need, folder = _need(config, resume), _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
@@ -142,7 +142,7 @@ def disk(config: Config, resume: bool) -> Iterator[Finding]:
     if free < need.total:
         raise ConfigError(
             f"{folder} has {gib(free)} GiB free; {told} of {config.policy.path} take about {gib(need.total)} GiB.",
-            "Make room, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
+            "Free space, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
         )
     yield Finding("disk", "ok", f"{folder} has {gib(free)} GiB free; {told}")
 
@@ -150,7 +150,7 @@ def disk(config: Config, resume: bool) -> Iterator[Finding]:
 def _need(config: Config, resume: bool) -> DiskNeed:
     lora, whole = config.policy.lora, count_parameters(config.policy.path)
     trained = whole if lora is None else adapters.count_parameters(config.policy.path, lora)
-    # The one of step 0 holds no weights.
+    # The one of step 0 has no weights.
     there = sum(checkpoint.read_state(path)["progress"]["step"] > 0 for path in _written(config, resume))
     return disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=whole, there=there)
 
@@ -160,7 +160,7 @@ def _written(config: Config, resume: bool) -> list[Path]:
 
 
 def _nearest(path: Path) -> Path:
-    """Return `path`, or the directory above it that is there already."""
+    """Return `path` or its nearest existing parent."""
     path = path.absolute()
     while not path.is_dir():
         path = path.parent
@@ -168,13 +168,13 @@ def _nearest(path: Path) -> Path:
 
 
 def sources(config: SftConfig) -> Iterator[Finding]:
-    """Look at whether the files and runs to learn from are there; DataError, NoRecordsError where they are not."""
+    """Check that the files and runs to learn from exist; DataError, NoRecordsError if they do not."""
     check_sources(config.data)
     yield Finding("sources", "ok", ", ".join(config.data.labels))
 
 
 def servers(evaluation: ServerEvaluation, evaluator: EvaluatorConfig) -> Iterator[Finding]:
-    """Ask the evaluation servers; ServerError, IsolationUnavailableError where none will do."""
+    """Check the evaluation servers; ServerError, IsolationUnavailableError if none can be used."""
     from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
     with ServerEvaluator(evaluation, evaluator):

@@ -1,4 +1,4 @@
-"""What one check found."""
+"""The result of one check."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,10 +11,10 @@ class Finding:
     """One line of the doctor's table.
 
     Attributes:
-        what: what was looked at.
+        what: what was checked.
         state: `error` stops the run, `warning` does not.
-        seen: what was seen.
-        remedy: what to do; empty for `ok`.
+        seen: what was found.
+        remedy: how to fix it; empty for `ok`.
     """
 
     what: str

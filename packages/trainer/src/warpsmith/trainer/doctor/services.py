@@ -26,16 +26,16 @@ except (wandb.errors.Error, ValueError) as error:
     sys.stdout.write(f"{error}")
     code = 1
 sys.stdout.flush()
-os._exit(code)  # In order, it would wait for answers of the server until its own deadlines have passed.
+os._exit(code)  # A normal exit would wait for the server until its own deadlines have passed.
 """
 _LOGIN_S: Final = 60.0
 
 
 def wandb(config: Config) -> Iterator[Finding]:
-    """Log in to W&B as the run will; only `online` needs that.
+    """Log in to W&B as the run will; only `online` needs this.
 
     Raises:
-        WandbError: there is no key, or the server refuses it, or it cannot be reached.
+        WandbError: there is no key, the server rejects it, or it cannot be reached.
     """
     mode = config.wandb.mode
     if mode != "online":
@@ -44,15 +44,15 @@ def wandb(config: Config) -> Iterator[Finding]:
     refusal = _login_refusal()
     if refusal:
         raise WandbError(
-            f'wandb.mode is "online", and W&B refuses the login: {refusal}.',
+            f'wandb.mode is "online", but W&B rejects the login: {refusal}.',
             'Run `wandb login`, set WANDB_API_KEY to a key, or set wandb.mode = "offline".',
         )
-    yield Finding("W&B", "ok", "online; the server takes the login")
+    yield Finding("W&B", "ok", "online; the server accepts the login")
 
 
 def _login_refusal() -> str:
     """Return why a login fails, or an empty string. It is tried in a process without a terminal."""
-    # What a run asks for in its file goes before WANDB_MODE, under which a login would do nothing.
+    # The file's setting overrides WANDB_MODE, under which a login could do nothing.
     environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
     try:
         ended = subprocess.run(
@@ -68,33 +68,33 @@ def _login_refusal() -> str:
 
 
 def ray_token(config: TrainerConfig) -> Iterator[Finding]:
-    """Look for the token that Ray authenticates with; RayTokenError where there is none and one is needed."""
+    """Check the token that Ray authenticates with; RayTokenError if one is needed but missing."""
     yield Finding("Ray's token", "ok", check_token(config.run.ray_address))
 
 
 def containment(config: TrainerConfig) -> Iterator[Finding]:
-    """Compare the tier that the evaluator will reach on this machine with the least that is accepted.
+    """Compare the tier that the evaluator will reach on this machine with the minimum.
 
-    Evaluators on a cluster may be on other machines, which only its actors can look at.
+    Evaluators on a cluster can be on other machines, which only its actors can check.
 
     Raises:
         ContainmentError: it is weaker, or no GPU can be used under it.
     """
     evaluator = config.placement.evaluator(config.evaluator)
     tier, least = reachable_tier(evaluator), evaluator.minimum_isolation
-    seen = f"{tier}; {least} is the least that is accepted"
+    seen = f"{tier}; the minimum is {least}"
     elsewhere = config.rollout.evaluation.type == "ray" and config.run.ray_address is not None
     missing = _missing(evaluator, tier)
     if missing and not elsewhere:
         raise ContainmentError(missing, _remedy(evaluator))
     if missing:
-        yield Finding("containment of candidates", "warning", f"here {seen}", "The cluster's nodes have to give more.")
+        yield Finding("containment of candidates", "warning", f"here {seen}", "The cluster's nodes need a higher tier.")
     else:
         yield Finding("containment of candidates", "ok", seen)
 
 
 def reachable_tier(evaluator: EvaluatorConfig) -> IsolationTier:
-    """Return the tier that workers will have here: the strongest that this machine gives and the file permits."""
+    """Return the tier that workers will have here: the strongest that this machine supports and the file allows."""
     from warpsmith.evaluator import _native
 
     strength = min(TIER_STRENGTH[_native.achievable_tier()], TIER_STRENGTH[evaluator.strongest_isolation])
@@ -105,11 +105,11 @@ def reachable_tier(evaluator: EvaluatorConfig) -> IsolationTier:
 def _missing(evaluator: EvaluatorConfig, tier: IsolationTier) -> str:
     if TIER_STRENGTH[tier] < TIER_STRENGTH[evaluator.minimum_isolation]:
         return (
-            f"Candidates would be contained by {tier} here, and evaluator.minimum_isolation is "
+            f"Candidates would be contained by {tier} here, but evaluator.minimum_isolation is "
             f"{evaluator.minimum_isolation}."
         )
     if evaluator.device == "cuda" and tier == "landlock":
-        return "The tier landlock forbids the socket that the GPU's driver makes, so no candidate could use the GPU."
+        return "The tier landlock forbids the socket that the GPU's driver creates, so no candidate could use the GPU."
     return ""
 
 
@@ -117,6 +117,6 @@ def _remedy(evaluator: EvaluatorConfig) -> str:
     from warpsmith.evaluator import _native
 
     if evaluator.strongest_isolation != "namespaces" and _native.achievable_tier() == "namespaces":
-        return 'Set evaluator.strongest_isolation = "namespaces", which this machine gives.'
+        return 'Set evaluator.strongest_isolation = "namespaces", which this machine supports.'
     layers = dict.fromkeys(layer.remedy for layer in _native.probe() if layer.remedy)
     return " ".join(layers) or "`warpsmith-evaluator doctor` names what is missing."

@@ -1,1 +1,1 @@
-"""Starting and stopping the processes of a run. No torch here."""
+"""Starting and stopping the processes of a run. Imports no torch."""

@@ -14,9 +14,9 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 
 _LOOK_EVERY_MS: Final = 200
 _LOOK_FOR_RANKS_EVERY_MS: Final = 20
-"""Until all ranks are known: one that ends while it is young is not to be missed."""
+"""Polling interval until all ranks are known: ranks that end early must not be missed."""
 _EXIT_CODE: Final = 49
-"""Where /proc/PID/stat has the exit code, counted from behind the process's name."""
+"""Index of the exit code in /proc/PID/stat, counted from after the process's name."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Death:
     """A rank that failed.
 
     Attributes:
-        rank: its number.
-        pid: its process.
-        code: its exit code, or minus the signal that ended it; None where it was gone before it could be asked.
+        rank: its rank number.
+        pid: its process id.
+        code: its exit code, or minus the signal that ended it; None if it was gone before it could be read.
     """
 
     rank: int
@@ -39,7 +39,7 @@ class Deaths:
 
     Args:
         launcher: the launcher's pid; the ranks are its children.
-        ranks: how many it starts.
+        ranks: number of ranks that it starts.
     """
 
     def __init__(self, launcher: int, ranks: int) -> None:
@@ -65,7 +65,7 @@ class Deaths:
         return self._first
 
     def _watch(self) -> None:
-        """Look for ranks until all are there, and wait for the first to end badly; then there is nothing to watch."""
+        """Look for ranks until all have started, and wait for the first that fails; then stop."""
         poll, ranks, seen = select.poll(), dict[int, tuple[int, int]](), set[int]()
         try:
             while self._first is None:
@@ -86,7 +86,7 @@ class Deaths:
                 os.close(fd)
 
     def _new(self, seen: set[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield pid, rank and a descriptor of the ranks that have come since."""
+        """Yield pid, rank and a pidfd of newly started ranks."""
         try:
             children = psutil.Process(self._launcher).children()
         except psutil.NoSuchProcess:
@@ -109,7 +109,7 @@ class Deaths:
 
 
 def _rank_of(process: psutil.Process) -> int | None:
-    """Return a process's rank; None where it is none, or is so young that it has no environment yet."""
+    """Return a process's rank; None if it is not a rank, or is too young to have its environment."""
     try:
         rank = process.environ().get("RANK", "")
     except psutil.Error:
@@ -118,7 +118,7 @@ def _rank_of(process: psutil.Process) -> int | None:
 
 
 def _code_of(pid: int) -> int | None:
-    """Return the exit code of a process that has ended and that its parent has not asked for yet."""
+    """Return the exit code of a process that has ended but was not reaped by its parent."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from typing import Final
 
 CRASHED: Final = 70
-"""The exit code of a rank that an exception ended which is none of ours, as sysexits.h has it for internal errors."""
+"""Exit code of a rank that ended by an unexpected exception; sysexits.h's code for internal errors."""
 
 
 @contextmanager
 def ends_after_exit_handlers() -> Iterator[None]:
-    """End this process, once it comes to that, with the code that the block gives it, after its exit handlers.
+    """After the block, run the exit handlers and end this process with the exit code of the block.
 
-    An exception that nothing handles gives it the code `CRASHED`: its parent then knows that no message was printed.
+    An unhandled exception gives the code `CRASHED`: the parent then knows that no message was printed.
 
-    The interpreter would look for seconds through what torch and Ray have loaded, and where it is kept from that,
-    Triton's extension complains in forty lines. Handlers that were registered before this block do not run.
+    The interpreter's teardown takes seconds with torch and Ray loaded; if it is cut short, Triton's extension complains
+    in forty lines. Handlers registered before this block do not run.
     """
     code = CRASHED
 

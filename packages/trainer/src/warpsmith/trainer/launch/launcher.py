@@ -14,8 +14,8 @@ from types import FrameType
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
-from warpsmith.records.commands import tell
-from warpsmith.records.last_words import oom_kills, quote_into, told_of_memory
+from warpsmith.records.commands import print_error
+from warpsmith.records.last_words import memory_note, oom_kills, quote_into
 from warpsmith.trainer.errors import ConfigError, LaunchError
 from warpsmith.trainer.launch.deaths import Death, Deaths
 from warpsmith.trainer.launch.ending import CRASHED
@@ -28,11 +28,11 @@ _GRACE_S = 20.0
 _LAUNCHED = "WARPSMITH_LAUNCHED"
 _SETTLES_S = 4.0
 _KILLED = 256 - 65
-"""The launcher ends with minus the signal that ended a rank, which a shell reads as 256 less it."""
+"""The launcher exits with minus the signal that ended a rank, which a shell reads as 256 minus the signal."""
 
 
 def is_rank() -> bool:
-    """Whether this process is one of a launched run."""
+    """Whether this process is a rank of a launched run."""
     return "RANK" in os.environ and "LOCAL_RANK" in os.environ
 
 
@@ -52,15 +52,15 @@ def launch(
 ) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
 
-    Rank r has GPU `devices[r]`, or the r-th one where none are named. The ranks see `environment` beside this process's
-    own.
+    Rank r has GPU `devices[r]`, or the r-th GPU if none are named. The ranks get `environment` in addition to this
+    process's own.
 
-    The first SIGINT or SIGTERM reaches the ranks as SIGINT, at which they finish their step and write a checkpoint; the
-    second ends them at once. The launcher has its own session, so that a terminal's Ctrl-C reaches the ranks
-    once only. A rank that dies without its own message is reported with the last lines of its log in `run_dir`.
+    The first SIGINT or SIGTERM reaches the ranks as SIGINT: they finish their step and write a checkpoint; the second
+    ends them at once. The launcher has its own session, so that a terminal's Ctrl-C reaches the ranks only once. A rank
+    that dies without its own message is reported with the last lines of its log in `run_dir`.
 
     Raises:
-        PortError: there is no free port, or the one named is taken.
+        PortError: there is no free port, or the given one is taken.
         LaunchError: the launcher does not start.
     """
     port = free_port() if master_port is None else checked_port(master_port)
@@ -86,7 +86,7 @@ def launch(
 
 
 def launcher_command(arguments: Sequence[str], devices: Sequence[int], port: int) -> list[str]:
-    """Return the command of DeepSpeed's launcher for one rank a device on this machine."""
+    """Return the command of DeepSpeed's launcher for one rank per device on this machine."""
     world = base64.urlsafe_b64encode(json.dumps({"localhost": list(devices)}).encode()).decode()
     return [
         sys.executable, "-u", "-m", "deepspeed.launcher.launch",
@@ -96,25 +96,25 @@ def launcher_command(arguments: Sequence[str], devices: Sequence[int], port: int
 
 
 def ranks_of(train: Sequence[int], processes: int | None) -> int:
-    """Return how many ranks to start.
+    """Return the number of ranks to start.
 
     Args:
         train: GPUs of `placement.train`.
-        processes: of `--num-processes`, None where it was not given.
+        processes: `--num-processes`; None if not given.
 
     Raises:
-        ConfigError: both say how many, and differ.
+        ConfigError: both are given and differ.
     """
     if train and processes not in (None, len(train)):
         raise ConfigError(
-            f"placement.train names {len(train)} GPUs, one rank each; --num-processes asks for {processes}.",
-            "Leave --num-processes out, or change placement.train.",
+            f"placement.train names {len(train)} GPUs, one rank each, but --num-processes is {processes}.",
+            "Remove --num-processes, or change placement.train.",
         )
     return len(train) or processes or default_processes()
 
 
 def check_visible(train: Sequence[int]) -> None:
-    """Refuse a rank that some other launcher gave other GPUs than `placement.train`.
+    """Reject a rank that another launcher gave other GPUs than `placement.train`.
 
     Raises:
         ConfigError: it did.
@@ -123,13 +123,13 @@ def check_visible(train: Sequence[int]) -> None:
     wanted = ",".join(map(str, train))
     if train and visible is not None and visible != wanted:
         raise ConfigError(
-            f"The launcher gave this rank's run the GPUs {visible}; placement.train names {wanted}.",
+            f"The launcher gave this rank the GPUs {visible}; placement.train names {wanted}.",
             f"Start it with `deepspeed --include localhost:{wanted} --module warpsmith.trainer ...`.",
         )
 
 
 def without_local_rank(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without the `--local_rank=N` that the `deepspeed` command puts first."""
+    """Return the arguments without the `--local_rank=N` that the `deepspeed` command prepends."""
     return [argument for argument in arguments if not argument.startswith("--local_rank=")]
 
 
@@ -142,9 +142,9 @@ def default_processes() -> int:
 
 
 def demo_processes() -> int:
-    """Return the number of ranks of the demo: as `default_processes`, but two where there are cores alone.
+    """Return the number of ranks of the demo: as `default_processes`, but two without GPUs.
 
-    A model that is tiny gains nothing from a second thread, and almost half from a second rank.
+    A tiny model gains nothing from a second thread, and almost half of its time from a second rank.
     """
     return default_processes() if _has_nvidia() else min(2, len(os.sched_getaffinity(0)))
 
@@ -161,17 +161,17 @@ def _has_nvidia() -> bool:
 
 def _environment() -> dict[str, str]:
     choose_accelerator()
-    # The numbers of nvidia-smi, which the evaluator goes by as well.
+    # The numbering of nvidia-smi, which the evaluator uses too.
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ, _LAUNCHED: "1"}
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies, whatever it dies of."""
+    """Ask the kernel for SIGTERM when the parent dies, for any reason."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _forward_signals(process: "subprocess.Popen[bytes]") -> Callable[[], None]:
-    """Hand signals on to the ranks; return what puts the old handlers back."""
+    """Forward signals to the ranks; return a function that restores the old handlers."""
     received: list[int] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
@@ -199,7 +199,7 @@ def _ranks(launcher: int) -> list[psutil.Process]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Make sure that neither the launcher nor anything it started is left."""
+    """Make sure that neither the launcher nor any of its children is left."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -207,30 +207,30 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         except subprocess.TimeoutExpired:
             process.kill()
     try:
-        # The session outlives its leader where a rank has left children behind.
+        # The session outlives its leader if a rank left children behind.
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
 
 
 def reported(code: int, death: Death | None, logs: Path, kills: int) -> int:
-    """Return the exit code as a shell would; say what a process that died could not say itself.
+    """Return the exit code as a shell would; report what a dead process could not report itself.
 
     Args:
-        code: of DeepSpeed's launcher, which ends with the code of the first rank that failed.
-        death: the rank that failed first, where it was seen.
+        code: exit code of DeepSpeed's launcher, which is that of the first rank that failed.
+        death: the rank that failed first, if it was seen.
         logs: folder of the ranks' logs.
-        kills: what `oom_kills()` gave before the start.
+        kills: the result of `oom_kills()` before the start.
     """
     who = "A rank" if death is None else f"Rank {death.rank} (pid {death.pid})"
     if code == CRASHED:
-        _tell(f"{who} ended by an exception that nothing handles.", death, logs)
+        _tell(f"{who} ended by an unhandled exception.", death, logs)
         return code
     if code > _KILLED:
-        _tell(f"{who} was ended by {_named(256 - code)}. {told_of_memory(kills)}", death, logs)
+        _tell(f"{who} was ended by {_named(256 - code)}. {memory_note(kills)}", death, logs)
         return 128 + 256 - code
     if code < 0:
-        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {told_of_memory(kills)}", None, logs)
+        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {memory_note(kills)}", None, logs)
         return 128 - code
     return code
 
@@ -243,11 +243,11 @@ def _tell(message: str, death: Death | None, logs: Path) -> None:
     error = LaunchError(message, "Fix the cause, then resume with --resume.")
     if death is not None:
         quote_into(error, [_settled(log_of(logs, death.rank))], since=STARTED)
-    tell(error)
+    print_error(error)
 
 
 def _settled(log: Path) -> Path:
-    """Return a log once nothing more is written to it: what copies a dead rank's words needs a moment to end."""
+    """Return a log once its writing has ended: the process that copies a dead rank's stderr needs a moment to end."""
     sizes, deadline = [-1, -2], time.monotonic() + _SETTLES_S
     while sizes[-1] != sizes[-2] and time.monotonic() < deadline:
         time.sleep(_SETTLES_S / 20)

@@ -11,21 +11,20 @@ from warpsmith.trainer.errors import PortError
 RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LEAST: Final = 20_000
 MOST: Final = 30_000
-"""Above lie ports that clusters give to services of theirs."""
+"""Above it are ports that clusters use for their own services."""
 ATTEMPTS: Final = 64
 
 
 def free_port() -> int:
     """Return a TCP port of the loopback interface that is free now.
 
-    Ranks listen on it only once they have imported what they need. So it is outside of the
-    kernel's ephemeral range if possible.
+    Ranks listen on it only after their imports, so it is outside of the kernel's ephemeral range if possible.
 
     Raises:
-        PortError: the machine gives none.
+        PortError: there is no free port.
     """
     ports = _never_given()
-    # Not by the generator that runs seed: two of them would want the same one.
+    # Not from the generator that runs seed: two of them would choose the same port.
     for port in random.SystemRandom().sample(ports, min(ATTEMPTS, len(ports))):
         with contextlib.suppress(PortError):
             return checked_port(port)
@@ -33,7 +32,7 @@ def free_port() -> int:
 
 
 def _never_given() -> range:
-    """Return the ports below those that the kernel chooses from; none where they cannot be known."""
+    """Return the ports below the kernel's ephemeral range; empty if that is unknown."""
     try:
         return range(LEAST, min(int(RANGE.read_text().split()[0]), MOST))
     except (OSError, ValueError):
@@ -47,16 +46,16 @@ def _any_port() -> int:
         except OSError as error:
             raise PortError(
                 f"No free TCP port on 127.0.0.1 for the process group: {error}.",
-                "Allow the loopback interface, or name a port with --master-port.",
+                "Allow the loopback interface, or choose a port with --master-port.",
             ) from error
         return int(listener.getsockname()[1])
 
 
 def checked_port(port: int) -> int:
-    """Return the port, if this machine can listen on it.
+    """Return the port if this machine can listen on it.
 
     Raises:
-        PortError: somebody else listens there, or it is not allowed.
+        PortError: another process listens there, or it is not permitted.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,6 +64,6 @@ def checked_port(port: int) -> int:
         except OSError as error:
             raise PortError(
                 f"TCP port {port} cannot be used for the process group: {error}.",
-                "Name another with --master-port, or leave it out: a free one is then chosen.",
+                "Choose another with --master-port, or omit it to get a free one.",
             ) from error
     return port

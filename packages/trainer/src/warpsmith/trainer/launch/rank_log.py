@@ -20,7 +20,7 @@ E = TypeVar("E", bound=WarpsmithError)
 _FOLDER: Final = "WARPSMITH_RANK_LOGS"
 _SCREEN: Final = "WARPSMITH_RANK_SCREEN"
 STARTED: Final = "=== rank "
-"""Begins the line that each start of a rank adds to its log."""
+"""Start of the line that each start of a rank adds to its log."""
 
 
 def logs_of(run_dir: Path) -> Path:
@@ -34,10 +34,10 @@ def log_of(folder: Path, rank: int) -> Path:
 
 
 def keep(run_dir: Path) -> None:
-    """Write what this rank says on stderr to its log as well, from here until the process ends.
+    """Copy this rank's stderr to its log as well, from now until the process ends.
 
-    A separate process copies it, so that nothing is lost if the rank is killed. Progress is drawn on `screen()`,
-    which the log does not see.
+    A separate process copies it, so that nothing is lost if the rank is killed. Progress is drawn on `screen()`, which
+    is not copied to the log.
     """
     folder = logs_of(run_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,23 +49,23 @@ def keep(run_dir: Path) -> None:
 
 
 def discard_if_alone(run_dir: Path) -> None:
-    """Remove the ranks' logs if the run wrote nothing else: its ranks refused to start, and have said why."""
+    """Remove the ranks' logs if the run wrote nothing else: its ranks rejected the run, and have printed why."""
     logs = logs_of(run_dir)
     if logs.is_dir() and {path.name for path in run_dir.iterdir()} <= {logs.name, LOCK}:
         shutil.rmtree(logs)
 
 
 def screen() -> TextIO:
-    """Return what progress is drawn on: the terminal, or whatever else stderr was before it was copied to a log."""
+    """Return the stream for progress: the terminal, or whatever stderr was before it was copied to a log."""
     pid, _, fd = os.environ.get(_SCREEN, "").partition(":")
     return os.fdopen(int(fd), "w", closefd=False) if pid == str(os.getpid()) else sys.stderr
 
 
 def _copy_stderr(log: Path) -> int:
-    """Have stderr copied to `log`; return a descriptor of what it was before."""
+    """Copy stderr to `log`; return a descriptor of the former stderr."""
     sys.stderr.flush()
     before = os.dup(2)
-    # -i and a session of its own: signals that end the rank must not end what writes down why.
+    # -i and its own session: signals that end the rank must not end the process that logs why.
     copy = subprocess.Popen(
         ["tee", "-i", "-a", str(log)],
         stdin=subprocess.PIPE, stdout=before, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -78,9 +78,9 @@ def _copy_stderr(log: Path) -> int:
 
 
 def quote_dead_ranks(error: E) -> E:
-    """Attach the last lines of the logs of those ranks of this run that have died on this machine.
+    """Attach the last lines of the logs of this run's dead ranks on this machine.
 
-    Does nothing where the ranks have no logs, or every process lives: a rank of another machine is then the one.
+    Does nothing if the ranks have no logs, or if all are alive: then a rank of another machine died.
     """
     folder = os.environ.get(_FOLDER)
     if folder is None:
@@ -91,7 +91,7 @@ def quote_dead_ranks(error: E) -> E:
 
 
 def _is_dead(log: Path) -> bool:
-    """Whether the process that wrote a log last is one of this machine that has ended."""
+    """Whether the last process that wrote a log was on this machine and has ended."""
     text = log.read_text(encoding="utf-8", errors="replace")
     _, _, started = text.rpartition(STARTED)
     _, _, told = started.partition("\n")[0].partition(", pid ")

@@ -1,7 +1,7 @@
-"""Importance weights for the gap between the sampler and the trainer, which compute the same policy differently.
+"""Importance weights for the gap between sampler and trainer, which compute the same policy differently.
 
 The gradient is taken under pi_trainer, the tokens come from pi_sampler. With the log-weight of a token
-d_t = log pi_trainer(o_t) - log pi_sampler(o_t), the weight of a token is by `level`
+d_t = log pi_trainer(o_t) - log pi_sampler(o_t), the weight of a token is, by `level`:
 
     token      exp(d_t)              biased (the state's distribution stays the sampler's), of little variance
     sequence   exp(sum_t d_t)        the turn's own importance weight, unbiased, of a variance that grows with length
@@ -20,7 +20,7 @@ from warpsmith.trainer.loss.ratio import log_ratio
 
 
 def weights(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, correction: Correction) -> Tensor:
-    """Return what each token's surrogate is multiplied with, (B, T), without gradient.
+    """Return the factor of each token's surrogate, (B, T), without gradient.
 
     Args:
         trainer_BT: the trainer's log-probabilities at the start of the update (pi_old).
@@ -35,11 +35,11 @@ def weights(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, correction:
 
 
 def rejected(trainer_BT: Tensor, sampler_BT: Tensor, mask_BT: Tensor, correction: Correction) -> Tensor:
-    """Return where `weights` takes a token out of the loss, (B, T) of bool."""
+    """Return where `weights` removes a token from the loss, (B, T) of bool."""
     gone_BT = torch.zeros_like(mask_BT, dtype=torch.bool)
     if isinstance(correction, MaskedCorrection):
         weight_BT = level_weights(trainer_BT, sampler_BT, mask_BT, correction.level)
-        # Written so that a NaN is outside.
+        # Written so that NaN counts as outside.
         gone_BT = ~((weight_BT >= correction.low) & (weight_BT <= correction.high))
     if correction.veto:
         token_BT = level_weights(trainer_BT, sampler_BT, mask_BT, "token")

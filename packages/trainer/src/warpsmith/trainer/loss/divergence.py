@@ -9,12 +9,12 @@ from torch import Tensor
 
 from warpsmith.trainer.loss.objective_spec import Divergence
 
-# exp(20) is far beyond any ratio that carries information, and squares without overflow in fp32.
+# exp(20) is far beyond any meaningful ratio, and its square does not overflow in fp32.
 _LOG_LIMIT = 20.0
 
 
 def divergence(logprobs_BT: Tensor, other_BT: Tensor, kind: Divergence) -> Tensor:
-    """Return the estimate of each token, (B, T); for k3, |d| is limited to 20 so that exp stays finite."""
+    """Return each token's estimate, (B, T); for k3, |d| is limited to 20 so that exp stays finite."""
     d_BT = other_BT - logprobs_BT
     if kind == "k1":
         return -d_BT

@@ -1,6 +1,6 @@
 """Metrics of an update as sums, so that micro-batches and ranks add up to the metrics of the whole batch.
 
-`token_sums` are over all tokens of a micro-batch, `row_sums` one row each.
+`token_sums` sums over all tokens of a micro-batch, `row_sums` over each row.
 """
 
 from collections.abc import Mapping
@@ -23,20 +23,20 @@ SUMS = (
 )  # fmt: skip
 
 ROW_SUMS = ("tokens", "ratio", "ratio_max", "clipped", "kl_reference")
-"""All add up over ranks because each row is on one of them alone; over epochs `ratio_max` is the largest."""
+"""All sum over ranks, because each row is on only one of them; over epochs `ratio_max` is the maximum."""
 
 CRITIC_SUMS = ("rows", "target", "target_squared", "error", "error_squared", "value")
 """Of the value head, over turns; `error` is target - V."""
 
-# Of a log-ratio: beyond it the exponential says nothing more, and might overflow.
+# Limit of a log-ratio: beyond it the exponential is meaningless and could overflow.
 _LOG_RATIO_LIMIT = 20.0
 
-# Of targets: below this variance they are one value and rounding.
+# Limit of the targets' variance: below it they differ only by rounding.
 _NO_SPREAD = 1e-12
 
 
 def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
-    """Return the sums named by SUMS over the completion tokens of rows that count, fp64, without gradient."""
+    """Return the sums named by SUMS over the completion tokens of counted rows, fp64, without gradient."""
     with torch.no_grad():
         used_BT = (batch.mask_BT > 0) & (batch.weight_B1 > 0)
         ratio_BT = log_ratio(batch.logprobs_BT, batch.old_BT, batch.mask_BT, spec.ratio).exp()
@@ -51,7 +51,7 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
             batch.entropy_BT,
             (low_BT | high_BT).to(gap_BT.dtype),
             ratio_BT,
-            # The tokens come from the old policy and the sampler, so the KLs that they can estimate are old || new and
+            # The tokens come from the old policy and the sampler, so they can estimate only the KLs old || new and
             # sampler || trainer.
             divergence(batch.old_BT, batch.logprobs_BT, "k3"),
             kl_BT,
@@ -68,7 +68,7 @@ def token_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
 def row_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
     """Return ROW_SUMS of each row's completion tokens, (B, len(ROW_SUMS)) in fp64, without gradient.
 
-    The ratio is trainer to sampler, token by token; `clipped` counts where the clip acts, as in `token_sums`.
+    The ratio is trainer to sampler, per token; `clipped` counts where the clip is active, as in `token_sums`.
     """
     with torch.no_grad():
         used_BT = batch.mask_BT > 0
@@ -90,11 +90,11 @@ def row_sums(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
 
 
 def row_figures(sums: Tensor, *, reference: bool) -> Mapping[str, NDArray[np.float64]]:
-    """Return the ratio columns of `credits` from summed ROW_SUMS of N rows, each (N,); NaN where nothing was computed.
+    """Return the ratio columns of `credits` from summed ROW_SUMS of N rows, each (N,); NaN if nothing was computed.
 
     Args:
-        sums: (N, len(ROW_SUMS)); rows that no micro-batch held are 0.
-        reference: whether there was a reference policy; without one `kl_mean` is NaN.
+        sums: (N, len(ROW_SUMS)); rows that were in no micro-batch are 0.
+        reference: whether there was a reference policy; otherwise `kl_mean` is NaN.
     """
     total = dict(zip(ROW_SUMS, sums.numpy().T, strict=True))
     tokens = np.where(total["tokens"] > 0, total["tokens"], np.nan)
@@ -112,7 +112,7 @@ def _sampler_ratio(batch: MicroBatch) -> Tensor:
 
 
 def _rejected(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
-    """Return 1 for each token that the correction takes out of the loss, (B, T)."""
+    """Return 1 for each token that the correction removes from the loss, (B, T)."""
     if spec.correction is None:
         return torch.zeros_like(batch.logprobs_BT)
     gone_BT = correction.rejected(batch.old_BT, batch.sampler_BT, batch.mask_BT, spec.correction)
@@ -120,7 +120,7 @@ def _rejected(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
 
 
 def critic_sums(batch: ValueBatch) -> Tensor:
-    """Return CRITIC_SUMS over the turns that count, fp64, without gradient."""
+    """Return CRITIC_SUMS over counted turns, fp64, without gradient."""
     with torch.no_grad():
         used_B = (batch.weight_B1 > 0).squeeze(1)
         value_B, target_B = (column_B1.squeeze(1)[used_B].double() for column_B1 in (batch.value_B1, batch.target_B1))
@@ -134,8 +134,8 @@ def critic_sums(batch: ValueBatch) -> Tensor:
 def critic_figures(sums: Tensor) -> Mapping[str, float]:
     """Return means over turns from summed CRITIC_SUMS.
 
-    `value_explained` is 1 - Var(target - V) / Var(target): 1 where the value head says it all, 0 where it says no more
-    than a constant; left out where all targets are the same.
+    `value_explained` is 1 - Var(target - V) / Var(target): 1 if the value head predicts the targets exactly, 0 if it is
+    no better than a constant; omitted if all targets are equal.
     """
     total = dict(zip(CRITIC_SUMS, sums.tolist(), strict=True))
     rows = total["rows"]
@@ -155,9 +155,9 @@ def figures(sums: Tensor) -> Mapping[str, float]:
     """Return means over tokens from summed SUMS.
 
     `sampler_ess` is the effective sample size of the importance weights trainer / sampler as a share of the tokens:
-    (sum w)^2 / (n sum w^2), 1 where the two agree (Kong, 1992). `sampler_rejected` is the share of tokens that the
-    correction takes out of the loss, 0 without one. `clip_fraction_high` is the part of `clip_fraction` at the
-    upper bound.
+    (sum w)^2 / (n sum w^2), 1 if the two agree (Kong, 1992). `sampler_rejected` is the share of tokens that the
+    correction removes from the loss, 0 without a correction. `clip_fraction_high` is the part of `clip_fraction` at
+    the upper bound.
     """
     total = dict(zip(SUMS, sums.tolist(), strict=True))
     tokens = total["tokens"]

@@ -1,4 +1,4 @@
-"""The settings of an objective as one value. No torch here."""
+"""The settings of an objective as one value. Imports no torch."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -56,15 +56,15 @@ Correction = TruncatedCorrection | MaskedCorrection
 
 @dataclass(frozen=True)
 class ObjectiveSpec:
-    """What `policy_loss` does.
+    """Settings of `policy_loss`.
 
     Attributes:
-        ratio: importance ratio of each token, or of the sequence.
+        ratio: importance ratio of each token or of the sequence.
         clip: see `warpsmith.trainer.loss.clips`.
         kl: estimator of the divergence.
-        kl_coefficient: weight of the divergence in the loss; 0 where it is in the reward.
+        kl_coefficient: weight of the divergence in the loss; 0 if it is in the reward.
         entropy_coefficient: weight of the entropy bonus.
-        correction: importance weights of trainer against sampler; None without.
+        correction: importance weights of trainer against sampler; None for none.
         value_coefficient: weight of the value head's loss.
         value_clip: see `warpsmith.trainer.loss.value_loss`.
     """
@@ -80,5 +80,5 @@ class ObjectiveSpec:
 
     @property
     def needs_every_row(self) -> bool:
-        """Whether rows of advantage 0 have a gradient: by divergence, by entropy or by the value head."""
+        """Whether rows of advantage 0 have a gradient: from divergence, entropy or the value head."""
         return any((self.kl_coefficient, self.entropy_coefficient, self.value_coefficient))

@@ -19,14 +19,14 @@ class MicroBatch:
 
     Attributes:
         logprobs_BT, entropy_BT: of the policy in training, with gradient.
-        old_BT: log-probabilities that the ratio is taken against (the sampler's, or the trainer's own at the start
-            of the update).
+        old_BT: log-probabilities of the ratio's denominator (the sampler's, or the trainer's own at the start of the
+            update).
         sampler_BT: the sampler's, as sampled.
-        reference_BT: of the frozen reference policy; None where there is no divergence term.
+        reference_BT: of the frozen reference policy; None without a divergence term.
         mask_BT: 1 on completion tokens.
         advantage_B1: (B, 1).
         weight_B1: (B, 1), see `warpsmith.trainer.loss.aggregations`.
-        critic: what the value head says of the rows; None without one.
+        critic: the value head's outputs for the rows; None without one.
     """
 
     logprobs_BT: Tensor
@@ -52,7 +52,7 @@ def policy_loss(batch: MicroBatch, spec: ObjectiveSpec) -> Tensor:
         token_BT = token_BT + spec.kl_coefficient * divergence(batch.logprobs_BT, batch.reference_BT, spec.kl)
     if spec.entropy_coefficient:
         token_BT = token_BT - spec.entropy_coefficient * batch.entropy_BT
-    # `where`, not a product: a padded position may hold inf or NaN, and 0 x inf is NaN.
+    # `where`, not a product: a padded position can hold inf or NaN, and 0 x inf is NaN.
     policy = torch.where(batch.mask_BT > 0, token_BT * batch.weight_B1, torch.zeros_like(token_BT)).sum()
     if batch.critic is None:
         return policy

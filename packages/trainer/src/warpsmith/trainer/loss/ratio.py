@@ -1,4 +1,4 @@
-"""The importance ratio: the policy's probability of a token now, against the one it was sampled with."""
+"""The importance ratio: the policy's probability of a token now, relative to when it was sampled."""
 
 from torch import Tensor
 

@@ -1,1 +1,1 @@
-"""Predicts whether a run fits a machine, from its configuration and the model's shapes. No torch here."""
+"""Predicts whether a run fits a machine, from its configuration and the model's shapes. Imports no torch."""

@@ -25,15 +25,15 @@ _SPARE = 0.03
 
 @dataclass
 class MemoryPlan:
-    """What a run takes.
+    """The memory needs of a run.
 
     Attributes:
         machine: the machine it is planned for.
-        shape: the model.
-        gpus: GPU by GPU.
+        shape: shape of the model.
+        gpus: one device per GPU.
         host: the host.
         facts: figures that do not depend on time, by name.
-        misfits: what does not fit, a sentence each; none where the run fits.
+        misfits: what does not fit, one sentence each; empty if the run fits.
     """
 
     machine: Machine
@@ -45,7 +45,7 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing is in the way."""
+        """Whether the run fits."""
         return not self.misfits
 
 
@@ -56,9 +56,9 @@ def plan(
 
     Args:
         config: its configuration.
-        shape: the policy's.
+        shape: shape of the policy.
         machine: where it will run. Without GPUs the ranks train on its host.
-        processes: ranks, where the configuration does not name their GPUs; one a GPU, or one, when not given.
+        processes: number of ranks if the configuration does not name their GPUs; by default one per GPU, or one.
     """
     gpus = [Device(f"GPU {number}", machine.gpu_bytes) for number in range(machine.gpus)]
     made = MemoryPlan(machine, shape, gpus, Device("host", machine.host_bytes))
@@ -92,7 +92,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
 def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
     made.host.parts += [*host_parts(run), Part("ranks' processes", run.ranks * _RANK_HOST, assumed=True)]
     if not places.train:
-        # Several ranks of one host: each has its own of everything.
+        # Several ranks on one host: each has its own copy of everything.
         made.host.parts += [
             Part(f"{run.ranks} x {part.name}" if run.ranks > 1 else part.name, run.ranks * part.bytes, part.when)
             for part in rank_parts(run)
@@ -150,7 +150,7 @@ def _of_engine(made: MemoryPlan, config: TrainerConfig, cache: sampler.Cache) ->
     engine, shape = config.rollout.engine, made.shape
     if shape.heads % engine.tensor_parallel_size:
         return [
-            f"{shape.heads} heads of attention cannot be split over {engine.tensor_parallel_size} GPUs "
+            f"{shape.heads} attention heads cannot be split over {engine.tensor_parallel_size} GPUs "
             "(rollout.engine.tensor_parallel_size)."
         ]
     if engine.device == "cuda" and not made.machine.gpus:
@@ -159,8 +159,8 @@ def _of_engine(made: MemoryPlan, config: TrainerConfig, cache: sampler.Cache) ->
         return []
     share = f"{engine.gpu_memory_utilization:g} of the GPU" if engine.device == "cuda" else "kv_cache_gib"
     return [
-        f"An engine's KV cache holds {cache.tokens:,} tokens, and one sequence may have {engine.max_model_len:,}: "
-        f"{share} leaves {gib(max(cache.bytes, 0))} GiB for it, and vLLM does not start."
+        f"An engine's KV cache holds {cache.tokens:,} tokens, but one sequence can have {engine.max_model_len:,}: "
+        f"{share} leaves {gib(max(cache.bytes, 0))} GiB for it, and vLLM would not start."
     ]
 
 

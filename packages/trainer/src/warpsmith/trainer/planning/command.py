@@ -28,25 +28,25 @@ def plan_command(
     config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
     *,
     machine: Annotated[
-        str | None, typer.Option(help="h200, 8xh100-80, a100-80, 4090, cpu-24g ...; this machine when not given.")
+        str | None, typer.Option(help="h200, 8xh100-80, a100-80, 4090, cpu-24g ...; default: this machine.")
     ] = None,
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of the machine.")] = None,
-    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of one GPU, as 80GiB or 141GB.")] = None,
-    host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the host, as 512GiB.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Per GPU, such as 80GiB or 141GB.")] = None,
+    host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the host, such as 512GiB.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="A known model in place of policy.path, for example qwen3-8b.")
+        str | None, typer.Option(help="A known model instead of policy.path, for example qwen3-8b.")
     ] = None,
     num_processes: Annotated[
-        int | None, typer.Option(min=1, help="Ranks, where placement.train names no GPUs; one a GPU, or 1.")
+        int | None, typer.Option(min=1, help="Ranks if placement.train names no GPUs; default: one per GPU, or 1.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object; sizes in bytes.")] = False,
 ) -> None:
-    """Compute what a run takes of each GPU and of the host; exit with 2 and name a change where it does not fit.
+    """Compute the memory of a run on each GPU and on the host; if it does not fit, exit with 2 and suggest a change.
 
-    Nothing is started and no weights are read. A model that is not there is known by its directory's name.
+    Nothing is started and no weights are read. A model that is not on disk is looked up by its directory's name.
 
     Example: warpsmith-trainer plan configs/qwen3-8b.toml --machine 8xh100-80
     """
@@ -56,7 +56,7 @@ def plan_command(
     overrides = set_ or []
     checked = load_any(config, overrides)
     if isinstance(checked, TrainerConfig):
-        # What a run refuses before it starts anything.
+        # Errors that a run raises before it starts anything.
         max_turns(checked.rollout)
         if num_processes is not None:
             ranks_of(checked.placement.train, num_processes)
@@ -79,7 +79,7 @@ def suggested(
     values = read_toml(path)
 
     def fits(keys: Sequence[str]) -> bool:
-        # The file is read once: the search asks this thousands of times where nothing fits.
+        # The file is read once: the search calls this thousands of times if nothing fits.
         try:
             changed = with_overrides(type(config), deepcopy(values), [*overrides, *keys])
         except ValidationError:

@@ -6,19 +6,19 @@ from warpsmith.policy.config import DTypeName
 from warpsmith.trainer.config.sections import CheckpointSection, ZeroSection
 
 WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of a parameter."""
+"""Bytes per parameter."""
 _FP32 = 4
 _MOMENTS = 2 * _FP32
 
 
 @dataclass(frozen=True)
 class DiskNeed:
-    """What a run may yet write.
+    """Disk space that a run may still need.
 
     Attributes:
-        checkpoints: how many more there may be at one time.
-        checkpoint: bytes of one.
-        model: bytes of the final model, 0 where none is exported.
+        checkpoints: maximum number of additional checkpoints at one time.
+        checkpoint: bytes of one checkpoint.
+        model: bytes of the final model, 0 if none is exported.
     """
 
     checkpoints: int
@@ -27,22 +27,22 @@ class DiskNeed:
 
     @property
     def total(self) -> int:
-        """All of it, in bytes."""
+        """Total in bytes."""
         return self.checkpoints * self.checkpoint + self.model
 
 
 def disk_need(
     section: CheckpointSection, zero: ZeroSection, dtype: DTypeName, *, trained: int, whole: int, there: int = 0
 ) -> DiskNeed:
-    """Return what a run writes: the checkpoints that are kept, one more that is being written, and the final model.
+    """Return what a run writes: the checkpoints that are kept, one more being written, and the final model.
 
     Args:
-        section: what is kept.
-        zero: how the state is spread.
-        dtype: of the weights.
-        trained: Q, the parameters that get a gradient.
+        section: how many checkpoints are kept.
+        zero: how the state is partitioned.
+        dtype: dtype of the weights.
+        trained: Q, the parameters with a gradient.
         whole: P, all parameters.
-        there: checkpoints that are there already, which make room for the new ones.
+        there: existing checkpoints, which make room for the new ones.
     """
     kept = section.keep + section.keep_best
     return DiskNeed(

@@ -12,22 +12,22 @@ Change = tuple[str, ...]
 """Keys to set together, each as `table.key = value`."""
 
 TRAINS_SOMETHING_ELSE = 100
-"""What a change costs at least that costs more than time."""
+"""Minimum cost of a change that costs more than time."""
 
 _MOST_OF_A_KIND = 12
-"""Layouts of one kind that are offered: the search tries each with every two of the other changes."""
+"""Maximum number of offered layouts of one kind: the search combines each with every two of the other changes."""
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """How many GPUs each part has.
+    """Number of GPUs of each part.
 
     Attributes:
-        train: ranks.
+        train: number of ranks.
         engines: samplers on GPUs of this machine.
-        each: GPUs of one sampler.
+        each: GPUs per sampler.
         judges: evaluators with a GPU.
-        together: whether samplers share GPUs that train.
+        together: whether samplers share GPUs with training.
         timed: whether candidates are timed, on GPUs that do nothing else.
     """
 
@@ -40,15 +40,15 @@ class _Sizes:
 
 
 def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tuple[float, Change]]:
-    """Return the least costly other layouts, each one change of several keys, the cheapest first.
+    """Return the cheapest other layouts, each one change of several keys, the cheapest first.
 
-    Fewer engines and evaluators cost least, then other numbers of GPUs that train, then GPUs that train and sample,
-    then engines of fewer GPUs each. What is not timed any more is rewarded otherwise: that costs most.
+    Fewer engines and evaluators cost least, then other numbers of training GPUs, then GPUs that train and sample, then
+    engines with fewer GPUs each. Disabling timing changes the reward, which costs most.
 
     Args:
-        config: the run's.
-        gpus: of the machine.
-        processes: ranks given on the command line; a layout then keeps their number.
+        config: the run's configuration.
+        gpus: number of GPUs of the machine.
+        processes: number of ranks given on the command line; layouts then keep it.
     """
     if not gpus:
         return list(_on_the_host(config))
@@ -86,7 +86,7 @@ def _now(config: TrainerConfig, given: Places) -> _Sizes:
 
 
 def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
-    """Yield sizes for which there are GPUs enough; see `layouts` for `processes`."""
+    """Yield sizes for which there are enough GPUs; see `layouts` for `processes`."""
     for timed, together in itertools.product({now.timed, False}, (False, True) if now.engines else (False,)):
         for each in _halvings(now.each):
             found = [
@@ -95,15 +95,15 @@ def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
                 for engines, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed))
             ]
             yield from found
-            # On fewer GPUs an engine takes more of each: that helps only where there are too few.
+            # On fewer GPUs an engine needs more of each: this helps only if there are too few.
             if found:
                 break
 
 
 def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
-    """Return possible numbers of samplers and evaluators next to the rest: the least loss, and the fewest.
+    """Return possible numbers of samplers and evaluators beside the rest: the smallest loss, and the fewest.
 
-    Fewer than there is room for spare the host, as fewer ranks do.
+    Fewer than fit reduce the load of the host, as fewer ranks do.
     """
     pairs = []
     for judges in range(min(now.judges, 1), min(now.judges, gpus) + 1):
@@ -117,12 +117,12 @@ def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
 
 
 def _lost(now: _Sizes, engines: int, judges: int) -> float:
-    """Return what the loss of engines and evaluators weighs: a share of both less than twice as much of one."""
+    """Return the cost of fewer engines and evaluators: a share of both costs less than twice that share of one."""
     return sum((1 - left / have) ** 2 for have, left in ((now.engines, engines), (now.judges, judges)) if have)
 
 
 def _ranks(now: int, most: int, *, fixed: bool) -> list[int]:
-    """Return how many GPUs may train: any number up to twice as many as now, or 8, and doublings of that."""
+    """Return possible numbers of training GPUs: any up to twice the current one, or 8, and doublings of that."""
     wanted = {now} if fixed else {*range(1, max(2 * now, 8) + 1), *(now << times for times in range(2, 8))}
     return sorted(count for count in wanted if count <= most)
 
@@ -145,9 +145,9 @@ def _cost(now: _Sizes, new: _Sizes) -> float:
 
 
 def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places | None:
-    """Return GPUs for these sizes, those that the file names first; None where there are too few.
+    """Return GPUs for these sizes, those that the file names first; None if there are too few.
 
-    A GPU that Ray gives to an evaluator it gives to no engine.
+    A GPU that Ray assigns to an evaluator cannot be assigned to an engine.
     """
     others = {*given.rollout, *given.evaluation} - {*given.train}
     train = _choose(range(gpus), sizes.train, given.train, lambda gpu: gpu in others)
@@ -165,20 +165,20 @@ def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places
 
 
 def _choose(gpus: Iterable[int], count: int, named: tuple[int, ...], against: Callable[[int], Any]) -> tuple[int, ...]:
-    """Return so many of `gpus`: those with the least against them, of these the named ones, then the first."""
+    """Return this many of `gpus`: those with the fewest objections, then the named ones, then the first."""
     return tuple(sorted(sorted(gpus, key=lambda gpu: (against(gpu), gpu not in named))[:count]))
 
 
 def _keys(config: TrainerConfig, sizes: _Sizes, given: Places, new: Places) -> Change:
-    """Return the keys to set for a layout: those whose values it changes."""
+    """Return the keys to set for a layout: those whose values change."""
     placement, rollout = config.placement, config.rollout
     keys = [f"placement.train = {list(new.train)}"] if set(new.train) != set(given.train) else []
-    # Engines whose GPUs nobody names take the first ones that train.
+    # Engines without named GPUs use the first training GPUs.
     sampling = placement.rollout or new.train[: len(new.rollout)]
     if set(new.rollout) != set(sampling) and sizes.engines:
         keys.append(f"placement.rollout = {list(new.rollout)}")
     if set(new.evaluation) != set(given.evaluation):
-        # A file says it in one of two ways, and not in both.
+        # A file uses one of two keys for this, not both.
         own = "gpu" in config.evaluator.model_fields_set
         keys.append(f"evaluator.gpu = {new.evaluation[0]}" if own else f"placement.evaluation = {list(new.evaluation)}")
     if sizes.engines not in (0, rollout.engines):
@@ -193,7 +193,7 @@ def _keys(config: TrainerConfig, sizes: _Sizes, given: Places, new: Places) -> C
 
 
 def _on_the_host(config: TrainerConfig) -> Iterator[tuple[float, Change]]:
-    """Yield what takes every part to the processors, on a machine without GPUs; nothing where a part needs one."""
+    """Yield the change that moves every part to the CPU, on a machine without GPUs; none if a part needs a GPU."""
     policy, placement, rollout = config.policy, config.placement, config.rollout
     quantized = policy.lora is not None and policy.lora.bits is not None
     if quantized or policy.kernels != "torch" or policy.attention not in ("sdpa", "eager"):

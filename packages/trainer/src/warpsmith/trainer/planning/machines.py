@@ -15,11 +15,11 @@ class Machine:
     """One machine with GPUs of one kind, or none.
 
     Attributes:
-        name: what it is called.
-        gpus: how many.
-        gpu_bytes: what a process can have of one, as `torch.cuda` tells it.
+        name: its name.
+        gpus: number of GPUs.
+        gpu_bytes: memory available to a process on one GPU, as reported by `torch.cuda`.
         host_bytes: memory of the host.
-        cores: processors; None where that is not known.
+        cores: number of processors; None if unknown.
     """
 
     name: str
@@ -38,7 +38,7 @@ _GPUS = {
     "4090": (23.6, 64),
     "3090": (23.6, 64),
 }
-"""By name: GiB that a process sees of one GPU, and GiB of host memory that is assumed for each."""
+"""By name: GiB that a process sees on one GPU, and the assumed GiB of host memory per GPU."""
 
 _HOST = re.compile(r"cpu-(\d+)g")
 _COUNTED = re.compile(r"(\d+)x(.+)")
@@ -58,7 +58,7 @@ def named(name: str) -> Machine:
     if kind not in _GPUS or not count:
         raise UsageError(
             f"There is no machine called `{name}`.",
-            f"Known are {', '.join(_GPUS)}, several of one as 8xh100-80, and cpu-24g; or describe one with --gpus, "
+            f"Known are {', '.join(_GPUS)}, several GPUs such as 8xh100-80, and cpu-24g; or describe one with --gpus, "
             "--gpu-memory and --host-memory.",
         )
     each, host_each = _GPUS[kind]
@@ -66,7 +66,7 @@ def named(name: str) -> Machine:
 
 
 def this_machine() -> Machine:
-    """Return this machine: its GPUs by the driver, and the memory of its host."""
+    """Return this machine: its GPUs according to the driver, and its host's memory."""
     from warpsmith.evaluator.devices import discovery
 
     found, _ = discovery.find()
@@ -76,10 +76,10 @@ def this_machine() -> Machine:
 
 
 def described(name: str | None, gpus: int | None, gpu_bytes: int | None, host_bytes: int | None) -> Machine:
-    """Return the machine that a command's options describe; what they leave out is taken from `name` or this machine.
+    """Return the machine described by a command's options; omitted ones are taken from `name` or this machine.
 
     Raises:
-        UsageError: `name` is not known, or the memory of the GPUs is not given.
+        UsageError: `name` is unknown, or the memory of the GPUs is missing.
     """
     machine = named(name) if name else this_machine()
     given = {"gpus": gpus, "gpu_bytes": gpu_bytes, "host_bytes": host_bytes}
@@ -88,5 +88,5 @@ def described(name: str | None, gpus: int | None, gpu_bytes: int | None, host_by
         return machine
     machine = replace(machine, name=f"{machine.name}, changed", **changed)
     if machine.gpus and not machine.gpu_bytes:
-        raise UsageError("--gpus names GPUs without memory.", "Say how large each is with --gpu-memory, as 80GiB.")
+        raise UsageError("--gpus describes GPUs without memory.", "Give each one's size with --gpu-memory, as 80GiB.")
     return machine

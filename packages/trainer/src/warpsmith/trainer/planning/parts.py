@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 When = Literal["always", "pass", "update", "start", "sync"]
-"""When a part is there: all the time, in forward and backward passes, in the optimizer's update, or outside of both."""
+"""When a part exists: always, in forward and backward passes, in the optimizer's update, or outside of both."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Memory that one thing takes.
+    """Memory of one thing.
 
     Attributes:
-        name: what it is.
-        bytes: how much.
-        when: at which time it is there; parts of different times are not there together.
-        assumed: whether it is a round figure of experience and not computed from sizes.
-        shared: whether it lies in /dev/shm.
+        name: its name.
+        bytes: its size.
+        when: when it exists; parts of different times do not exist together.
+        assumed: whether it is a rule of thumb and not computed from sizes.
+        shared: whether it is in /dev/shm.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Device:
 
     Attributes:
         name: `GPU 0` or `host`.
-        bytes: what it has.
+        bytes: its memory.
         parts: what it will hold.
     """
 
@@ -43,7 +43,7 @@ class Device:
 
     @property
     def peak(self) -> int:
-        """The most that is there at one time."""
+        """The maximum that exists at one time."""
         return peak(self.parts)
 
     @property
@@ -53,7 +53,7 @@ class Device:
 
 
 def peak(parts: Iterable[Part]) -> int:
-    """Return what is always there, and the most of what is there at one time besides."""
+    """Return the sum of permanent parts and the maximum of the temporary ones."""
     always = 0
     others: dict[When, int] = {}
     for part in parts:

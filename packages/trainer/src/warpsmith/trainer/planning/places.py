@@ -1,4 +1,4 @@
-"""Which GPUs of a machine train, sample and judge, and why a placement is impossible."""
+"""Which GPUs of a machine train, sample and evaluate, and why a placement is impossible."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from warpsmith.trainer.config.sft import SftConfig
 
 @dataclass(frozen=True)
 class Places:
-    """GPUs by what they do."""
+    """GPUs by their use."""
 
     train: tuple[int, ...] = ()
     rollout: tuple[int, ...] = ()
@@ -16,12 +16,12 @@ class Places:
 
 
 def places_of(config: TrainerConfig | SftConfig, gpus: int, processes: int | None = None) -> Places:
-    """Return the GPUs of each part; what the file leaves open is as the commands would place it.
+    """Return the GPUs of each part; what the file does not set is placed as the commands would place it.
 
     Args:
-        config: the run's.
-        gpus: of the machine.
-        processes: ranks, where the file does not name their GPUs; one a GPU when not given.
+        config: the run's configuration.
+        gpus: number of GPUs of the machine.
+        processes: number of ranks if the file does not name their GPUs; by default one per GPU.
     """
     every = tuple(range(processes or gpus)) if gpus else ()
     if isinstance(config, SftConfig):
@@ -42,15 +42,15 @@ def misplaced(config: TrainerConfig | SftConfig, places: Places, gpus: int, name
     """Return what is wrong with the placement, one sentence each.
 
     Args:
-        config: the run's.
-        places: that it has.
-        gpus: of the machine.
-        name: the machine's.
+        config: the run's configuration.
+        places: its placement.
+        gpus: number of GPUs of the machine.
+        name: the machine's name.
     """
     there = f"{name} has {gpus or 'none'}" + (f", 0 to {gpus - 1}" if gpus else "")
     named = {"train": places.train, "sample": places.rollout, "judge": places.evaluation}
     found = [
-        f"{_numbered(absent)} to {what} and {'is' if len(absent) == 1 else 'are'} not there: {there}."
+        f"{_numbered(absent)} to {what} but {'does' if len(absent) == 1 else 'do'} not exist: {there}."
         for what, numbers in named.items()
         if (absent := sorted(number for number in numbers if number >= gpus))
     ]
@@ -66,23 +66,23 @@ def _numbered(gpus: list[int]) -> str:
 
 
 def _too_few(config: TrainerConfig, places: Places) -> list[str]:
-    """Say where engines would wait for GPUs: a local Ray gives away those that train, where no others are named."""
+    """Yield a misfit if engines would wait for GPUs: without named ones, a local Ray offers those that train."""
     rollout = config.rollout
     each, have = rollout.engine.tensor_parallel_size, len(places.rollout)
     if not have or config.run.ray_address is not None or rollout.engines * each <= have:
         return []
     return [
-        f"Engines take {rollout.engines * each} GPUs (rollout.engines = {rollout.engines}, of {each} each), and "
+        f"Engines need {rollout.engines * each} GPUs (rollout.engines = {rollout.engines}, of {each} each), but "
         f"{have} train: name theirs in placement.rollout, or start fewer."
     ]
 
 
 def _disturbed(config: TrainerConfig, places: Places) -> list[str]:
-    """Say where times would hold other work: `check_placement` knows only the GPUs that a file names."""
+    """Yield a misfit if times would include other work: `check_placement` sees only GPUs named in the file."""
     shared = sorted(set(places.evaluation) & {*places.train, *places.rollout})
     if not shared or not config.evaluator.timing:
         return []
     return [
-        f"GPU {shared[0]} times candidates and trains or samples too: the times would hold that work. Give "
-        "placement.evaluation a GPU of its own, or set evaluator.timing = false."
+        f"GPU {shared[0]} times candidates but also trains or samples: the times would include that work. Give "
+        "placement.evaluation its own GPU, or set evaluator.timing = false."
     ]

@@ -1,4 +1,4 @@
-"""Memory of one vLLM engine, and how many tokens its KV cache then holds."""
+"""Memory of one vLLM engine, and the number of tokens that its KV cache then holds."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from warpsmith.trainer.planning.sizes import GIB
 
 _WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
 _LOGIT_COPIES = 4
-"""fp32 arrays of (sequences, vocabulary) that sampling with log-probabilities holds: logits, two of softmax, noise."""
+"""fp32 arrays of (sequences, vocabulary) in sampling with log-probabilities: logits, two of softmax, noise."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Cache:
     """A KV cache.
 
     Attributes:
-        bytes: on one device; negative where the rest leaves nothing.
-        tokens: that it holds.
-        sequences: of full length that it holds at once.
+        bytes: size on one device; negative if the rest leaves nothing.
+        tokens: its capacity.
+        sequences: number of full-length sequences that it holds at once.
     """
 
     bytes: int
@@ -28,7 +28,7 @@ class Cache:
 
 
 def token_bytes(shape: ModelShape, engine: SamplerConfig) -> int:
-    """Return the keys and values of one token on one device: 2 L K D b; a device holds one key head at least.
+    """Return the bytes of keys and values of one token on one device: 2 L K D b; K is at least 1 per device.
 
     Source: `FullAttentionSpec.page_size_bytes` of vLLM 0.32, and its `ModelConfig.get_num_kv_heads`.
     """
@@ -39,8 +39,8 @@ def token_bytes(shape: ModelShape, engine: SamplerConfig) -> int:
 def cuda_parts(shape: ModelShape, engine: SamplerConfig, device_bytes: int) -> tuple[list[Part], Cache]:
     """Return the parts of one of an engine's GPUs, and its cache.
 
-    vLLM takes `gpu_memory_utilization` of the device's memory. What weights (b P / T over T devices), the peak of a
-    profiling pass over `max_batched_tokens`, CUDA and graphs leave of it becomes KV cache (vLLM 0.32,
+    vLLM takes `gpu_memory_utilization` of the device's memory. What remains after weights (b P / T over T devices), the
+    peak of a profiling pass over `max_batched_tokens`, CUDA and graphs becomes KV cache (vLLM 0.32,
     `GPUWorker.determine_available_memory`).
     """
     budget = int(device_bytes * engine.gpu_memory_utilization)
@@ -60,10 +60,10 @@ def cuda_parts(shape: ModelShape, engine: SamplerConfig, device_bytes: int) -> t
 
 
 def cpu_parts(shape: ModelShape, engine: SamplerConfig) -> tuple[list[Part], Cache]:
-    """Return the parts of an engine on a CPU, which takes `kv_cache_gib`, and its cache."""
+    """Return the parts of an engine on a CPU, which uses `kv_cache_gib`, and its cache."""
     size = engine.kv_cache_gib * GIB
     parts = [
-        # vLLM lays the weights out anew for its kernels.
+        # vLLM repacks the weights for its kernels.
         Part("vLLM: weights", 2 * shape.parameters * _WIDTH[engine.dtype]),
         Part("vLLM: largest step", _largest_step(shape, engine)),
         Part("vLLM: KV cache", size),
@@ -78,10 +78,10 @@ def _cache(shape: ModelShape, engine: SamplerConfig, size: int) -> Cache:
 
 
 def _largest_step(shape: ModelShape, engine: SamplerConfig) -> int:
-    """Return the activations of a pass over the most tokens, and the logits of the most sequences.
+    """Return the activations of a pass over the maximum tokens, and the logits of the maximum sequences.
 
     A layer's activations do not outlive it: hidden state, residual and norm (3 C), queries, keys, values and output,
-    and gate and up with their product (3 I), the last two kinds split over the devices.
+    and gate and up with their product (3 I); the last two kinds are split over the devices.
     """
     spread, b = engine.tensor_parallel_size, _WIDTH[engine.dtype]
     tokens = max(engine.max_batched_tokens, engine.max_model_len)

@@ -17,15 +17,15 @@ Costed = tuple[float, Change]
 def nearest(
     config: TrainerConfig | SftConfig, gpus: int, fits: Callable[[Sequence[str]], bool], processes: int | None = None
 ) -> Change | None:
-    """Return the nearest change under which `fits` holds, of up to three changes at once; None if there is none.
+    """Return the nearest change with which `fits` is true, of up to three changes at once; None if there is none.
 
-    What trains the same comes before what does not, then fewer changes before more, then what costs less.
+    Changes that keep the training come first, then fewer changes, then cheaper ones.
 
     Args:
-        config: what does not fit.
-        gpus: of the machine.
-        fits: whether a run fits with these keys set; a ConfigError of it counts as no.
-        processes: ranks given on the command line, or None.
+        config: the configuration that does not fit.
+        gpus: number of GPUs of the machine.
+        fits: whether a run fits with these keys set; a ConfigError counts as false.
+        processes: number of ranks given on the command line, or None.
     """
     others = list(_changes(config))
     placed = layouts(config, gpus, processes) if isinstance(config, TrainerConfig) else []
@@ -58,7 +58,7 @@ def _holds(fits: Callable[[Sequence[str]], bool], keys: Change) -> bool:
 
 
 def _changes(config: TrainerConfig | SftConfig) -> Iterator[Costed]:
-    """Yield changes of everything but the placement, with their cost: time, or that something else is trained."""
+    """Yield changes other than placement, with their cost: in time, or by training something else."""
     yield from _smaller_batches(config)
     if not config.policy.gradient_checkpointing:
         yield 2, ("policy.gradient_checkpointing = true",)

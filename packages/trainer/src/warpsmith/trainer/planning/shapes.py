@@ -11,7 +11,7 @@ from warpsmith.policy.loading import count_parameters, read_config
 from warpsmith.trainer.errors import ConfigError
 
 _PLAIN = ("llama", "mistral", "qwen2", "qwen3")
-"""Model types whose layers are attention, a gated MLP and two norms, which the formulas here are for."""
+"""Model types that the formulas here support: layers of attention, a gated MLP and two norms."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ModelShape:
     """A decoder with grouped-query attention and a gated MLP.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         layers, hidden, intermediate, heads, kv_heads, head_dim, vocabulary: as in config.json.
         tied: whether the output projection is the embedding.
         biased: whether the projections to queries, keys and values have biases (Qwen2).
@@ -40,7 +40,7 @@ class ModelShape:
 
     @property
     def projections(self) -> dict[str, tuple[int, int]]:
-        """The linear layers of one decoder layer by their last name: what goes in, and what comes out."""
+        """The linear layers of one decoder layer by the last part of their names: input and output sizes."""
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         wide = (self.hidden, self.intermediate)
         return {
@@ -58,7 +58,7 @@ class ModelShape:
 
     @property
     def embedding(self) -> int:
-        """Parameters of the embedding, and of the output projection where that is another matrix."""
+        """Parameters of the embedding, and of the output projection if it is a separate matrix."""
         return self.vocabulary * self.hidden
 
     @property
@@ -88,21 +88,21 @@ KNOWN = {
         ModelShape("llama-3.1-8b", 32, 4096, 14336, 32, 8, 128, 128256, tied=False),
     )
 }
-# What `warpsmith-trainer demo` makes.
+# Created by `warpsmith-trainer demo`.
 KNOWN["demo"] = ModelShape("demo", 4, 192, 512, 6, 2, 32, 1024, tied=True, normed=True)
 KNOWN["kernelllm"] = replace(KNOWN["llama-3.1-8b"], name="kernelllm")
 
 
 def shape_of(path: Path, model: str | None = None) -> ModelShape:
-    """Return the shape of the model at `path`; nothing but config.json and headers is read.
+    """Return the shape of the model at `path`; reads only config.json and headers.
 
     Args:
-        path: a Hugging Face directory, which need not be there: its name is then looked up.
-        model: a known name to use in place of it.
+        path: a Hugging Face directory; if it does not exist, its name is looked up.
+        model: a known name to use instead.
 
     Raises:
-        ConfigError: the directory is not there and no known model begins its name; or `model` is not known.
-        CheckpointError: its config.json is damaged, lacks a size, or is of an architecture without formulas here.
+        ConfigError: the directory does not exist and its name starts with no known model; or `model` is unknown.
+        CheckpointError: its config.json is damaged, lacks a size, or has an unsupported architecture.
     """
     if model is not None:
         return _known(model)
@@ -112,25 +112,25 @@ def shape_of(path: Path, model: str | None = None) -> ModelShape:
 
 
 def _known(name: str) -> ModelShape:
-    """Look a name up: a path's parts, the last one first, since a run's `final_model` is under the run's name."""
+    """Look up a name: the last part of a path first, since a run's `final_model` is under the run's name."""
     parts = reversed(re.sub(r"[_\s]", "-", name.lower()).split("/"))
     near = next((found for part in parts if (found := [known for known in KNOWN if part.startswith(known)])), [])
     if not near:
         raise ConfigError(
-            f"{name} is not there, and no model of that name is known.",
+            f"{name} does not exist, and no model of that name is known.",
             f"Copy the model's config.json into that directory, or name a like model with --model: {', '.join(KNOWN)}.",
         )
     return KNOWN[max(near, key=len)]
 
 
 def read_shape(path: Path) -> ModelShape:
-    """Return the shape that a directory's config.json describes; errors as for `shape_of`."""
+    """Return the shape described by a directory's config.json; errors as for `shape_of`."""
     config = read_config(path)
     kind = config["model_type"]
     if kind not in _PLAIN:
         raise CheckpointError(
-            f"{path / 'config.json'} describes a model of the type {kind}; plans are made for {', '.join(_PLAIN)}.",
-            "Name a model of about its size with --model, and leave room.",
+            f"{path / 'config.json'} describes a model of the type {kind}; plans support {', '.join(_PLAIN)}.",
+            "Name a model of about its size with --model, and leave some memory free.",
         )
     heads, hidden = _size(path, config, "num_attention_heads"), _size(path, config, "hidden_size")
     return ModelShape(
@@ -159,11 +159,11 @@ def _size(path: Path, config: dict[str, Any], key: str) -> int:
 
 
 def _checked(path: Path, shape: ModelShape) -> ModelShape:
-    """Refuse weights that are there and that the shape does not describe."""
+    """Reject stored weights that do not match the shape."""
     if not list(path.glob("*.safetensors")):
         return shape
     stored = count_parameters(path)
-    # A tied projection may be stored twice.
+    # A tied projection can be stored twice.
     if stored not in (shape.parameters, shape.parameters + shape.embedding):
         raise CheckpointError(
             f"The weights in {path} have {stored:,} parameters; by its config.json they would have "

@@ -19,7 +19,7 @@ _WHEN = {
 
 
 def show(plan: MemoryPlan, change: Change | None) -> None:
-    """Print the plan, what does not fit and what would."""
+    """Print the plan, what does not fit, and a change that would."""
     console = Console()
     console.print(Group(*(_table(device, names) for names, device in _alike(plan.gpus) if device.parts)))
     console.print(_table(plan.host, "host"))
@@ -27,19 +27,19 @@ def show(plan: MemoryPlan, change: Change | None) -> None:
     for name, value in plan.facts.items():
         facts.add_row(name.replace("_", " "), f"{value:,}")
     console.print(facts)
-    console.print("* a round figure of experience; the others are computed from sizes. Nothing here was measured.")
+    console.print("* a rule of thumb; the others are computed from sizes. Nothing here was measured.")
     for misfit in plan.misfits:
         console.print(f"[bold red]does not fit[/]: {escape(misfit)}", highlight=False)
     if plan.fits:
         console.print(f"[bold green]fits[/] {plan.machine.name}", highlight=False)
     elif change is not None:
-        console.print("[bold]the nearest change that fits[/], as lines of the file or behind --set:", highlight=False)
+        console.print("[bold]the nearest change that fits[/], as lines of the file or after --set:", highlight=False)
         for line in change:
             console.print(f"  {escape(line)}", highlight=False)
     else:
         console.print(
-            "[bold]No change that is known here makes it fit[/], nor do three at once: take a larger machine "
-            "(--machine), a smaller model, or fewer ranks where --num-processes gives their number.",
+            "[bold]No known change makes it fit[/], nor do three at once: use a larger machine "
+            "(--machine), a smaller model, or fewer ranks if --num-processes sets their number.",
             highlight=False,
         )
 
@@ -58,7 +58,7 @@ def as_json(plan: MemoryPlan, change: Change | None) -> dict[str, Any]:
 
 
 def _alike(gpus: list[Device]) -> list[tuple[str, Device]]:
-    """Return GPUs that hold the same once, under all their names."""
+    """Return GPUs with the same contents once, under all their names."""
     groups: list[tuple[list[str], Device]] = []
     for gpu in gpus:
         found = next((names for names, other in groups if other.parts == gpu.parts), None)

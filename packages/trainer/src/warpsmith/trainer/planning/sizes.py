@@ -13,7 +13,7 @@ def parse_size(text: str) -> int:
     """Return bytes of `141GiB`, `80 GB` or `2TiB`.
 
     Raises:
-        UsageError: it is no size.
+        UsageError: it is not a size.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].upper() not in _UNITS:
@@ -22,5 +22,5 @@ def parse_size(text: str) -> int:
 
 
 def gib(size: float) -> str:
-    """Return a size in GiB: two digits after the point, one from 10 GiB on."""
+    """Return a size in GiB: with two decimals, or one from 10 GiB on."""
     return f"{size / GIB:.{1 if abs(size) >= 10 * GIB else 2}f}"

@@ -1,4 +1,4 @@
-"""Memory of one training rank: one formula for each part, with its source.
+"""Memory of one training rank: one formula per part, with its source.
 
 N is the number of ranks, P the parameters of the model, Q those that are trained (P, or the adapters'), b the bytes of
 one in the policy's dtype (4 or 2).
@@ -21,29 +21,29 @@ _LIVE_BUCKETS = 20
 """`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
 LOGITS_AT_ONCE = 2**25
 FUSED_LOGITS_AT_ONCE = 2**28
-"""Those of `policy.logprobs`, which cannot be imported without torch; a test compares them."""
+"""Copies of values in `policy.logprobs`, which cannot be imported without torch; a test compares them."""
 _LOGIT_COPIES = 7
-"""Arrays of the size of one chunk of logits that live at once in its backward pass, in fp32, where torch's own
+"""Arrays of the size of one chunk of logits that exist at once in its backward pass, in fp32, if torch's own
 operations compute it (`policy.logprobs`)."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What one run trains, and how.
+    """What a run trains, and how.
 
     Attributes:
-        shape: the model.
+        shape: shape of the model.
         width: bytes of a parameter.
-        zero: how the state is spread.
-        ranks: how many.
+        zero: how the state is partitioned.
+        ranks: number of ranks.
         longest: tokens of the longest row.
-        checkpointing: whether activations are computed again in the backward pass.
+        checkpointing: whether activations are recomputed in the backward pass.
         attention: transformers' name.
-        kernels: whose norms and MLP, `torch` or `liger`.
-        lora: adapters, if they alone are trained.
-        reference: whether a frozen reference policy is held besides.
-        value_head: whether there is one.
-        on_gpu: whether its ranks compute on GPUs, each its own, or on the host.
+        kernels: implementation of norms and MLP, `torch` or `liger`.
+        lora: adapters, if only they are trained.
+        reference: whether there is also a frozen reference policy.
+        value_head: whether there is a value head.
+        on_gpu: whether each rank computes on its own GPU, or on the host.
     """
 
     shape: ModelShape
@@ -61,13 +61,13 @@ class Training:
 
     @property
     def trained(self) -> int:
-        """Q: the parameters that get a gradient."""
+        """Q: the parameters with a gradient."""
         head = self.shape.hidden + 1 if self.value_head else 0
         return head + (self.shape.parameters if self.lora is None else self.shape.adapters(self.lora))
 
     @property
     def frozen(self) -> int:
-        """Parameters that get none."""
+        """Parameters without a gradient."""
         return 0 if self.lora is None else self.shape.parameters
 
     @property
@@ -77,12 +77,12 @@ class Training:
 
     @property
     def spread(self) -> int:
-        """Over how many ranks parameters are spread: N under stage 3."""
+        """Number of ranks over which parameters are partitioned: N under stage 3, else 1."""
         return self.ranks if self.zero.stage == 3 else 1
 
 
 def rank_parts(run: Training) -> list[Part]:
-    """Return what one rank holds on its device."""
+    """Return what one rank has on its device."""
     return [part for part in (*state_parts(run), *pass_parts(run)) if part.bytes]
 
 
@@ -90,10 +90,10 @@ def state_parts(run: Training) -> list[Part]:
     """Return weights, gradients and optimizer state on a rank's device (arXiv 1910.02054, section 5).
 
     Weights: b P, under stage 3 b P / N. fp32 master weights: 4 Q / N, and none under stage 0. Adam's moments: 8 Q / N
-    (8 Q under stage 0). Gradients, added up in fp32 by this package's settings of DeepSpeed: 4 Q under stages 0 and 1,
-    4 Q / N under 2 and 3; in bf16 under stage 1 those of b Q that the backward pass left besides. In the update,
-    DeepSpeed (0.19.8) holds one more copy of a rank's gradients: in fp32 under stages 1 and 2 (where stage 1 has given
-    back the whole ones), and under stage 3 of a sub-group of 10^9 elements.
+    (8 Q under stage 0). Gradients, accumulated in fp32 by this package's settings of DeepSpeed: 4 Q under stages 0 and
+    1, 4 Q / N under 2 and 3; in bf16 under stage 1 also the b Q left by the backward pass. In the update, DeepSpeed
+    (0.19.8) has one more copy of a rank's gradients: in fp32 under stages 1 and 2 (stage 1 has then freed the complete
+    ones), and under stage 3 of a sub-group of 10^9 elements.
     `tests/planning/test_measured.py` compares these with the tensors of real runs.
     """
     stage, offloaded = run.zero.stage, run.zero.offload_optimizer
@@ -124,7 +124,7 @@ def _reference(run: Training) -> int:
 
 
 def _gradient_parts(run: Training) -> list[Part]:
-    """Return gradients, and the further copy of the update."""
+    """Return gradients, and the additional copy in the update."""
     stage, share = run.zero.stage, _FP32 * run.trained // run.ranks
     if stage == 0:
         return [Part("gradients", _FP32 * run.trained)]
@@ -138,7 +138,7 @@ def _gradient_parts(run: Training) -> list[Part]:
 
 
 def pass_parts(run: Training) -> list[Part]:
-    """Return what forward and backward passes take on a rank's device."""
+    """Return the memory of forward and backward passes on a rank's device."""
     return [
         Part("activations", activations(run), "pass"),
         Part("logits of a chunk", logits(run), "pass"),
@@ -149,15 +149,15 @@ def pass_parts(run: Training) -> list[Part]:
 
 
 def layer_token_bytes(run: Training) -> int:
-    """Return what one layer keeps of one token for its backward pass, in bytes.
+    """Return what one layer saves of one token for its backward pass, in bytes.
 
-    Counted from transformers' Llama, Qwen2 and Qwen3 layers (5.19): each of the two norms keeps its input in fp32 (in
-    fp32 training that is the residual itself), the normalised input and its output; attention keeps queries, keys,
-    values and its output, which is the input of `o_proj`, and one fp32 figure a head; Qwen3's norms of queries and keys
-    keep their inputs in fp32 and normalised; the MLP keeps gate, activated gate, up, and their product.
+    Counted from transformers' Llama, Qwen2 and Qwen3 layers (5.19): each of the two norms saves its input in fp32 (in
+    fp32 training that is the residual itself), the normalised input and its output; attention saves queries, keys,
+    values and its output, which is the input of `o_proj`, and one fp32 figure per head; Qwen3's norms of queries and
+    keys save their inputs in fp32 and normalised; the MLP saves gate, activated gate, up, and their product.
 
-    By liger-kernel (0.8.5) a norm keeps its input and output as they are and one fp32 figure for each vector it
-    normalises, and the MLP no activated gate.
+    With liger-kernel (0.8.5) a norm saves only its input and output and one fp32 figure per normalised vector, and the
+    MLP no activated gate.
     """
     shape, b, fused = run.shape, run.width, run.kernels == LIGER
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -170,14 +170,14 @@ def layer_token_bytes(run: Training) -> int:
 
 
 def _norm_bytes(run: Training, width: int, vectors: int = 1) -> int:
-    """Return what norms of vectors, `width` numbers together, keep of one token besides their output."""
+    """Return what norms of vectors with `width` numbers in total save of one token besides their output."""
     if run.kernels == LIGER:
         return run.width * width + _FP32 * vectors
     return (_FP32 + run.width) * width
 
 
 def _adapter_token_bytes(run: Training) -> int:
-    """Return what the adapters keep: the low-rank activations of each, and with dropout a copy of its input."""
+    """Return what the adapters save: the low-rank activations of each, and with dropout a copy of its input."""
     lora = run.lora
     if lora is None:
         return 0
@@ -187,12 +187,12 @@ def _adapter_token_bytes(run: Training) -> int:
 
 
 def activations(run: Training) -> int:
-    """Return what is kept of a micro-batch of T tokens.
+    """Return what is saved of a micro-batch of T tokens.
 
-    Without checkpointing every layer keeps its own. With it, each keeps its input (b C a token), and one layer at a
-    time has the rest (arXiv 1604.06174). Besides: the last norm and the hidden states of the output layer, rotary
-    angles, and where attention needs them its mask (packed rows, T^2 of b bytes) or its probabilities (`eager`, one
-    matrix a head).
+    Without checkpointing every layer saves its own. With it, each saves its input (b C per token), and only one layer
+    at a time has the rest (arXiv 1604.06174). In addition: the last norm and the hidden states of the output layer,
+    rotary angles, and if the attention needs them its mask (packed rows, T^2 of b bytes) or its probabilities
+    (`eager`, one matrix per head).
     """
     shape, tokens, b = run.shape, run.tokens, run.width
     layer = layer_token_bytes(run) + _scores(run) // tokens
@@ -215,7 +215,7 @@ def _mask(run: Training) -> int:
 
 
 def logits(run: Training) -> int:
-    """Return the arrays of one chunk of logits: its size is bounded in `policy.logprobs`, whatever the batch.
+    """Return the arrays of one chunk of logits, whose size `policy.logprobs` bounds regardless of the batch.
 
     On a GPU one array in the policy's dtype, which its gradient overwrites; on a host several in fp32.
     """
@@ -226,12 +226,12 @@ def logits(run: Training) -> int:
 
 
 def head_gradient(run: Training) -> int:
-    """Return the gradient of the output layer, which adds up in fp32 over the chunks, and its copy in the dtype."""
+    """Return the gradient of the output layer, accumulated in fp32 over the chunks, and its copy in the dtype."""
     return 0 if run.lora is not None else (_FP32 + run.width) * run.shape.embedding
 
 
 def gathered(run: Training) -> int:
-    """Return the parameters that stage 3 has whole at one time: at most `stage3_max_live_parameters`, or the head."""
+    """Return the parameters that stage 3 has complete at a time: at most `stage3_max_live_parameters`, or the head."""
     if run.zero.stage < 3 or (run.ranks == 1 and not run.zero.offload_parameters):
         return 0
     live = max(_LIVE_BUCKETS * run.zero.bucket_elements, run.shape.embedding)
@@ -239,7 +239,7 @@ def gathered(run: Training) -> int:
 
 
 def bucket(run: Training) -> int:
-    """Return the buffer of gradients on their way, and the largest single gradient, which is carried apart."""
+    """Return the buffer of gradients in transfer, and the largest single gradient, which is transferred separately."""
     if run.zero.stage == 0:
         return 0
     largest = run.shape.embedding if run.lora is None else 0
@@ -247,10 +247,10 @@ def bucket(run: Training) -> int:
 
 
 def host_parts(run: Training) -> list[Part]:
-    """Return what the ranks take on their host: the model while they load it, and what is offloaded.
+    """Return the memory of the ranks on their host: the model during loading, and what is offloaded.
 
-    Each rank reads the whole model before ZeRO spreads it: N b P at the start. Offloaded: fp32 weights, moments and
-    gradients, 16 Q over all ranks, and a copy of a partition in the dtype; parameters b P (arXiv 2101.06840).
+    Each rank reads the complete model before ZeRO partitions it: N b P at the start. Offloaded: fp32 weights, moments
+    and gradients, 16 Q over all ranks, and a copy of a partition in the dtype; parameters b P (arXiv 2101.06840).
     """
     zero, whole = run.zero, run.shape.parameters * run.width
     parts = [Part("model on its way to the ranks", run.ranks * whole, "start")]
@@ -262,6 +262,6 @@ def host_parts(run: Training) -> list[Part]:
 
 
 def software_parts(ranks: int) -> list[Part]:
-    """Return what CUDA, NCCL and the allocator's unused blocks take on a GPU that trains: round figures."""
+    """Return CUDA, NCCL and the allocator's unused blocks on a training GPU: rules of thumb."""
     nccl = [Part("NCCL", GIB, assumed=True)] if ranks > 1 else []
     return [Part("CUDA context and libraries", GIB * 6 // 10, assumed=True), *nccl]

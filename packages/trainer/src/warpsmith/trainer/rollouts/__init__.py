@@ -1,1 +1,1 @@
-"""Where batches come from: rank 0's session of sampler and evaluator, batches in order, prefetch, staleness."""
+"""Source of batches: rank 0's session of samplers and evaluator, batches in order, prefetch, staleness."""

@@ -1,4 +1,4 @@
-"""Converts a table of turns into what the update needs: rows of tokens and credit columns."""
+"""Converts a table of turns to the inputs of an update: rows of tokens and credit columns."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ class TrainingTurns:
 
     Attributes:
         rows: prompt and completion of each turn; the mask is 1 on the completion.
-        sampler: log-probabilities as sampled, aligned with the row's ids and 0 on the prompt.
+        sampler: log-probabilities as sampled, aligned with the row's ids; 0 on the prompt.
         lengths: completion tokens.
-        advantage: of each turn.
+        advantage: advantage of each turn.
         counted: turns that take part.
-        update: which of the step's updates a turn belongs to.
-        temperature: that the completions were sampled at.
-        value: the value head's of each turn's prompt before the update, NaN where it is unknown; None without one.
-        target: the value head's training target; None without one.
+        update: index of the step's update that a turn belongs to.
+        temperature: temperature of the completions.
+        value: the value head's output for each turn's prompt before the update, NaN if unknown; None without one.
+        target: the value head's training target; None without a value head.
     """
 
     rows: Sequence[Row]
@@ -58,13 +58,13 @@ def training_turns(table: pa.Table, credit: Credit, *, updates: int = 1, mask_tr
     """Return the rows of a table of TURNS with their advantages.
 
     Args:
-        table: whole groups.
-        credit: of the same rows.
-        updates: how many optimizer updates the batch is cut into, along whole groups.
-        mask_truncated: leave out completions that hit the length limit.
+        table: complete groups.
+        credit: the credit of the same rows.
+        updates: number of optimizer updates that the batch is split into, along group boundaries.
+        mask_truncated: exclude completions that reached the length limit.
 
     Raises:
-        DataError: the turns were sampled at different temperatures, which one update cannot describe.
+        DataError: the turns were sampled at different temperatures, which one update cannot handle.
     """
     lengths = np.asarray(pc.list_value_length(table["completion_ids"]).to_numpy(), dtype=np.int64)
     counted = credit.counted & (lengths > 0)
@@ -85,28 +85,28 @@ def training_turns(table: pa.Table, credit: Credit, *, updates: int = 1, mask_tr
 
 
 def token_rows(table: pa.Table) -> list[Row]:
-    """Return prompt and completion of each turn, the mask on the completion."""
+    """Return prompt and completion of each turn, with the mask on the completion."""
     return [_row(*ids) for ids in zip(_ints(table["prompt_ids"]), _ints(table["completion_ids"]), strict=True)]
 
 
 def state_rows(table: pa.Table) -> list[Row]:
-    """Return the prompt of each turn and one token after it, whose mask marks the state that the prompt ends in."""
+    """Return the prompt of each turn and one token after it, whose mask marks the state at the end of the prompt."""
     end = np.zeros(1, np.int64)
     return [_row(prompt, end) for prompt in _ints(table["prompt_ids"])]
 
 
 def sampled_logprobs(table: pa.Table) -> list[Floats]:
-    """Return the sampler's log-probabilities, aligned with `token_rows` and 0 on the prompt."""
+    """Return the sampler's log-probabilities, aligned with `token_rows`; 0 on the prompt."""
     return [_aligned(*pair) for pair in zip(_ints(table["prompt_ids"]), _lists(table["logprobs"]), strict=True)]
 
 
 def truncated(table: pa.Table) -> NDArray[np.bool_]:
-    """Return which completions hit the length limit."""
+    """Return which completions reached the length limit."""
     return np.asarray(pc.fill_null(pc.equal(table["finish_reason"], "length"), False).to_numpy(), dtype=bool)
 
 
 def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return each text as the index of its first appearance among the different ones."""
+    """Return each text as the index of its first occurrence among the distinct texts."""
     encoded = column.combine_chunks().dictionary_encode()
     return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
 
@@ -136,10 +136,10 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def temperature_of(table: pa.Table) -> float:
-    """Return the temperature that all turns were sampled at.
+    """Return the temperature at which all turns were sampled.
 
     Raises:
-        DataError: there are several.
+        DataError: there is more than one.
     """
     temperatures = pc.unique(pc.struct_field(table["sampling"], "temperature")).to_pylist()
     if len(temperatures) != 1:

@@ -1,4 +1,4 @@
-"""Samples the batch of a step: whole groups, with replacements for groups without spread. Rank 0 only."""
+"""Samples the batch of a step: complete groups, with replacements for groups without spread. Rank 0 only."""
 
 import io
 import time
@@ -29,14 +29,14 @@ TRAINING_COLUMNS = [
 
 @dataclass(frozen=True)
 class Sampled:
-    """What rank 0 sampled for a step, as it goes to the other ranks.
+    """Rank 0's samples for a step, as sent to the other ranks.
 
     Attributes:
         stream: TRAINING_COLUMNS of all turns, an Arrow stream.
-        problems: how many problems were handed out.
-        rounds: in how many rounds; more than 1 only with dynamic sampling.
-        seconds: wall time that it took.
-        recorded: whether a round of it is of an earlier start, so that `seconds` says nothing of its sampling.
+        problems: number of problems handed out.
+        rounds: number of rounds; more than 1 only with dynamic sampling.
+        seconds: wall time of the sampling.
+        recorded: whether a round was recorded by an earlier start, so that `seconds` does not cover its sampling.
     """
 
     stream: bytes
@@ -55,9 +55,9 @@ class BatchSource:
 
     Args:
         config: the run's configuration.
-        problems: what the policy is trained on, in the order of the source.
-        collect: samples and judges whole groups, `RolloutSession.collect`.
-        recorded: what an earlier start recorded and no checkpoint covers; None in a new run.
+        problems: the problems to train on, in the order of the source.
+        collect: samples and evaluates complete groups, `RolloutSession.collect`.
+        recorded: batches that an earlier start recorded after its last checkpoint; None in a new run.
         say: prints a line.
     """
 
@@ -76,11 +76,11 @@ class BatchSource:
     def collect(self, step: int, progress: Progress) -> Sampled:
         """Return the turns of step `step`, from 1.
 
-        `progress` says which problems come next, and the newest weight version that a token may have; with
-        `algorithm.max_staleness` tokens may be so much older.
+        `progress` determines the next problems, and the newest weight version that a token may have; with
+        `algorithm.max_staleness` tokens may be older by that many versions.
 
-        With `algorithm.dynamic_sampling` groups without spread are made up for by others, round after round, until
-        `prompts_per_step` groups have spread or its `refill_rounds` are over (DAPO, arXiv 2503.14476, section 3.2). A
+        With `algorithm.dynamic_sampling` groups without spread are replaced, round after round, until
+        `prompts_per_step` groups have spread or `refill_rounds` is reached (DAPO, arXiv 2503.14476, section 3.2). A
         round samples as many problems as there are groups missing.
 
         Raises:
@@ -101,7 +101,7 @@ class BatchSource:
                 tables.append(more)
                 recorded |= kept
             except CollectionError as error:
-                self._say(f"Step {step} makes up for no more groups: {error.message}")
+                self._say(f"Step {step} replaces no more groups: {error.message}")
                 break
             finally:
                 problems += missing
@@ -109,9 +109,9 @@ class BatchSource:
         return Sampled(stream, problems, len(tables), time.monotonic() - began, recorded)
 
     def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> tuple[pa.Table, bool]:
-        """Return TRAINING_COLUMNS of the problems that come `after` those that the step was given before.
+        """Return TRAINING_COLUMNS of the problems that come `after` those already given to the step.
 
-        The second is whether they are of an earlier start's records.
+        The second value is whether an earlier start recorded them.
         """
         run = self._config.run
         picked = taken(progress.cursor + after, count, len(self._problems), run.seed)
@@ -145,10 +145,10 @@ class BatchSource:
 
 
 def groups_with_spread(table: pa.Table, estimator: Estimator) -> list[str]:
-    """Return the names of the groups in which two samples differ in what the estimator judges by, in their order.
+    """Return the names, in order, of the groups in which two samples differ in the value that the estimator compares.
 
-    By the evaluator's scores, before penalties. `gae` compares no samples with one another,
-    so there is no answer for it.
+    Uses the evaluator's scores, before penalties. `gae` does not compare samples with one another, so it is not
+    supported.
     """
     credit = assign(credit_columns(table), estimator, Normalisation(scale=NoScale()))
     names = table["group"].filter(pa.array(credit.advantage != 0))
@@ -156,7 +156,7 @@ def groups_with_spread(table: pa.Table, estimator: Estimator) -> list[str]:
 
 
 def trained_part(table: pa.Table, estimator: Estimator, wanted: int) -> pa.Table:
-    """Return the turns of the first `wanted` groups with spread; of the first groups where none has spread."""
+    """Return the turns of the first `wanted` groups with spread; of the first groups if none has spread."""
     groups = groups_with_spread(table, estimator) or pc.unique(table["group"]).to_pylist()
     return table.filter(pc.is_in(table["group"], value_set=pa.array(groups[:wanted], pa.string())))
 

@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """An event loop that several threads give work to, each waiting for its own; a context manager.
+    """An event loop that several threads submit work to, each waiting only for its own; a context manager.
 
-    `run` is that of `asyncio.Runner`, but what one thread waits for holds up no other.
+    `run` is like that of `asyncio.Runner`, but threads do not block each other.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class BackgroundLoop:
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what `work` gives; it is cancelled where the wait for it ends early.
+        """Return the result of `work`; it is cancelled if the wait for it ends early.
 
         Raises:
             CancelledError: this thread was cut off.
@@ -61,11 +61,11 @@ class BackgroundLoop:
         return future
 
     def call(self, function: Callable[[], None]) -> None:
-        """Have the loop call a function soon."""
+        """Schedule a function call on the loop."""
         self._loop.call_soon_threadsafe(function)
 
     def cut_off(self, thread: threading.Thread) -> None:
-        """Cancel what `thread` waits for, and refuse what it asks for later."""
+        """Cancel what `thread` waits for, and reject its later work."""
         with self._lock:
             self._cut_off.add(thread)
             if thread in self._awaited:
@@ -73,7 +73,7 @@ class BackgroundLoop:
 
 
 async def _end_others() -> None:
-    """Cancel every task of this loop but the one that asks, and wait for their ends, as `asyncio.Runner` does."""
+    """Cancel every other task of this loop and wait for them to end, as `asyncio.Runner` does."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -13,7 +13,7 @@ from warpsmith.trainer.rollouts.staleness import Admission
 from warpsmith.trainer.weights.checkpoint import Progress
 
 _STOP_S = 60.0
-"""How long a collection that was cancelled may take to end; a run that ends is not to wait for one that hangs."""
+"""Time for a cancelled collection to end; a run that ends must not wait for one that hangs."""
 
 
 class RunAhead:
@@ -24,7 +24,7 @@ class RunAhead:
         max_staleness: see `Admission`.
         progress: the run's progress.
         steps: the last step; nothing is sampled beyond it.
-        cut_off: ends what a thread waits for, `BackgroundLoop.cut_off`.
+        cut_off: ends a thread's wait, `BackgroundLoop.cut_off`.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class RunAhead:
         )
 
     def collect(self, step: int, progress: Progress) -> Sampled:
-        """Return the turns of step `step`, waiting for them; steps are asked for one after the other.
+        """Wait for and return the turns of step `step`; steps are requested in order.
 
-        The first call starts the thread, so that what the run does before its first step is done alone.
+        The first call starts the thread, so that the run's work before its first step has the samplers to itself.
 
         Raises:
-            StalenessError: they are older than the bound, which nothing should be able to bring about.
-            Exception: whatever ended the thread, though it was for a later step.
+            StalenessError: they are older than the bound, which should be impossible.
+            Exception: the error that ended the thread, even if it was for a later step.
         """
         if not self._thread.ident:
             self._thread.start()
@@ -67,17 +67,17 @@ class RunAhead:
 
     @property
     def waiting(self) -> int:
-        """Batches that are sampled and not trained yet."""
+        """Number of batches that are sampled but not trained yet."""
         return len(self._ready)
 
     def published(self, step: int, version: int) -> None:
-        """Tell that step `step` is done and the samplers have `version`."""
+        """Record that step `step` is done and the samplers have `version`."""
         with self._changed:
             self._admission = self._admission.after(step, version)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the thread; a batch that is not whole yet is given up."""
+        """End the thread; an incomplete batch is dropped."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -104,31 +104,31 @@ class RunAhead:
                 self._changed.notify_all()
 
     def _admitted(self, step: int) -> int | None:
-        """Wait until rollouts of `step` may start; return the newest version its tokens can have, None at a stop."""
+        """Wait until rollouts of `step` may start; return the newest version its tokens can have, None if stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._admission.admits(step))
             return None if self._stopped else self._admission.newest(step)
 
 
 def check_staleness(turns: pa.Table, version: int, max_staleness: int, step: int) -> None:
-    """Refuse a batch with a token that is older than the bound, or newer than the policy.
+    """Reject a batch with a token that is older than the bound, or newer than the policy.
 
     Args:
-        turns: with the column `weight_versions` of `TURNS`.
-        version: of the weights that the step begins with.
-        max_staleness: most versions that a token may be older.
-        step: that will train them.
+        turns: a table with the column `weight_versions` of `TURNS`.
+        version: version of the weights at the start of the step.
+        max_staleness: maximum number of versions that a token may be older.
+        step: the step that will train them.
 
     Raises:
-        StalenessError: there is one.
+        StalenessError: there is such a token.
     """
     bounds = pc.min_max(pc.list_flatten(turns["weight_versions"])).as_py()
     oldest, newest = bounds["min"], bounds["max"]
     if oldest is None or (oldest >= version - max_staleness and newest <= version):
         return
     raise StalenessError(
-        f"Step {step} begins with weight version {version}, and its batch has tokens of versions {oldest} to {newest}; "
-        f"max_staleness permits {version - max_staleness} to {version}.",
+        f"Step {step} starts with weight version {version}, but its batch has tokens of versions {oldest} to {newest}; "
+        f"max_staleness allows {version - max_staleness} to {version}.",
         "Nothing was trained on them. Resume from the last checkpoint; if it happens again, report it with the run's "
         "records.",
     )

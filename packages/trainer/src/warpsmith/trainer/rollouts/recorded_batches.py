@@ -1,4 +1,4 @@
-"""Batches that were recorded before an interruption and that no checkpoint covers."""
+"""Batches that were recorded before an interruption, after the last checkpoint."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from warpsmith.records.schema import TURNS
 
 
 def recorded_figures(run_dir: Path, step: int) -> list[Mapping[str, float]]:
-    """Return the figures of the steps up to `step` as they were recorded, in their order; none of a run without."""
+    """Return the recorded figures of the steps up to `step`, in order; empty for a run without records."""
     if not (run_dir / "records").is_dir():
         return []
     rows = RunReader(run_dir, on_damage="skip").table("steps", latest=True)
@@ -23,12 +23,12 @@ def recorded_figures(run_dir: Path, step: int) -> list[Mapping[str, float]]:
 class RecordedBatches:
     """Recorded batches that a resumed run trains instead of sampling them again.
 
-    A batch is recorded in one append before it is trained, so a batch is complete or missing. Trained again from
-    the checkpoint's weights, in the same order, it gives the weights that the run had when it was killed.
+    A batch is recorded in one append before it is trained, so it is complete or missing. Trained again from the
+    checkpoint's weights, in the same order, it gives the weights that the run had when it was killed.
 
     Args:
         run_dir: the run's directory.
-        step: steps that the checkpoint covers; batches of later ones are kept.
+        step: steps that the checkpoint covers; batches of later steps are kept.
     """
 
     def __init__(self, run_dir: Path, step: int) -> None:
@@ -46,14 +46,14 @@ class RecordedBatches:
     def take(
         self, label: str, *, weight_version: int, staleness: int = 0, problems: Collection[str], samples: int
     ) -> pa.Table | None:
-        """Return the turns of a collection in the form of `TURNS`, None unless they are what would be sampled now.
+        """Return the turns of a collection in the form of `TURNS`; None unless they match what would be sampled now.
 
         Args:
-            label: of the collection; the names of its groups begin with it.
-            weight_version: what every token must have been sampled with.
-            staleness: versions that a token may be older.
+            label: label of the collection, with which the names of its groups start.
+            weight_version: version that every token must have been sampled with.
+            staleness: number of versions that a token may be older.
             problems: names of its problems, one group each.
-            samples: trajectories of a group.
+            samples: trajectories per group.
         """
         found = self._batches.pop(label, None)
         if not found:

@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _GATE_S = 60.0
-"""What completions may take to end beyond their own deadlines."""
+"""Extra time for completions to end beyond their own deadlines."""
 _EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 class RolloutSession:
-    """Everything that samples and judges; a context manager, on rank 0 alone.
+    """Everything that samples and evaluates; a context manager, on rank 0 only.
 
     Samplers and judge start in the background; `ready` waits for them.
 
@@ -59,7 +59,7 @@ class RolloutSession:
         say: prints a line.
 
     Attributes:
-        drained_s: seconds that the last sync waited for completions in flight; 0 where rollouts do not run ahead.
+        drained_s: seconds that the last sync waited for completions in flight; 0 if rollouts do not run ahead.
     """
 
     def __init__(self, config: TrainerConfig, say: Callable[[str], None]) -> None:
@@ -77,7 +77,7 @@ class RolloutSession:
         with ExitStack() as stack:
             with _only_devices(self.config.placement.of_ray(rollout)):
                 size = _object_store_bytes(self.config)
-                # Without Ray nothing can be closed any more; what was recorded is on disk.
+                # Without Ray nothing can be closed any more; the records are on disk.
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
             # One event loop for the whole run: the samplers' handles belong to it.
             self._loop: asyncio.Runner | BackgroundLoop = self._background or asyncio.Runner()
@@ -101,7 +101,7 @@ class RolloutSession:
         self._stack.close()
 
     def ready(self, chat: ChatFormat) -> None:
-        """Wait for the samplers, open the records and make the collector; a run that cannot start leaves no records.
+        """Wait for the samplers, open the records and create the collector; a run that cannot start leaves no records.
 
         Raises:
             SamplerError: a sampler cannot start.
@@ -135,7 +135,7 @@ class RolloutSession:
         """Return the turns of complete groups, after writing them to the records.
 
         Raises:
-            SyncError: a token was sampled with other weights than `weight_version`, or those up to `staleness` before.
+            SyncError: a token was sampled with weights older than `weight_version` by more than `staleness`.
             CollectionError: every turn was lost.
         """
         table = self._loop.run(
@@ -148,12 +148,12 @@ class RolloutSession:
 
     @contextmanager
     def turns_held(self) -> Iterator[None]:
-        """Have no completion in flight inside the block: those under way end first, others begin after it.
+        """Keep completions out of the block: those in flight end first, others start after it.
 
-        They stay held if the block fails: nothing may be sampled from unverified weights.
+        They stay blocked if the block fails: nothing may be sampled from unverified weights.
 
         Raises:
-            DeadlinePassedError: those under way have not ended when their own deadlines have passed.
+            DeadlinePassedError: those in flight have not ended although their own deadlines have passed.
         """
         if self._background is None:
             yield
@@ -166,7 +166,7 @@ class RolloutSession:
         self._background.call(self._pause.resume)
 
     def ahead(self, collect: Callable[[int, Progress], Sampled], progress: Progress) -> RunAhead:
-        """Return what samples the batches to come with `collect` while others are trained."""
+        """Return a `RunAhead` that samples the next batches with `collect` while others are trained."""
         if self._background is None:
             raise AssertionError("max_staleness is 0")
         return RunAhead(
@@ -183,7 +183,7 @@ class RolloutSession:
         return self._loop.run(self._probe.compare(self._pool.members, expected))
 
     def cache_figures(self) -> dict[str, float]:
-        """Return how many verdicts were kept ones, over the whole run."""
+        """Return cache hits and misses of verdicts over the whole run."""
         cache = self._collector.evaluator
         return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
 
@@ -197,25 +197,25 @@ class RolloutSession:
 
 
 def refuse_lost(turns: "pa.Table", label: str) -> None:
-    """Refuse a batch without a valid turn: there is nothing to learn from it, and the next would go the same way.
+    """Reject a batch without a valid turn: it cannot be trained, and the next would probably fail in the same way.
 
     Raises:
-        CollectionError: with the commonest reason.
+        CollectionError: with the most frequent reason.
     """
     reasons = [_EARLIER_TURN.sub("", reason or "") for reason in turns["invalid_reason"].to_pylist()]
     if "" in reasons or not reasons:
         return
     reason, times = Counter(reasons).most_common(1)[0]
     raise CollectionError(
-        f"None of the {len(reasons)} turns of {label} could be sampled and judged; {times} were lost to this: {reason}",
-        "Fix or take out these problems, then go on with --resume."
+        f"None of the {len(reasons)} turns of {label} could be sampled and evaluated; {times} were lost to: {reason}",
+        "Fix or remove these problems, then continue with --resume."
         if reason.startswith("problem: ")
-        else "Fix that, then go on with --resume.",
+        else "Fix that, then continue with --resume.",
     )
 
 
 def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
-    """Return the probe of a run: the prompts of its problems, one after the other, cut to size."""
+    """Return the probe of a run: the prompts of its problems, concatenated and cut to size."""
     dtypes = (config.policy.dtype, config.rollout.engine.dtype)
     # Tokens are sampled after them, and scored with them; a score samples one more.
     size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - SAMPLED_TOKENS - 1)
@@ -232,7 +232,7 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
     """Return the problems to train on.
 
     Raises:
-        ConfigError: no problem is of the levels asked for.
+        ConfigError: no problem has one of the requested levels.
         DatasetError: the source cannot be read.
     """
     section = config.problems
@@ -249,7 +249,7 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
 
 
 def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
-    """Return the problems of the held-out evaluation: generated ones, whose compositions are in no training split."""
+    """Return the problems of the held-out evaluation: generated ones with compositions outside the training split."""
     section = config.held_out
     if section is None:
         return []
@@ -258,14 +258,14 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
 
 
 def _sampler_config(config: TrainerConfig) -> SamplerConfig:
-    """Return the samplers' settings; where adapters are sent they are started for them."""
+    """Return the samplers' settings; if adapters are sent, the samplers are started for adapters."""
     lora = config.policy.lora if config.sends_adapter else None
     return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})
 
 
 @contextmanager
 def _only_devices(devices: Sequence[int]) -> Iterator[None]:
-    """Let the local Ray instance that starts inside the block see these GPUs alone; none named changes nothing.
+    """Let the local Ray instance started inside the block see only these GPUs; with none listed, change nothing.
 
     The launcher hides from this process the GPUs that do not train, and Ray offers what its parent sees.
     """
@@ -283,6 +283,6 @@ def _only_devices(devices: Sequence[int]) -> Iterator[None]:
 
 
 def _object_store_bytes(config: TrainerConfig) -> int:
-    """Return room for two versions of the weights, and some."""
+    """Return enough room for two versions of the weights, and some more."""
     elements = sum(math.prod(shape) for shape in checkpoint_shapes(config.policy.path).values())
     return 256 * _MIB + 2 * elements * _BYTES[config.policy.dtype]

@@ -1,4 +1,4 @@
-"""The staleness bound: which rollouts may start without being too old when they are trained."""
+"""The staleness bound: which rollouts may start now without becoming too old before they are trained."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 class Admission:
     """The progress of training, and which rollouts of later steps it admits.
 
-    Batches are trained in the order of their steps, one a step, and a step raises the version of the weights by at
-    most one. A turn sampled now is therefore, when step s trains it, at most s - 1 - `step` versions old: the steps
-    that come between. Rollouts of step s may start once that is no more than `max_staleness`; what is sampled later
-    for the same step is never older.
+    Batches are trained in step order, one per step, and a step raises the weight version by at most one. A turn sampled
+    now is therefore at most s - 1 - `step` versions old when step s trains it: the steps in between. Rollouts of step s
+    may start once that is at most `max_staleness`; what is sampled later for the same step is never older.
 
     Attributes:
-        max_staleness: most versions that a token may be older than the weights that its step begins with.
-        step: steps whose weights the samplers have.
-        version: version of those weights.
+        max_staleness: maximum number of versions that a token may be older than the weights at the start of its step.
+        step: the step whose weights the samplers have.
+        version: the version of those weights.
     """
 
     max_staleness: int
@@ -23,7 +22,7 @@ class Admission:
     version: int
 
     def admits(self, step: int) -> bool:
-        """Whether rollouts that step `step` will train may start now."""
+        """Whether rollouts for step `step` may start now."""
         return step <= self.last
 
     @property
@@ -32,9 +31,9 @@ class Admission:
         return self.step + 1 + self.max_staleness
 
     def newest(self, step: int) -> int:
-        """Return the highest version that the weights can have when step `step` begins.
+        """Return the highest version that the weights can have when step `step` starts.
 
-        Each of its tokens is of this version or older, by `max_staleness` at most.
+        Each of its tokens is of this version, or older by at most `max_staleness`.
         """
         return self.version + step - 1 - self.step
 

@@ -55,17 +55,17 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     """Train as `config` says; every rank calls it, with or without a launcher.
 
     Returns:
-        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off. Where a
-        held-out evaluation has no valid turn, `summary.json` says so, and the run is as good as done.
+        The run's directory. At the end it has `final_model`, unless `checkpoint.export_final` is off. If a held-out
+        evaluation has no valid turn, `summary.json` says so, and the run still counts as done.
 
     Raises:
         RunInUseError, ConfigError, CheckpointError, DatasetError: the run cannot start.
         SamplerError, EvaluatorError: the sampler or the judge is gone.
         SyncError: new weights did not arrive.
-        DivergenceError: the loss or the gradient is no finite number.
+        DivergenceError: the loss or the gradient is not finite.
         CollectionError: every turn of a batch was lost.
-        StalenessError: a batch is older than `algorithm.max_staleness` permits.
-        CheckpointWriteError, RecordWriteError: the disk takes no more.
+        StalenessError: a batch is older than `algorithm.max_staleness` allows.
+        CheckpointWriteError, RecordWriteError: the disk is full or refuses to write.
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
@@ -82,13 +82,13 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
 
 
 class GrpoRun:
-    """One run on one rank; `session` is rank 0's alone."""
+    """One run on one rank; only rank 0 has a `session`."""
 
     def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
         self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
         self.policy = load_to_train(config.policy, config.run.seed)
         if places := switch_off(self.policy.model):
-            bar.say(f"dropout in {places} places of the model is switched off: what samples from it has none")
+            bar.say(f"Dropout in {places} places of the model is switched off: its samplers have none.")
         for doubt in sampling_doubts(self.policy.chat):
             bar.say(f"warning: {doubt.message}")
         self.engine = policy_engine(config, self.policy.model, ranks)
@@ -169,7 +169,7 @@ class GrpoRun:
         return trained_part(table, algorithm.estimator, algorithm.prompts_per_step)
 
     def figures_of(self, table: pa.Table) -> dict[str, float]:
-        """Return the figures of all turns that were sampled, so that what is left out does not flatter them."""
+        """Return the figures of all sampled turns, so that dropped ones do not flatter them."""
         algorithm = self.config.algorithm
         spread = None if algorithm.has_value_head else len(groups_with_spread(table, algorithm.estimator))
         return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
@@ -200,7 +200,7 @@ class GrpoRun:
             return self.session.probe(expected)
 
     def _published(self, step: int, version: int, *, synced: bool) -> dict[str, float]:
-        """Let the rollouts of later steps begin that waited for this one; return how far they are, nothing at 0."""
+        """Admit rollouts of later steps that waited for this one; return how far ahead they are, empty off rank 0."""
         if self.session is None or not isinstance(self.source, RunAhead):
             return {}
         self.source.published(step, version)
@@ -213,9 +213,9 @@ class GrpoRun:
         self.bar.say(f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
 
     def _look_back(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
-        """Take up what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
+        """Resume what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
 
-        Batches that are sampled ahead are given up when `stack` ends.
+        Batches that are sampled ahead are dropped when `stack` ends.
         """
         if self.session is None:
             return
@@ -237,11 +237,11 @@ class GrpoRun:
         if progress.step < run.steps:
             self.bar.say(f"Stopped after step {progress.step} of {run.steps}; resume with --resume.")
             return
-        # Before anything else that can fail: what was trained is not to be lost to an evaluation.
+        # Before anything else that can fail, so that a failing evaluation does not lose the trained weights.
         if self.config.checkpoint.export_final:
             export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
         self.held_out.after(progress)
-        self.bar.say(f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}.")
+        self.bar.say(f"Done: {final if final.exists() else 'the weights are in the last checkpoint'}.")
 
     # Small parts -----------------------------------------------------------------------------------------------------
 
@@ -273,5 +273,5 @@ class GrpoRun:
 
 
 def _collect_speed(sampled: Sampled, tokens: float) -> dict[str, float]:
-    """Return how fast a batch was sampled; nothing of one that an earlier start recorded."""
+    """Return the speed of sampling a batch; empty if an earlier start recorded it."""
     return {} if sampled.recorded else {"collect_tokens_per_s": tokens / sampled.seconds}

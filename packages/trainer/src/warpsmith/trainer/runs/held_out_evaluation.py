@@ -20,7 +20,7 @@ class HeldOutEvaluation:
     Args:
         config: the run's configuration; `[held_out]` is read.
         ranks: the processes.
-        session: samples and judges; None on every rank but 0.
+        session: samples and evaluates; None on all ranks except 0.
         say: prints a line.
     """
 
@@ -31,14 +31,14 @@ class HeldOutEvaluation:
         self._ranks, self._session, self._say = ranks, session, say
 
     def before(self, progress: Progress) -> None:
-        """Evaluate the initial policy, unless that was done before an interruption or is switched off."""
+        """Evaluate the initial policy, unless this was done before an interruption or is switched off."""
         if progress.step or self._section is None or not self._section.before:
             return
         if not self._ranks.shared(lambda: held_out.is_kept(self._run_dir, "before")):
             self._evaluate("before", progress, self._section)
 
     def after(self, progress: Progress) -> None:
-        """Evaluate the trained policy and compare it with the initial one, unless that is switched off."""
+        """Evaluate the trained policy and compare it with the initial one, unless this is switched off."""
         if self._section is not None and self._section.after:
             self._evaluate("after", progress, self._section)
             self._say_gain()
@@ -56,7 +56,7 @@ class HeldOutEvaluation:
         self._say(f"Held out, {when} training: {shown}")
 
     def _figures(self, when: held_out.When, progress: Progress, section: HeldOutSection) -> dict[str, float] | str:
-        """Return the figures, or why there are none: a comparison is not worth the run."""
+        """Return the figures, or the reason why there are none: a failed comparison must not end the run."""
         if self._session is None:
             raise AssertionError("only rank 0 samples")
         began = time.monotonic()
@@ -75,7 +75,7 @@ class HeldOutEvaluation:
             return
         gain = held_out.keep_gain(self._run_dir)
         if gain is None and (reason := held_out.absence(self._run_dir)) is not None:
-            self._say(f"Held out: before and after are not compared, since {reason}")
+            self._say(f"Held out: no comparison of before and after, since {reason}")
         if gain is not None:
             self._say(
                 f"Held out, gain: solved {gain.first:.1%} -> {gain.second:.1%}, {gain.difference:+.1%}, 95 % interval "

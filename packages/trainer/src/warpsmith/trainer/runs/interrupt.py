@@ -6,17 +6,17 @@ import time
 from types import FrameType, TracebackType
 from typing import Self
 
-# The `deepspeed` launcher answers Ctrl-C, which the terminal sends to all, with a SIGTERM of its own to each rank.
+# On Ctrl-C, which the terminal sends to all processes, the `deepspeed` launcher also sends SIGTERM to each rank.
 _SAME_REQUEST_S = 1.0
 
 
 class Interrupt:
-    """Context manager that turns signals into a question the loop asks between steps.
+    """Context manager that turns signals into a flag that the loop checks between steps.
 
     Args:
-        speaks: whether this process tells the user (rank 0).
-        launched: whether the command's own launcher started this rank. It hands a user's wish on as SIGINT; its SIGTERM
-            goes to all that a rank has started, too, so that no step can be finished any more, and ends it at once.
+        speaks: whether this process prints messages (rank 0).
+        launched: whether the command's own launcher started this rank. It forwards the user's request as SIGINT; its
+            SIGTERM also goes to all processes of a rank, so that no step can be finished, and ends the rank at once.
     """
 
     def __init__(self, speaks: bool = True, *, launched: bool = False) -> None:
@@ -39,7 +39,7 @@ class Interrupt:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def ask_again_from(self, moment: float) -> None:
-        """Count from `moment` (monotonic seconds) on whether another signal repeats the request or is a second one."""
+        """From `moment` (monotonic seconds) on, decide anew whether a signal is a repeated request or a second one."""
         self._first_at = moment
 
     def _received(self, number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""The models of a GRPO run: the policy in training, with a value head if one is asked for, and its reference policy."""
+"""The models of a GRPO run: the policy in training, optionally with a value head, and its reference policy."""
 
 from transformers import PreTrainedModel
 
@@ -11,7 +11,7 @@ from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 
 
 def policy_engine(config: TrainerConfig, model: PreTrainedModel, ranks: Ranks) -> ZeroEngine:
-    """Return the model under ZeRO; collective. Where the estimator needs a value head, one is attached first."""
+    """Return the model under ZeRO; collective. If the estimator needs a value head, one is attached first."""
     algorithm, head = config.algorithm, None
     if (settings := algorithm.value_head) is not None:
         width = model.config.get_text_config().hidden_size
@@ -23,7 +23,7 @@ def policy_engine(config: TrainerConfig, model: PreTrainedModel, ranks: Ranks) -
 
 
 def reference_policy(config: TrainerConfig, engine: ZeroEngine, ranks: Ranks) -> Reference | None:
-    """Return the reference policy, or None where no KL term asks for one; collective.
+    """Return the reference policy, or None if no KL term needs one; collective.
 
     With adapters it is the policy in training without them, unless `algorithm.kl.reference` names another model.
     """

@@ -40,12 +40,12 @@ _LARGEST = ROW_SUMS.index("ratio_max")
 
 @dataclass(frozen=True)
 class Plan:
-    """One rank's share of one update: micro-batches as lists of row numbers; an empty one is done without rows.
+    """One rank's share of one update: micro-batches as lists of row indices; an empty one is run with padding only.
 
     Attributes:
-        mine: the micro-batches.
-        weights_N: of each completion token of a row.
-        turn_weights_N: of each row in what counts turns, the value's loss.
+        mine: this rank's micro-batches.
+        weights_N: weight of each completion token of a row.
+        turn_weights_N: weight of each row in the value's loss, which counts turns.
     """
 
     mine: Sequence[Sequence[int]]
@@ -58,11 +58,11 @@ class Updated:
     """Results of the updates of a batch.
 
     Attributes:
-        made: how many updates were made; one without a gradient is none.
-        figures: over the whole batch: loss, grad_norm, learning_rate, `loss.metrics.figures` and, with a value
-            head, `loss.metrics.critic_figures`; of a batch without an update `updates` alone, which is 0.
-        rows: of each of the N turns, `loss.metrics.row_figures`; NaN for a turn that was not passed through the
-            policy, because it did not count or its advantage is 0.
+        made: number of updates made; one without a gradient does not count.
+        figures: over the whole batch: loss, grad_norm, learning_rate, `loss.metrics.figures` and, with a value head,
+            `loss.metrics.critic_figures`; for a batch without an update only `updates`, which is 0.
+        rows: `loss.metrics.row_figures` of each of the N turns; NaN for a turn that was not run through the policy,
+            because it does not count or its advantage is 0.
     """
 
     made: int
@@ -71,7 +71,7 @@ class Updated:
 
 
 class _Sums:
-    """What the micro-batches of a batch of N turns add up to, on this rank."""
+    """Sums over this rank's micro-batches of a batch of N turns."""
 
     def __init__(self, turns: int) -> None:
         self.batch = torch.zeros(len(SUMS) + 1, dtype=torch.float64)
@@ -79,7 +79,7 @@ class _Sums:
         self.rows_NF = torch.zeros((turns, len(ROW_SUMS)), dtype=torch.float64)
 
     def add(self, batch: MicroBatch, spec: ObjectiveSpec, numbers: Sequence[int], loss: Tensor) -> None:
-        """Add a micro-batch that holds the turns `numbers`; without turns its one row is padding."""
+        """Add a micro-batch with the turns `numbers`; without turns its one row is padding."""
         self.batch[:-1] += token_sums(batch, spec).cpu()
         self.batch[-1] += float(loss.detach())
         if batch.critic is not None:
@@ -88,7 +88,7 @@ class _Sums:
             self._add_rows(list(numbers), row_sums(batch, spec).cpu())
 
     def _add_rows(self, numbers: list[int], sums_BF: Tensor) -> None:
-        """Add the sums of rows; in a later epoch the largest value is the largest of both."""
+        """Add the sums of rows; over epochs the maximum is kept."""
         largest_B = torch.maximum(self.rows_NF[numbers, _LARGEST], sums_BF[:, _LARGEST])
         self.rows_NF[numbers] += sums_BF
         self.rows_NF[numbers, _LARGEST] = largest_B
@@ -99,7 +99,7 @@ class PolicyUpdate:
 
     Args:
         engine: the policy.
-        reference: the frozen reference policy; None where there is no divergence term.
+        reference: the frozen reference policy; None without a divergence term.
         ranks: the processes.
         config: the run's configuration; `[algorithm]`, `[optimizer]` and `[zero]` are read.
     """
@@ -109,7 +109,7 @@ class PolicyUpdate:
         self.ranks = ranks
         self.algorithm = config.algorithm
         self.spec = config.algorithm.objective
-        # In the reward it was asked before.
+        # If the divergence is in the reward, it was computed before.
         self._reference_in_loss = reference if self.spec.kl_coefficient else None
         self.optimizer = config.optimizer
         self.zero = config.zero
@@ -119,8 +119,8 @@ class PolicyUpdate:
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
 
-        The learning rate follows from an update's place in the run's plan, so that it ends where it should although
-        an update without a gradient is not made.
+        The learning rate depends on an update's place in the run's plan, so that its schedule ends as planned although
+        updates without a gradient are skipped.
 
         Args:
             turns: the batch, the same on every rank.
@@ -142,7 +142,7 @@ class PolicyUpdate:
         return Updated(len(norms), self._figures(sums, norms, rate), self._row_figures(sums))
 
     def _updates(self) -> Iterator[int]:
-        """Yield which part of the batch each update takes."""
+        """Yield the part of the batch that each update takes."""
         for _ in range(self.algorithm.epochs_per_step):
             yield from range(self.algorithm.updates_per_step)
 
@@ -160,11 +160,11 @@ class PolicyUpdate:
         return row_figures(self.ranks.total(sums.rows_NF), reference=self._reference_in_loss is not None)
 
     def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
-        """Return this rank's share of an update, or None where no row has a gradient."""
+        """Return this rank's share of an update, or None if no row has a gradient."""
         weights = row_weights(turns.lengths, counted, self.algorithm.aggregation)
         useful = weights > 0
         if not self.spec.needs_every_row:
-            # Such rows have a gradient of exactly 0. They stay in the normalisation.
+            # Such rows have a gradient of exactly 0. They still count in the normalisation.
             useful &= turns.advantage != 0
         rows = np.flatnonzero(useful)
         if not len(rows):
@@ -184,7 +184,7 @@ class PolicyUpdate:
         sums: _Sums,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        """Add up the gradient and the sums of this rank's micro-batches."""
+        """Accumulate the gradient and the sums of this rank's micro-batches."""
         for done, numbers in enumerate(plan.mine, start=1):
             batch = self._micro_batch(turns, plan, old, numbers)
             loss = policy_loss(batch, self.spec)
@@ -199,7 +199,7 @@ class PolicyUpdate:
         padded = pad_rows([turns.rows[i] for i in numbers], self.ranks.device)
         reference_BT = None
         if self._reference_in_loss is not None:
-            # Before the policy's own pass: the reference may be the same model without its adapters.
+            # Before the policy's own pass: the reference can be the same model without its adapters.
             reference_BT = self._reference_in_loss.logprobs(padded, turns.temperature)
         found = self.engine.figures(padded, turns.temperature)
         mask_BT = padded.mask_BT.to(found.logprobs_BT.dtype)
@@ -223,7 +223,7 @@ class PolicyUpdate:
         value_BT: Tensor | None,
         padded: PaddedRows,
     ) -> ValueBatch | None:
-        """Return what the value head is trained on; None without one."""
+        """Return the inputs of the value head's loss; None without a value head."""
         if turns.value is None or turns.target is None:
             return None
         return ValueBatch(
@@ -243,10 +243,10 @@ class PolicyUpdate:
         return torch.from_numpy(chosen.astype(np.float32)).to(self.ranks.device)[:, None]
 
     def recomputed(self, turns: TrainingTurns) -> list[Floats]:
-        """Return the policy's own log-probabilities before the first update; each rank computes its share's.
+        """Return the policy's own log-probabilities before the first update; each rank computes its share.
 
-        In evaluation mode, as the sampler computes: dropout in them would be noise in every ratio. A rank needs
-        only the rows that it will train on, which are the same rows in every update's plan.
+        In evaluation mode, as in the sampler: dropout would add noise to every ratio. A rank needs only the rows that
+        it will train on, which are the same in every update's plan.
         """
         old: list[Floats] = [np.zeros(len(row), np.float32) for row in turns.rows]
         self.engine.train(False)

@@ -1,4 +1,4 @@
-"""Control flow that SFT and GRPO runs share: resume, stop, save, log; the same decisions on every rank."""
+"""Control flow shared by SFT and GRPO runs: resume, stop, save, log; with the same decisions on every rank."""
 
 import time
 from contextlib import ExitStack
@@ -17,10 +17,10 @@ from warpsmith.trainer.weights.checkpoint import Progress
 
 
 class RunControl:
-    """Keeps one rank's run in step with the others and on disk; its methods are collective.
+    """Keeps one rank's run in sync with the others and on disk; its methods are collective.
 
     Args:
-        config: the run's file.
+        config: the run's configuration.
         ranks: the processes.
         engine: what is trained.
         steps: the number of steps.
@@ -40,7 +40,7 @@ class RunControl:
         """Return the run's progress: its start, or the newest checkpoint, which is loaded.
 
         Raises:
-            CheckpointError: there is none, or it is of another configuration.
+            CheckpointError: there is none, or its configuration differs.
         """
         if not resume:
             return Progress()
@@ -55,23 +55,23 @@ class RunControl:
 
     @property
     def seconds(self) -> float:
-        """Wall time of the run over all of its starts."""
+        """Wall time of the run over all its starts, in seconds."""
         return self._before + time.monotonic() - self._began
 
     def goes_on(self, progress: Progress, stop: Interrupt) -> bool:
-        """Ask rank 0 whether to make another step: steps, seconds and signals allow it."""
+        """Return rank 0's decision whether to make another step: steps, seconds and signals allow it."""
         run = self.config.run
         spent = time.monotonic() - self._began
         over = progress.step >= self.steps or (run.seconds is not None and spent >= run.seconds)
         return not self.ranks.shared(lambda: over or stop.requested)
 
     def note(self, score: float | None) -> None:
-        """Count a step's figure, of which more is better, for the checkpoint that comes next."""
+        """Add a step's score (higher is better) to the next checkpoint."""
         if score is not None:
             self._scores.append(score)
 
     def save_if_due(self, progress: Progress) -> None:
-        """Write a checkpoint where `checkpoint.every` says so."""
+        """Write a checkpoint if `checkpoint.every` requires it."""
         every = self.config.checkpoint.every
         if every and progress.step % every == 0:
             self.save(progress)
@@ -90,7 +90,7 @@ class RunControl:
         self._scores.clear()
 
     def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:
-        """Open the step log on rank 0, for as long as `stack` lasts."""
+        """Open the step log on rank 0 until `stack` is closed."""
         if not self.ranks.drives:
             return None
         if self._saved_at < 0:

@@ -1,17 +1,17 @@
-"""Refuses a run directory that is in use by another run."""
+"""Rejects a run directory that another run uses."""
 
 from warpsmith.trainer.config.sections import RunSection
 from warpsmith.trainer.errors import ConfigError
 
 
 def refuse_used(run: RunSection) -> None:
-    """Refuse a directory that holds a run.
+    """Check that a directory holds no run.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: it holds one.
     """
     if any((run.dir / name).exists() for name in ("records", "checkpoints", "final_model")):
         raise ConfigError(
-            f"{run.dir} holds a run already.",
+            f"{run.dir} already holds a run.",
             "Pass --resume to resume it, or choose another directory with --set run.dir=....",
         )

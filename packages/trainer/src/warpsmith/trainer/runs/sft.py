@@ -35,12 +35,12 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
     """Fine-tune as `config` says; every rank calls it, with or without a launcher.
 
     Returns:
-        The run's directory. At the end it holds `final_model`, unless `checkpoint.export_final` is off.
+        The run's directory. At the end it has `final_model`, unless `checkpoint.export_final` is off.
 
     Raises:
         RunInUseError, ConfigError, DataError, NoRecordsError, SegmentError, CheckpointError: the run cannot start.
-        DivergenceError: the loss or the gradient is no finite number.
-        CheckpointWriteError, DataWriteError, RecordWriteError: the disk takes no more.
+        DivergenceError: the loss or the gradient is not finite.
+        CheckpointWriteError, DataWriteError, RecordWriteError: the disk is full or refuses to write.
         LaunchError: another rank has ended.
     """
     ranks = join(config.run, config.zero)
@@ -134,7 +134,7 @@ class SftRun:
         }
 
     def _evaluate(self) -> dict[str, float]:
-        """Return loss, perplexity and token accuracy of the held-out examples; nothing where there are none."""
+        """Return loss, perplexity and token accuracy of the held-out examples; empty if there are none."""
         began = time.monotonic()
         self.engine.train(False)
         sums = {label: self._sums(self.data.rows(examples)) for label, examples in self.data.evaluation.items()}
@@ -147,7 +147,7 @@ class SftRun:
         return {**figures, "eval_s": time.monotonic() - began}
 
     def _sums(self, rows: Sequence[Row]) -> Tensor:
-        """Return the sums over the rows' trained tokens of loss, hits and one; hits are what greedy sampling gives."""
+        """Return the rows' sums over trained tokens of loss, hits and 1; a hit is what greedy sampling would give."""
         sums = torch.zeros(3, dtype=torch.float64)
         with torch.no_grad():
             for micro in self._share(rows):
@@ -175,7 +175,7 @@ class SftRun:
         return micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=self.ranks.world)
 
     def _padding(self, rows: Sequence[Row]) -> float:
-        """Return which share of the positions that the model computes is padding."""
+        """Return the share of computed positions that is padding."""
         return 0.0 if self.config.zero.packing else padding_share([len(row) for row in rows], self._batches(rows))
 
 
@@ -198,4 +198,4 @@ def _note(figures: dict[str, float]) -> str:
 def _ending(progress: Progress, steps: int, final: Path) -> str:
     if progress.step < steps:
         return f"Stopped after step {progress.step} of {steps}; resume with --resume."
-    return f"Done: {final if final.exists() else 'the last checkpoint holds the weights'}."
+    return f"Done: {final if final.exists() else 'the weights are in the last checkpoint'}."

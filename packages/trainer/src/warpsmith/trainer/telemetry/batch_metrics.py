@@ -18,8 +18,8 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
     """Return the figures of a table of TURNS; rates and means are over its valid turns.
 
     `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn. Lengths
-    and `truncated_rate` are over turns with at least one token, for what was generated counts even where its judge was
-    lost; a turn that was lost before has no length.
+    and `truncated_rate` are over turns with at least one token, since completions count even if their evaluation was
+    lost; a turn that was lost before sampling has no length.
     """
     valid = table.filter(table["valid"])
     generated = _generated(table)
@@ -44,7 +44,7 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
 
 
 def credit_figures(credit: Credit) -> dict[str, float]:
-    """Return how many baseline groups there were and how many taught nothing."""
+    """Return the number of baseline groups, and how many of them gave no signal."""
     counted = credit.advantage[credit.counted]
     return {
         "groups": float(credit.groups),
@@ -57,10 +57,10 @@ def credit_figures(credit: Credit) -> dict[str, float]:
 
 
 def phase_figures(table: pa.Table) -> dict[str, float]:
-    """Return how long a turn was generated, compiled, waiting for the evaluator and judged, in seconds.
+    """Return how long turns were generated, compiled, waiting for the evaluator and evaluated, in seconds.
 
-    Mean and 90th percentile over the turns that went through the phase; phases of many turns overlap, so they do not
-    add up to the time of a step.
+    Mean and 90th percentile over the turns that went through the phase; phases of different turns overlap, so they do
+    not add up to the time of a step.
     """
     found: dict[str, float] = {}
     for name in ("generate_s", "compile_s", "wait_s", "evaluate_s"):
@@ -72,9 +72,9 @@ def phase_figures(table: pa.Table) -> dict[str, float]:
 
 
 def spread_figures(table: pa.Table, spread_groups: int | None) -> dict[str, float]:
-    """Return how many prompt groups were sampled and what share of them has no spread.
+    """Return the number of sampled prompt groups, and the share of them without spread.
 
-    The share is left out where `spread_groups` is None: a value head judges without comparing samples.
+    The share is omitted if `spread_groups` is None: a value head does not compare samples.
     """
     groups = pc.count_distinct(table["group"]).as_py()
     figures = {"sampled_groups": float(groups)}
@@ -84,7 +84,7 @@ def spread_figures(table: pa.Table, spread_groups: int | None) -> dict[str, floa
 
 
 def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
-    """Return how many versions older than `version` the sampled tokens are, on average and at most."""
+    """Return by how many versions the sampled tokens are older than `version`, on average and at most."""
     versions = pc.list_flatten(table["weight_versions"])
     if not len(versions):
         return {}
@@ -93,17 +93,17 @@ def staleness(table: pa.Table, version: int) -> Mapping[str, float]:
 
 
 def trained_tokens(turns: TrainingTurns, ratios: Mapping[str, NDArray[np.float64]]) -> int:
-    """Return how many tokens the turns have that were passed through the policy, prompts included, each turn once.
+    """Return the number of tokens of the turns that were run through the policy, with prompts, each turn once.
 
     Args:
         turns: N turns.
-        ratios: columns of `credits`, each (N,); `ratio_mean` is NaN for a turn that was not passed through.
+        ratios: columns of `credits`, each (N,); `ratio_mean` is NaN for a turn that was not run.
     """
     return sum(len(turns.rows[row]) for row in np.flatnonzero(np.isfinite(ratios["ratio_mean"])))
 
 
 def columns(figures: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures whose column of `steps` has another name; none of what the step did not measure."""
+    """Return the figures whose column of `steps` has another name; only those that the step measured."""
     return {column: figures[name] for column, name in _COLUMNS.items() if name in figures}
 
 
@@ -128,7 +128,7 @@ def _rates(turns: pa.Table) -> dict[str, float]:
 
 
 def _quantiles(name: str, values: pa.Array) -> dict[str, float]:
-    """Return the quantiles of values that are known, by linear interpolation."""
+    """Return quantiles of the non-null values, by linear interpolation."""
     known = values.drop_null()
     if not len(known):
         return {}

@@ -14,7 +14,7 @@ def short(figures: Figures) -> str:
 
 
 def lines(step: int, figures: Figures) -> str:
-    """Return a step's lines: what was earned, what was trained, how sampler and trainer agree, where the time went."""
+    """Return a step's lines: scores, training, agreement of sampler and trainer, and times."""
     parts = (
         _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures), _turns(figures)
     )  # fmt: skip
@@ -55,8 +55,8 @@ def _sampled(figures: Figures) -> str:
 
 
 def _trained(figures: Figures) -> str:
-    """Return the update's metrics, or that no turn was trained."""
-    # A KL that is taken off the reward is known of a step without an update too.
+    """Return the update's metrics, or a note that no turn was trained."""
+    # A KL in the reward is also measured in a step without an update.
     reference = ["kl {kl_reference:.1e}"] if "kl_reference" in figures else []
     if "entropy" not in figures:
         return ", ".join(["no update: no turn has a gradient", *reference]).format_map(figures)
@@ -73,7 +73,7 @@ def _trained(figures: Figures) -> str:
 
 
 def _agreement(figures: Figures) -> str:
-    """Return how sampler and trainer agree; nothing for a step that trained no turn."""
+    """Return the agreement of sampler and trainer; empty for a step that trained no turn."""
     if "sampler_gap" not in figures:
         return ""
     return (
@@ -90,7 +90,7 @@ def _time(figures: Figures) -> str:
 
 
 def _turns(figures: Figures) -> str:
-    """Return how long one turn took in each phase of collecting, mean and 90th percentile."""
+    """Return how long a turn took in each phase of collecting, mean and 90th percentile."""
     known = [name for name in ("generate", "compile", "wait", "evaluate") if f"turn_{name}_s_mean" in figures]
     told = (
         f"{name} {figures[f'turn_{name}_s_mean']:.2f}s (p90 {figures[f'turn_{name}_s_p90']:.2f}s)" for name in known

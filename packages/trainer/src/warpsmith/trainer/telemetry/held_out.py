@@ -1,7 +1,7 @@
 """Results of the held-out evaluations before and after a run, kept in the run's `summary.json`.
 
-`held_out` there has `before`, `after` and the `interval` of their difference; `absent` names what could not be had, and
-why: an evaluation without a valid turn, and so the comparison.
+Its `held_out` has `before`, `after` and the `interval` of their difference; `absent` names what is missing and why: an
+evaluation without a valid turn, and therefore the comparison.
 """
 
 import json
@@ -27,7 +27,7 @@ def label(when: When) -> str:
 
 
 def held_out_rows(run_dir: Path, when: When) -> list[Row]:
-    """Return the turns of one evaluation from the records, none where there was none."""
+    """Return the turns of one evaluation from the records; empty if there was none."""
     turns = RunReader(run_dir).table("turns", latest=True)
     return list(turns.filter(pc.starts_with(turns["group"], f"{label(when)}/")).to_pylist())
 
@@ -43,7 +43,7 @@ def keep_figures(run_dir: Path, when: When, step: int, figures: Mapping[str, flo
 
 
 def keep_absence(run_dir: Path, what: When | Literal["comparison"], reason: str) -> None:
-    """Put into `summary.json` why an evaluation, or the comparison of both, is not there."""
+    """Record in `summary.json` why an evaluation, or the comparison of both, is missing."""
     found = _read(run_dir)
     found.setdefault("held_out", {}).setdefault("absent", {})[what] = reason
     _write(run_dir, found)
@@ -56,21 +56,21 @@ def absence(run_dir: Path) -> str | None:
 
 
 def is_concluded(run_dir: Path) -> bool:
-    """Whether the evaluation after the run was made, or found impossible."""
+    """Whether the evaluation after the run was made or found impossible."""
     held_out = _read(run_dir).get("held_out", {})
     return "after" in held_out or "after" in held_out.get("absent", {})
 
 
 def is_kept(run_dir: Path, when: When) -> bool:
-    """Whether an earlier start of the run has made this evaluation."""
+    """Whether an earlier start of the run made this evaluation."""
     return when in _read(run_dir).get("held_out", {})
 
 
 def keep_gain(run_dir: Path) -> Comparison | None:
-    """Put the interval of the gain in solved trajectories into `summary.json`, or why there is none (`absence`).
+    """Record the interval of the gain in solved trajectories in `summary.json`, or why it is missing (`absence`).
 
-    The interval is a paired bootstrap over problems; see `warpsmith.rollout.metrics.compare`. None where it cannot
-    be computed, or an evaluation was not asked for.
+    The interval is a paired bootstrap over problems; see `warpsmith.rollout.metrics.compare`. None if it cannot be
+    computed, or an evaluation was not requested.
     """
     before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")
     if not before or not after or absence(run_dir) is not None:
@@ -86,7 +86,7 @@ def keep_gain(run_dir: Path) -> Comparison | None:
 
 
 def gain_of(before: Sequence[Row], after: Sequence[Row]) -> Comparison | str:
-    """Return how the turns of two evaluations compare, or why they cannot be compared."""
+    """Return the comparison of two evaluations' turns, or why they cannot be compared."""
     if not before or not after:
         return f"there is no evaluation {'after' if before else 'before'} training"
     first, second = (solved_shares(summarise(rows).to_json()) for rows in (before, after))
@@ -101,7 +101,7 @@ def _read(run_dir: Path) -> dict[str, Any]:
 
 
 def _write(run_dir: Path, summary: Mapping[str, Any]) -> None:
-    """Replace the file whole."""
+    """Replace the file atomically."""
     partial = (run_dir / FILE).with_suffix(".partial")
     partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     partial.replace(run_dir / FILE)

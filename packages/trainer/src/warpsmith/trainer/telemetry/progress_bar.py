@@ -19,9 +19,9 @@ class Bar:
     Args:
         title: what is counted.
         total: where it ends.
-        shown: false on ranks that stay silent.
-        start: where it begins, for a resumed run.
-        lines: where there is no terminal, print a line now and then.
+        shown: false on ranks without output.
+        start: the initial count, for a resumed run.
+        lines: without a terminal, print a line now and then.
     """
 
     def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0, lines: bool = True) -> None:

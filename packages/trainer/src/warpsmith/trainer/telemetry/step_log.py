@@ -23,15 +23,15 @@ _IDENTITY = "wandb-id.txt"
 
 
 class StepLog:
-    """Writes steps; to be used on rank 0 alone, as a context manager.
+    """Writes steps; for rank 0 only, as a context manager.
 
     Args:
         writer: the run's records.
         run: directory and title.
-        wandb: where else to.
-        config: written to `config.json` in the run directory, and handed to W&B.
+        wandb: settings of Weights & Biases.
+        config: written to `config.json` in the run directory, and passed to W&B.
 
-    If W&B fails during the run, that is reported once, and the run continues without it: the `steps` table has all.
+    If W&B fails during the run, this is reported once and the run continues without it: the `steps` table has all.
     """
 
     def __init__(self, writer: RunWriter, run: RunSection, wandb: WandbSection, config: BaseModel) -> None:
@@ -54,7 +54,7 @@ class StepLog:
         if self._used_wandb:
             import wandb
 
-            # Here and not at the process's end, where W&B would raise what nobody can answer.
+            # Here and not at the process's end, where W&B would raise unhandled errors.
             self._guarded(lambda: wandb.teardown(code))
 
     def step(
@@ -63,11 +63,11 @@ class StepLog:
         """Record one step.
 
         Args:
-            step: from 1.
+            step: step number, from 1.
             weight_version: version of the weights after the step.
-            started_at: with a time zone.
+            started_at: start time, with a time zone.
             seconds: wall time.
-            figures: those named like a column of STEPS become that column; all go into `metrics`.
+            figures: those named like a column of STEPS fill that column; all go into `metrics`.
         """
         known = {name: value for name, value in figures.items() if math.isfinite(value)}
         row = {
@@ -84,7 +84,7 @@ class StepLog:
         self._to_wandb(lambda: self._wandb.log(told, step=step))
 
     def warn(self, title: str, text: str) -> None:
-        """Hand a warning to W&B, which shows it on the run's page and sends it to whoever asked for alerts."""
+        """Send a warning to W&B, which shows it on the run's page and alerts subscribers."""
         self._to_wandb(lambda: self._wandb.alert(title=title, text=text, level="WARN", wait_duration=0))
 
     def _to_wandb(self, send: Callable[[], None]) -> None:
@@ -92,13 +92,13 @@ class StepLog:
             self._guarded(send)
 
     def _guarded(self, send: Callable[[], None]) -> None:
-        """Send something to W&B; where that fails, say so the first time, and send no more."""
+        """Send something to W&B; at the first failure print a message and stop sending."""
         try:
             send()
-        except Exception as error:  # noqa: BLE001  W&B raises errors of many kinds, and none is worth the run.
+        except Exception as error:  # noqa: BLE001  W&B raises many kinds of errors, none worth ending the run.
             if self._wandb is not None:
                 what = f"{type(error).__name__}: {error}"
-                sys.stderr.write(f"W&B is lost ({what}); the run goes on without it, its own tables have every step.\n")
+                sys.stderr.write(f"W&B failed ({what}); the run continues without it, its own tables have all steps.\n")
             self._wandb = None
 
 
@@ -124,12 +124,12 @@ def start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any
         )
     except Error as error:
         raise WandbError(
-            f"W&B does not begin its run: {error}.", 'Correct that, or set wandb.mode = "offline" and sync it later.'
+            f"W&B cannot start its run: {error}.", 'Fix that, or set wandb.mode = "offline" and sync it later.'
         ) from error
 
 
 def _identity(run_dir: Path) -> str:
-    """Return the run's W&B id, the same over all of its starts."""
+    """Return the run's W&B id, the same over all its starts."""
     path = run_dir / _IDENTITY
     if not path.is_file():
         path.write_text(uuid.uuid4().hex[:12], encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Warnings about metrics: each check is one metric, one threshold of `[health]`, and a remedy.
+"""Warnings about metrics: each check has one metric, one threshold of `[health]`, and a remedy.
 
-The limits' defaults are choices to notice a run that goes wrong before it is lost; none is a law.
+The default limits are chosen to notice a failing run before it is lost; they are heuristics.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Course:
-    """The figures of a run's steps, oldest first; the last is the step that is looked at.
+    """The figures of a run's steps, oldest first; the last is the current step.
 
     Attributes:
         steps: figures of each step; a step that trained nothing lacks those of the update.
-        limits: of `[health]`.
+        limits: the limits, `[health]`.
     """
 
     steps: Sequence[Figures]
     limits: HealthSection
 
     def now(self, name: str) -> float | None:
-        """Return the step's figure; None where it has none."""
+        """Return the current step's figure; None if it has none."""
         return self.steps[-1].get(name)
 
     def before(self, name: str) -> list[float]:
@@ -34,7 +34,7 @@ class Course:
         return [step[name] for step in self.steps[:-1] if name in step]
 
     def at_first(self, name: str) -> float | None:
-        """Return the mean of the first `baseline_steps` steps that have the figure; None until they are over."""
+        """Return the mean of the first `baseline_steps` steps that have the figure; None before that many."""
         first = self.before(name)[: self.limits.baseline_steps]
         return fmean(first) if len(first) == self.limits.baseline_steps else None
 
@@ -49,7 +49,7 @@ def _entropy(course: Course) -> str | None:
     if now is None or first is None or now >= share * first:
         return None
     return (
-        f"The entropy is {now:.3g} nats a token, {now / first:.0%} of the {first:.3g} that the run began with: "
+        f"The entropy is {now:.3g} nats per token, {now / first:.0%} of the initial {first:.3g}: "
         "the policy hardly explores any more. Raise algorithm.entropy_coefficient or algorithm.clip.high, or lower "
         "optimizer.lr."
     )
@@ -60,8 +60,8 @@ def _kl(course: Course) -> str | None:
     if now is None or limit is None or now <= limit:
         return None
     return (
-        f"The policy is {now:.3g} nats a token from the reference policy. Raise algorithm.kl.coefficient or lower "
-        "optimizer.lr; look at completions for text that only pleases the reward."
+        f"The policy is {now:.3g} nats per token from the reference policy. Raise algorithm.kl.coefficient or lower "
+        "optimizer.lr; check completions for text that only exploits the reward."
     )
 
 
@@ -70,8 +70,8 @@ def _kl_update(course: Course) -> str | None:
     if now is None or limit is None or now <= limit:
         return None
     return (
-        f"Within one batch the policy moved {now:.3g} nats a token. Lower optimizer.lr, updates_per_step or "
-        "epochs_per_step, or clip closer."
+        f"Within one batch the policy moved {now:.3g} nats per token. Lower optimizer.lr, updates_per_step or "
+        "epochs_per_step, or narrow the clip."
     )
 
 
@@ -84,8 +84,8 @@ def _grad_norm(course: Course) -> str | None:
     if now <= limits.grad_norm_factor * usual:
         return None
     return (
-        f"The gradient's norm is {now:.3g}, with {usual:.3g} as the median of the last {len(window)} steps. Once is "
-        "clipped (optimizer.max_grad_norm); if it comes again, lower optimizer.lr; look at the longest turns."
+        f"The gradient's norm is {now:.3g}; the median of the last {len(window)} steps is {usual:.3g}. One spike is "
+        "clipped (optimizer.max_grad_norm); if it recurs, lower optimizer.lr; check the longest turns."
     )
 
 
@@ -96,7 +96,7 @@ def _no_spread(course: Course) -> str | None:
     reward = course.now("reward_mean")
     level = "" if reward is None else f" The mean score is {reward:.3g}: all solved if high, all failed if low."
     return (
-        f"{lately:.0%} of the groups have no spread and teach nothing.{level} Choose harder or easier problems, raise "
+        f"{lately:.0%} of the groups have no spread and give no signal.{level} Choose harder or easier problems, raise "
         "samples_per_prompt or the temperature, or set algorithm.dynamic_sampling."
     )
 
@@ -105,14 +105,14 @@ def _sampler(course: Course) -> str | None:
     now, first, limits = course.now("sampler_kl"), course.at_first("sampler_kl"), course.limits
     if now is None:
         return None
-    what = f"Sampler and trainer are {now:.3g} nats a token apart"
+    what = f"Sampler and trainer are {now:.3g} nats per token apart"
     do = 'Set algorithm.old_logprobs = "recompute" with a correction, or let both compute in the same precision.'
     if limits.sampler_kl_max is not None and now > limits.sampler_kl_max:
         return f"{what}. {do}"
     if first is None or limits.sampler_kl_growth is None:
         return None
     if now > max(limits.sampler_kl_growth * first, limits.sampler_kl_floor):
-        return f"{what}, and were {first:.3g} at first. {do}"
+        return f"{what}, initially {first:.3g}. {do}"
     return None
 
 
@@ -121,7 +121,7 @@ def _truncated(course: Course) -> str | None:
     if lately is None or limit is None or lately < limit:
         return None
     return (
-        f"{lately:.0%} of the completions hit the length limit. "
+        f"{lately:.0%} of the completions reached the length limit. "
         "Raise rollout.sampling.max_tokens, or set algorithm.overlong or mask_truncated."
     )
 
@@ -148,7 +148,7 @@ CHECKS: Mapping[str, Callable[[Course], str | None]] = MappingProxyType(
         "invalid_high": _invalid,
     }
 )
-"""What is looked at, in the order of the warnings; each name stands as `health/<name>`, 0 or 1, in a step's figures."""
+"""The checks, in the order of the warnings; each has a figure `health/<name>`, 0 or 1, in every step."""
 
 _READ = frozenset(
     {
@@ -162,15 +162,15 @@ _READ = frozenset(
         "invalid_rate",
     }
 )
-"""Figures of earlier steps that a check reads."""
+"""Figures of earlier steps that a check uses."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a step's figures gave cause to.
+    """The warnings of a step.
 
     Attributes:
-        flags: `health/<name>` of every check, 1 where it warns.
+        flags: `health/<name>` of every check, 1 if it warns.
         said: (name, text) of warnings to print now: new ones, and continuing ones every `repeat_every` steps.
     """
 
@@ -179,10 +179,10 @@ class Finding:
 
 
 class Watch:
-    """Looks at every step of a run.
+    """Checks every step of a run.
 
     Args:
-        limits: `[health]`.
+        limits: the limits, `[health]`.
         history: figures of the steps before, oldest first, for a resumed run.
     """
 
@@ -192,11 +192,11 @@ class Watch:
         self._held: dict[str, int] = {}
 
     def look(self, figures: Figures) -> Finding:
-        """Return what the next step's figures give cause to."""
+        """Return the warnings for the next step's figures."""
         course = Course([*self._steps, figures], self._limits)
         found = {name: text for name, check in CHECKS.items() if (text := check(course)) is not None}
         self._steps.append(_kept(figures))
-        # A check that has nothing to say begins anew.
+        # A check that stops warning starts over.
         self._held = {name: self._held.get(name, -1) + 1 for name in found}
         said = [(name, text) for name, text in found.items() if self._held[name] % self._limits.repeat_every == 0]
         return Finding({f"health/{name}": float(name in found) for name in CHECKS}, said)

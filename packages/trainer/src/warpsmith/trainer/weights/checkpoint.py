@@ -1,11 +1,11 @@
-"""Checkpoints: everything that is needed to resume a run exactly. Each is written atomically.
+"""Checkpoints: everything needed to resume a run exactly. Each is written atomically.
 
 RUN/checkpoints/step-00000050/
     zero/           model and optimizer, one file a rank (DeepSpeed's format)
     random-0.pt     the random generators of rank 0, and so on
     state.json      Progress, the configuration, the number of ranks, the score, the fingerprint of an adapter's base
 
-A run begins with step-00000000, which holds state.json alone: its weights are the policy's.
+A run starts with step-00000000, which has only state.json: its weights are the policy's.
 """
 
 import json
@@ -33,14 +33,14 @@ START = "step-00000000"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """How far a run has got.
 
     Attributes:
-        step: steps that are done; the learning rate follows from it.
-        update: optimizer updates that were made.
-        cursor: problems or examples handed out so far; the next ones follow from it and the seed.
+        step: finished steps; the learning rate depends on it.
+        update: optimizer updates made.
+        cursor: problems or examples handed out so far; it and the seed determine the next ones.
         weight_version: version of the weights; 0 is the initial policy.
-        seconds: wall time spent over all starts.
+        seconds: wall time over all starts.
     """
 
     step: int = 0
@@ -69,13 +69,13 @@ def latest(run_dir: Path) -> Path:
     found = complete(run_dir)
     if not found:
         raise CheckpointError(
-            f"{run_dir} holds no checkpoint.", "Name the directory of a run that has one; a new run needs no --resume."
+            f"{run_dir} has no checkpoint.", "Use the directory of a run that has one; a new run needs no --resume."
         )
     return found[-1]
 
 
 def best(run_dir: Path) -> Path:
-    """Return the complete checkpoint of the highest score, the newest of equals.
+    """Return the complete checkpoint with the highest score, the newest of equals.
 
     Raises:
         CheckpointError: there is none with a score.
@@ -84,28 +84,28 @@ def best(run_dir: Path) -> Path:
     scored = [path for path, score in scores.items() if score is not None]
     if not scored:
         raise CheckpointError(
-            f"{run_dir} holds no checkpoint with a score.", "Take the newest one: leave --best out, or name it."
+            f"{run_dir} has no checkpoint with a score.", "Take the newest one without --best, or pass a checkpoint."
         )
     return max(scored, key=lambda path: (scores[path], path.name))
 
 
 def base_of(policy: PolicyConfig) -> str | None:
-    """Return the fingerprint of the weights that adapters are trained on; None where every weight is trained."""
+    """Return the fingerprint of the weights that adapters are trained on; None if every weight is trained."""
     from warpsmith.policy.adapters import fingerprint
 
     return fingerprint(policy.path) if policy.lora is not None else None
 
 
 def check_base(path: Path, state: Mapping[str, Any], policy: PolicyConfig) -> None:
-    """Refuse to resume adapters on other weights than they were trained on, or on weights that contain them.
+    """Reject resuming adapters on other weights than they were trained on, or on weights that contain them.
 
     Raises:
         CheckpointError: the policy's directory has changed since the checkpoint was written.
     """
     if state["base"] != base_of(policy):
         raise CheckpointError(
-            f"{path} holds adapters that were trained on other weights than {policy.path} has now.",
-            "Put the weights back that the run began with; an exported model has the adapters in it already.",
+            f"{path} has adapters that were not trained on the current weights of {policy.path}.",
+            "Restore the weights that the run started with; an exported model already contains the adapters.",
         )
 
 
@@ -121,13 +121,13 @@ def save(
     score: float | None = None,
     base: str | None = None,
 ) -> Path:
-    """Write a checkpoint; collective. Then remove all but the newest `keep` and the `keep_best` of the highest score.
+    """Write a checkpoint; collective. Then remove all but the newest `keep` and the `keep_best` with the highest score.
 
-    The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the
-    old checkpoints or the old and the new one.
+    The directory is written under another name, flushed and renamed, so that a kill at any moment leaves either the old
+    checkpoints or the old and the new one.
 
     Raises:
-        CheckpointWriteError: the operating system refused; what was written of it is removed.
+        CheckpointWriteError: the operating system refused to write; the partial checkpoint is removed.
     """
     final = directory_of(run_dir) / f"step-{progress.step:08d}"
     partial = _partial(final)
@@ -145,7 +145,7 @@ def save(
                 shutil.rmtree(final)
             partial.rename(final)
             for old in superfluous(run_dir, keep, keep_best):
-                # Renamed first: a kill in the middle must not leave a checkpoint that looks whole.
+                # Renamed first: a kill in the middle must not leave a checkpoint that looks complete.
                 shutil.rmtree(old.rename(_partial(old)))
     ranks.barrier()
     return final
@@ -178,9 +178,9 @@ def _write_state(
 
 
 def superfluous(run_dir: Path, keep: int, keep_best: int) -> list[Path]:
-    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` of highest score.
+    """Return the complete checkpoints that are neither among the newest `keep` nor the `keep_best` with highest score.
 
-    The run's start is, as soon as there is another.
+    The run's start is superfluous once there is another checkpoint.
     """
     found = complete(run_dir)
     if len(found) > 1 and found[0].name == START:
@@ -195,7 +195,7 @@ def _superfluous(found: list[Path], keep: int, keep_best: int) -> list[Path]:
 
 
 def sweep(run_dir: Path) -> None:
-    """Remove what a kill left of checkpoints that were being written or removed; for one process, before any save."""
+    """Remove the remains of checkpoints whose writing or removal was killed; for one process, before any save."""
     for partial in directory_of(run_dir).glob(".step-*.partial"):
         shutil.rmtree(partial)
 
@@ -206,9 +206,9 @@ def _partial(final: Path) -> Path:
 
 @contextmanager
 def _refusals_told(final: Path) -> Iterator[None]:
-    """Turn a refusal of the operating system into a typed error, and give the room back.
+    """Convert a refusal of the operating system to a typed error, and free the space.
 
-    torch raises a RuntimeError where a file cannot take what it writes; one of a lost rank is not meant here.
+    torch raises a RuntimeError if a file cannot be written; the RuntimeError of a lost rank is passed on.
     """
     try:
         yield
@@ -224,7 +224,7 @@ def _refusals_told(final: Path) -> Iterator[None]:
 
 
 def _free_mib(path: Path) -> float:
-    """Return the room on the disk of a path that may not be there; torch does not say that a disk is full."""
+    """Return the free space on the disk of a path that may not exist; torch does not report a full disk."""
     return shutil.disk_usage(next(above for above in path.parents if above.is_dir())).free / (1 << 20)
 
 
@@ -238,7 +238,7 @@ def load(path: Path, engine: "ZeroEngine", ranks: "Ranks", config: Mapping[str, 
     """Read a checkpoint into the engine and the random generators; collective, before the first forward pass.
 
     Raises:
-        CheckpointError: it is damaged, of another number of ranks, or of a configuration that differs where it matters.
+        CheckpointError: it is damaged, of another number of ranks, or of an incompatible configuration.
     """
     state = read_state(path)
     if state["world"] != ranks.world:
@@ -271,14 +271,14 @@ def read_state(path: Path) -> dict[str, Any]:
             "base": state.get("base"),
         }
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}.", "Name a directory step-....") from None
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}.", "Pass a directory step-....") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path / STATE} is damaged: {error!r}.", "Remove that checkpoint and resume from an older one."
         ) from error
 
 
-# Keys that may differ between a run and its resumption: none of them changes what a step computes.
+# Keys that may differ between a run and its resumption: none of them changes the result of a step.
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
@@ -291,17 +291,17 @@ _FREE = (
 
 
 _WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
-"""What a checkpoint was trained with that is older than a key of the configuration."""
+"""Values that checkpoints older than these configuration keys were trained with."""
 
 
 def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse to resume with a configuration that would train something else.
+    """Reject resuming with a configuration that would train something else.
 
     Raises:
-        CheckpointError: naming each changed key with both values.
+        CheckpointError: names each changed key with both values.
     """
     before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
-    # Under other schedules the learning rate depends on how many updates there are in all.
+    # Under other schedules the learning rate depends on the total number of updates.
     steady = before.get("optimizer.schedule.type") == "constant" and not before.get("optimizer.warmup_ratio")
     free = [key for key in _FREE if steady or key not in ("run.steps", "run.epochs")]
     changed = [
@@ -327,7 +327,7 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 DAMAGED = (
     OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, AttributeError, pickle.UnpicklingError,
 )  # fmt: skip
-"""What torch.load raises of a file that was cut or overwritten, and what its contents raise where they are others."""
+"""Errors of torch.load on a truncated or overwritten file, and of using unexpected contents."""
 
 
 def save_random_state(path: Path) -> None:
@@ -345,10 +345,10 @@ def save_random_state(path: Path) -> None:
 
 
 def load_random_state(path: Path) -> None:
-    """Set the random generators to what `save_random_state` wrote.
+    """Restore the random generators from a file written by `save_random_state`.
 
     Raises:
-        CheckpointError: the file is missing, damaged or another one.
+        CheckpointError: the file is missing, damaged or not one of those.
     """
     import numpy as np
     import torch
@@ -369,7 +369,7 @@ def load_random_state(path: Path) -> None:
 
 
 def _flush(directory: Path) -> None:
-    """Put every file on the disk before the rename says that it is there."""
+    """Flush every file to disk before the rename makes it visible."""
     for path in directory.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)

@@ -21,15 +21,15 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
     """Write the weights of a checkpoint, of any ZeRO stage and number of ranks, as a Hugging Face directory.
 
     Args:
-        source: a checkpoint, or a run's directory (its newest checkpoint is taken).
-        target: the directory to make; it must not exist or be empty.
-        form: `model` writes whole weights, adapters added to them; `adapter` the adapters alone, in peft's format.
-        best: take a run's checkpoint of the highest score in place of the newest.
+        source: a checkpoint, or a run's directory, for its newest checkpoint.
+        target: the directory to create; it must be absent or empty.
+        form: `model` writes complete weights with adapters added; `adapter` only the adapters, in peft's format.
+        best: take a run's checkpoint with the highest score instead of the newest.
 
     Raises:
-        CheckpointError: there is no checkpoint, it is damaged, or its base has other weights than it was trained on.
-        UsageError: the adapters are asked for and there are none, or the best of one checkpoint.
-        QuantizationError: the weights under the adapters were in 4 bits, and cannot be here.
+        CheckpointError: there is no checkpoint, it is damaged, or its base's weights have changed.
+        UsageError: adapters are requested but there are none, or the best of a single checkpoint.
+        QuantizationError: the weights under the adapters were in 4 bits, which are not available here.
     """
     path = _checkpoint(source, best)
     state = checkpoint.read_state(path)
@@ -38,7 +38,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
         checkpoint.check_base(path, state, config)
         return _adapted(path, state, config, target, form)
     if form == "adapter":
-        raise UsageError(f"{path} trained every weight; it has no adapter.", "Leave --adapter out.")
+        raise UsageError(f"{path} trained every weight; it has no adapter.", "Remove --adapter.")
     from warpsmith.policy.loading import Policy
 
     policy = Policy.load(config.path, dtype=config.dtype)
@@ -50,9 +50,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
 def _checkpoint(source: Path, best: bool) -> Path:
     one = (source / checkpoint.STATE).is_file()
     if one and best:
-        raise UsageError(
-            f"{source} is one checkpoint.", "Name the run's directory to have its best, or leave --best out."
-        )
+        raise UsageError(f"{source} is one checkpoint.", "Pass the run's directory for its best one, or remove --best.")
     return source if one else checkpoint.best(source) if best else checkpoint.latest(source)
 
 
@@ -61,7 +59,7 @@ def _adapted(path: Path, state: Mapping[str, Any], config: PolicyConfig, target:
     from warpsmith.trainer.distributed.gathered_weights import factor_parts, merged_parts
 
     assert config.lora is not None
-    # For its adapters alone a 4-bit base is not needed in 4 bits.
+    # To write only the adapters, a 4-bit base does not have to be in 4 bits.
     lora = config.lora if form == "model" else config.lora.model_copy(update={"bits": None})
     policy = _with_adapters(path, state, config.model_copy(update={"lora": lora}))
     factors = {part.name: part.make() for part in factor_parts(policy.model)}
@@ -83,10 +81,10 @@ def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -
 
 
 def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor]", wanted: set[str]) -> None:
-    """Load what was trained into a model; a value head, which no export has, is left out.
+    """Load trained weights into a model; a value head, which exports do not have, is skipped.
 
     Raises:
-        CheckpointError: something that is wanted is missing, or has another form, or something has no place.
+        CheckpointError: a weight is missing, has another form, or has no place in the model.
     """
     from warpsmith.trainer.distributed.value_head import belongs
 
@@ -102,20 +100,20 @@ def _load(path: Path, model: "torch.nn.Module", trained: "dict[str, torch.Tensor
     if wrong:
         raise CheckpointError(
             f"{path} does not fit the model of its configuration: {wrong[0]}.",
-            "Put back the model that policy.path named then; where that is unchanged, export an older checkpoint.",
+            "Restore the model that policy.path named; if it is unchanged, export an older checkpoint.",
         )
     model.load_state_dict(known, strict=False)
 
 
 def trained_weights(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Tensor]":
-    """Return what was trained, by its name in the model; the frozen weights under adapters are in no checkpoint."""
+    """Return the trained weights by their names in the model; frozen weights under adapters are in no checkpoint."""
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
     frozen = state["config"]["policy"]["lora"] is not None
     try:
         if state["config"]["zero"]["stage"] < 3:
-            # Whole, in the type that computes, which is also that of the export.
+            # Complete, in the dtype of the computation and the export.
             return dict(
                 torch.load(path / "zero" / "mp_rank_00_model_states.pt", map_location="cpu", weights_only=False)[
                     "module"

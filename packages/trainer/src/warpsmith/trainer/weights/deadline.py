@@ -1,4 +1,4 @@
-"""A deadline for what a sync waits for."""
+"""A deadline for the waits of a sync."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,5 +20,5 @@ async def within(work: Awaitable[T], seconds: float, what: str) -> T:
     except TimeoutError:
         raise SyncTimeoutError(
             f"{what[0].upper()}{what[1:]} took longer than {seconds:g} s.",
-            "Look at the sampler's log; raise sync.deadline_s for large models.",
+            "See the sampler's log; raise sync.deadline_s for large models.",
         ) from None

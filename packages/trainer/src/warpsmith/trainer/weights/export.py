@@ -13,15 +13,15 @@ ADAPTER = "final_adapter"
 def export(policy: Policy, engine: ZeroEngine, ranks: Ranks, target: Path, bucket_elements: int) -> Path:
     """Write the model in training as a Hugging Face directory, atomically; collective.
 
-    Where adapters are trained, the directory holds the weights with them added, and `final_adapter` beside it the
-    adapters alone, in peft's format.
+    If adapters are trained, the directory contains the weights with the adapters added, and `final_adapter` next to it
+    only the adapters, in peft's format.
 
     Args:
-        policy: whose model the engine trains; gives configuration and tokenizer.
+        policy: the policy whose model the engine trains; provides configuration and tokenizer.
         engine: the model in training.
         ranks: the processes; rank 0 writes.
-        target: the directory; replaced if it is there.
-        bucket_elements: how much is gathered at a time under ZeRO stage 3.
+        target: the directory; replaced if it exists.
+        bucket_elements: maximum elements gathered at a time under ZeRO stage 3.
     """
     weights = dict(engine.weights(bucket_elements))
     adapter = dict(engine.adapter_weights(bucket_elements)) if engine.lora is not None else {}

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from warpsmith.rollout.samplers.pool import Member
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02}
-"""Gap that rounding explains, by the coarser dtype of the two sides: of any token in float32, else the mean."""
+"""Gap explained by rounding, by the coarser dtype of the two sides: of any token in float32, else the mean."""
 
 ROUNDING = {"float32": 5e-5, "bfloat16": 0.01, "float16": 2e-3}
-"""Gap that is taken for rounding however little an update changed, likewise."""
+"""Gap that counts as rounding however little an update changed; keys as above."""
 
 SAMPLED_TOKENS = 8
-"""Tokens that are sampled after the probe's, to look at the prefix cache."""
+"""Tokens sampled after the probe's, to check the prefix cache."""
 
 _HIGH = 2.5
-"""What nine tenths of the tokens may have, in means: rounding has thick tails, and a fault of some tokens thicker."""
+"""Bound of nine tenths of the tokens, in means: rounding has heavy tails, and a fault of some tokens heavier ones."""
 _SHIFT = 0.5
-"""What the signed mean may be, in means: rounding has both signs."""
+"""Bound of the signed mean, in means: rounding has both signs."""
 _GROWTH = 4.0
-"""How much larger than at the first probe rounding may become while the policy is trained."""
+"""How much larger than at the first probe rounding may become during training."""
 _CHANGED_SHARE = 0.02
-"""Share of the tolerance from which a change of the trainer's must show in a sampler, in the last digit at least."""
+"""Share of the tolerance from which a change of the trainer must show in a sampler, at least in the last digit."""
 _LEAST_ROUNDING = 0.02
-"""Share of `rounding` that a first probe counts as its mean gap at least: two sides may agree by chance."""
+"""Minimum of a first probe's mean gap, as a share of `rounding`: two sides can agree by chance."""
 
 
 def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> list[float]:
@@ -52,18 +52,18 @@ def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> li
 
 @dataclass
 class Probe:
-    """Fixed tokens that samplers and trainer must give the same log-probabilities after every sync.
+    """Fixed tokens to which samplers and trainer must give the same log-probabilities after every sync.
 
-    A few tokens are sampled after them and thrown away: scores are computed from nothing, a completion reads the
-    prefix cache, and the two agree only if the cache holds nothing of older weights.
+    A few tokens are sampled after them and discarded: scores are computed from scratch while a completion reads the
+    prefix cache, so the two agree only if the cache has nothing of older weights.
 
     Attributes:
-        ids: the tokens, two at least; the prefix cache is looked at if they fill more than one of its blocks.
-        tolerance: largest permitted gap of a log-probability if `exact`, else largest permitted mean gap.
-        rounding: the same gap, as it is permitted however little an update changed.
-        deadline_s: seconds that a probe may take.
-        exact: judge every token. False where a side computes in 16 bits: a single token may then be off by more than
-            1 nat with right weights, and the statistics of all tokens are judged.
+        ids: the tokens, at least two; the prefix cache is checked if they fill more than one of its blocks.
+        tolerance: largest allowed gap of a log-probability if `exact`, else largest allowed mean gap.
+        rounding: the same gap, allowed however little an update changed.
+        deadline_s: maximum seconds for a probe.
+        exact: check every token. False if a side computes in 16 bits: a single token can then be off by more than 1 nat
+            with correct weights, and statistics over all tokens are checked instead.
     """
 
     ids: Sequence[int]
@@ -77,14 +77,14 @@ class Probe:
     async def compare(self, samplers: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between a sampler's and the trainer's log-probability of a token.
 
-        The first probe is judged by the tolerance alone and says how large rounding is here; later ones are judged by
-        that too, and never by one another's gaps. They also ask whether each sampler changed as the trainer did, since
-        the probe before and since the first: so a sampler that kept weights, or a large part of them, is
-        distinguished from rounding even if the update was small.
+        The first probe is checked only against the tolerance, and measures rounding here; later ones are also checked
+        against that measurement, never against each other's gaps. They also check that each sampler changed like the
+        trainer since the previous probe and since the first, so that a sampler that kept its weights, or many of them,
+        is distinguished from rounding even if the update was small.
 
         Raises:
-            ProbeError: the gaps are above their bounds; or a sampler did not change as the trainer did, answers as
-                before the update, or from a cache of older weights. The message names sampler and token.
+            ProbeError: the gaps are above their bounds; or a sampler did not change like the trainer, still has the old
+                log-probabilities, or uses a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
         asked = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
@@ -102,7 +102,7 @@ class Probe:
         return max(gap.largest for gap in gaps)
 
     def _bounds(self, seen: "_Seen") -> Bounds:
-        """Return what is permitted: the tolerance, or less once the first probe has shown what rounding does."""
+        """Return the bounds: the tolerance, or less once the first probe has measured rounding."""
         first, before = self._first, self._before
         if first is None or before is None:
             limit = self.tolerance
@@ -121,7 +121,7 @@ class Probe:
                 raise _kept_weights(number, change)
 
     def _refuse_other_changes(self, seen: "_Seen") -> None:
-        """Refuse a sampler that did not follow the trainer's change since the probe before, or since the first."""
+        """Reject a sampler that did not follow the trainer's change since the previous probe or the first."""
         if self._first is None or self._before is None:
             return
         rounding = max(self._first.mean_gap, _LEAST_ROUNDING * self.rounding)
@@ -139,7 +139,7 @@ def _bounds_of(limit: float, *, exact: bool) -> Bounds:
 
 @dataclass
 class _Seen:
-    """What both sides gave at a probe; `gaps` is filled at the first one."""
+    """Results of both sides at a probe; `gaps` is only set for the first one."""
 
     trainer: list[float]
     samplers: list[list[float]]
@@ -151,11 +151,11 @@ class _Seen:
         return max(gap.mean for gap in self.gaps[: len(self.samplers)])
 
     def changed_since(self, before: "_Seen") -> float:
-        """Return the largest change of a log-probability of the trainer's."""
+        """Return the largest change of a log-probability by the trainer."""
         return max((abs(new - old) for new, old in zip(self.trainer, before.trainer, strict=True)), default=0.0)
 
     def slopes(self, before: "_Seen", rounding: float) -> Iterator[Slope | None]:
-        """Yield for each sampler how much of the trainer's change it followed."""
+        """Yield for each sampler its slope against the trainer's change."""
         weights_T = token_weights(self.trainer)
         change_T = np.subtract(self.trainer, before.trainer)
         for new, old in zip(self.samplers, before.samplers, strict=True):
@@ -164,7 +164,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Score:
-    """One sampler's log-probabilities of the fixed tokens, and twice those of tokens that it sampled after them."""
+    """One sampler's log-probabilities of the fixed tokens, and two of each token that it sampled after them."""
 
     of_ids: list[float]
     tokens: list[int]
@@ -175,7 +175,7 @@ class _Score:
 async def _scored(sampler: "Sampler | Member", ids: Sequence[int]) -> _Score:
     from warpsmith.rollout.samplers.base import Sampling
 
-    # Sampled first: the score of a longer prompt would not do harm to the cache, but need not be reasoned about.
+    # Sampled first, so that scoring a longer prompt cannot affect the cache.
     completion = await sampler.generate(ids, Sampling(max_tokens=SAMPLED_TOKENS, seed=0))
     scores = await sampler.score([*ids, *completion.ids])
     return _Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
@@ -184,7 +184,7 @@ async def _scored(sampler: "Sampler | Member", ids: Sequence[int]) -> _Score:
 def _compare_cached(score: _Score, bounds: Bounds, number: int) -> Gaps:
     """Return the gaps between the two log-probabilities of the sampled tokens.
 
-    They are few: their mean is held to what the probe's own tokens may reach one by one.
+    They are few: their mean is checked against the bound of the probe's single tokens.
     """
     gaps = Gaps.of(score.scored, score.sampled)
     if not (gaps.largest <= bounds.largest and gaps.mean <= bounds.high):
@@ -192,16 +192,16 @@ def _compare_cached(score: _Score, bounds: Bounds, number: int) -> Gaps:
         raise ProbeError(
             f"After the sync, sampler {number} samples token {score.tokens[at]} after the probe's with the "
             f"log-probability {score.sampled[at]:.4f} and scores it {score.scored[at]:.4f}: a gap of "
-            f"{gaps.largest:.2g}, and of {gaps.mean:.2g} on average, of which {limit:.2g} is permitted.",
-            "Its prefix cache holds keys and values of older weights. Resume from the last checkpoint.",
+            f"{gaps.largest:.2g}, on average {gaps.mean:.2g}; {limit:.2g} is allowed.",
+            "Its prefix cache has keys and values of older weights. Resume from the last checkpoint.",
         )
     return gaps
 
 
 def _kept_weights(number: int, change: float) -> ProbeError:
     return ProbeError(
-        f"The update changed the trainer's log-probabilities by up to {change:.2g}, and sampler {number} gives every "
-        "token that of before: it kept its weights.",
+        f"The update changed the trainer's log-probabilities by up to {change:.2g}, but sampler {number} gives every "
+        "token the same as before: it kept its weights.",
         "Resume from the last checkpoint.",
     )
 
@@ -210,7 +210,7 @@ def _other_change(number: int, found: Slope, since: str) -> ProbeError:
     return ProbeError(
         f"Since {since}, the log-probabilities of sampler {number} changed {found.value:.2f} times as much as the "
         f"trainer's ({found.low:.2f} to {found.high:.2f}; {1 - found.margin:.2f} to {1 + found.margin:.2f} is "
-        "permitted): it has not the same update.",
+        "allowed): it does not have the same update.",
         "It kept some of its weights, or added an update twice. Resume from the last checkpoint.",
     )
 
@@ -218,10 +218,10 @@ def _other_change(number: int, found: Slope, since: str) -> ProbeError:
 def compare(
     ids: Sequence[int], expected: Sequence[float], found: Sequence[float], bounds: Bounds, sampler: int = 0
 ) -> Gaps:
-    """Return the gaps between two sides' log-probabilities of `ids`, without the first, which has none.
+    """Return the gaps between two sides' log-probabilities of `ids`, except the first, which has none.
 
     Raises:
-        ProbeError: one is above its bound, or no number; or the sides differ in length.
+        ProbeError: one is above its bound or NaN, or the sides differ in length.
     """
     if len(found) != len(expected):
         raise ProbeError(
@@ -234,23 +234,23 @@ def compare(
             f"After the sync, sampler {sampler} gives token {at} (id {ids[at]}) the log-probability {found[at]:.4f} "
             f"and the trainer {expected[at]:.4f}: {_judged(gaps, bounds)}.",
             "The sampler has other weights than the trainer, or computes with them differently. Resume from the last "
-            "checkpoint; where the gap is rounding, raise sync.tolerance.",
+            "checkpoint; if the gap is rounding, raise sync.tolerance.",
         )
     return gaps
 
 
 def _judged(gaps: Gaps, bounds: Bounds) -> str:
     if np.isfinite(bounds.largest):
-        return f"a gap of {gaps.largest:.2g}, of which {bounds.largest:.2g} is permitted"
+        return f"a gap of {gaps.largest:.2g}, with {bounds.largest:.2g} allowed"
     return (
         f"the worst gap, {gaps.largest:.2g}. Over all tokens, weighted by sqrt(p), the mean gap is {gaps.mean:.2g} "
-        f"({bounds.mean:.2g} is permitted), nine tenths are within {gaps.high:.2g} ({bounds.high:.2g}), and the "
+        f"({bounds.mean:.2g} is allowed), nine tenths are within {gaps.high:.2g} ({bounds.high:.2g}), and the "
         f"signed mean is {gaps.shift:+.2g} ({bounds.shift:.2g} either way)"
     )
 
 
 def is_exact(trainer_dtype: str, engine_dtype: str) -> bool:
-    """Whether rounding is small enough to judge every token by itself."""
+    """Whether rounding is small enough to check every token on its own."""
     return trainer_dtype == engine_dtype == "float32"
 
 
@@ -260,5 +260,5 @@ def tolerance_for(trainer_dtype: str, engine_dtype: str) -> float:
 
 
 def rounding_for(trainer_dtype: str, engine_dtype: str) -> float:
-    """Return the gap that the coarser side's rounding explains whatever an update changed."""
+    """Return the gap that the coarser side's rounding explains, whatever an update changed."""
     return max(ROUNDING[trainer_dtype], ROUNDING[engine_dtype])

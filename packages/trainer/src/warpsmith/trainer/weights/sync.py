@@ -1,4 +1,4 @@
-"""New weights to the samplers, and the check that they arrived: versions of samplers and of tokens."""
+"""Sends new weights to the samplers and checks that they arrived: versions of samplers and of tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,9 @@ def payload_of(
     Args:
         engine: the model in training.
         ranks: the processes.
-        version: of the weights.
-        bucket_elements: how much is gathered at a time under ZeRO stage 3.
-        adapter: return the adapter's factors alone, and not the weights with it added.
+        version: version of the weights.
+        bucket_elements: maximum elements gathered at a time under ZeRO stage 3.
+        adapter: return only the adapter's factors, not the weights with the adapter added.
     """
     from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
 
@@ -41,25 +41,25 @@ async def publish(payload: "WeightPayload", sampler: "Sampler", deadline_s: floa
     Args:
         payload: the weights.
         sampler: receives the weights.
-        deadline_s: seconds that it may take.
-        dtype: type of the weights in training; a payload of another one was made of something else.
+        deadline_s: maximum seconds.
+        dtype: dtype of the weights in training; a payload of another dtype was not made from them.
 
     Raises:
         SyncTimeoutError: the deadline passed.
-        SyncError: the payload has another dtype, or a sampler samples with another version afterwards.
+        SyncError: the payload has another dtype, or a sampler has another version afterwards.
     """
     foreign = [f"{entry.name} ({entry.dtype})" for entry in payload.manifest if entry.dtype != dtype]
     if foreign:
         raise SyncError(
-            f"Weight version {payload.version} holds {foreign[0]}; the policy trains in {dtype}.",
-            "Nothing was sent. Make the payload of the weights in training.",
+            f"Weight version {payload.version} has {foreign[0]}, but the policy trains in {dtype}.",
+            "Nothing was sent. Make the payload from the weights in training.",
         )
     await within(sampler.update_weights(payload), deadline_s, f"loading weight version {payload.version}")
     check_version(sampler, payload.version)
 
 
 def check_version(sampler: "Sampler", version: int) -> None:
-    """Refuse a sampler that samples with another version than `version`.
+    """Reject a sampler that samples from another version than `version`.
 
     Raises:
         SyncError: it does.
@@ -72,22 +72,22 @@ def check_version(sampler: "Sampler", version: int) -> None:
 
 
 def check_tokens(turns: pa.Table, version: int, staleness: int = 0) -> None:
-    """Refuse a table of TURNS with a token that other weights than `version` sampled.
+    """Reject a table of TURNS with a token that was sampled by other weights than `version`.
 
     Args:
         turns: the table.
-        version: of the policy.
-        staleness: versions that a token may be older; all tokens of one turn must be of one version even then.
+        version: version of the policy.
+        staleness: number of versions that a token may be older; all tokens of one turn must still be of one version.
 
     Raises:
-        SyncError: there is one.
+        SyncError: there is such a token.
     """
     permitted = set(range(version - staleness, version + 1))
     others = sorted(set(pc.unique(pc.list_flatten(turns["weight_versions"])).to_pylist()) - permitted)
     if others:
-        older = f", of which tokens may be {staleness} older" if staleness else ""
+        older = f" (tokens may be {staleness} older)" if staleness else ""
         raise SyncError(
-            f"The policy has weight version {version}{older}, and tokens were sampled with version {others[0]}.",
+            f"The policy has weight version {version}{older}, but tokens were sampled with version {others[0]}.",
             "Nothing was trained on them. Resume from the last checkpoint.",
         )
     mixed = [versions for versions in turns["weight_versions"].to_pylist() if staleness and len(set(versions)) > 1]

@@ -1,4 +1,4 @@
-"""vLLM as a sampler: in this process on a CPU, in processes of its own on a GPU. Imports vLLM when one is started."""
+"""vLLM as a sampler: on a CPU in this process, on a GPU in its own processes. Imports vLLM when one is started."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def start(path: Path, config: SamplerConfig, *, weight_version: int = 0) -> Samp
         weight_version: version of the weights at `path`.
 
     Raises:
-        SamplerError: vLLM refuses the model or the settings.
+        SamplerError: vLLM rejects the model or the settings.
         DeadlinePassedError: it did not start in time.
     """
     if config.device == "cpu":

@@ -1,4 +1,4 @@
-"""vLLM's asynchronous engine, in processes of its own: for a GPU."""
+"""vLLM's asynchronous engine, in its own processes: for a GPU."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ class AsyncVllmSampler:
         weight_version: version of the weights at `path`.
 
     Raises:
-        SamplerError: vLLM refuses the model or the settings.
+        SamplerError: vLLM rejects the model or the settings.
     """
 
     def __init__(self, path: str | Path, config: SamplerConfig, *, weight_version: int = 0) -> None:
@@ -62,7 +62,7 @@ class AsyncVllmSampler:
             return await self._generate(list(prompt_ids), sampling)
         except EngineDeadError as error:
             raise SamplerDiedError(
-                "vLLM's engine process has ended.", "Its last output has the cause; fix that and start a new sampler."
+                "vLLM's engine process has ended.", "Its last output shows the cause; fix that and start a new sampler."
             ) from error
         except (EngineGenerateError, *settings.refusals()) as error:
             cause = error.__cause__ or error
@@ -93,7 +93,7 @@ class AsyncVllmSampler:
             str(next(self._numbers)),
             lora_request=self._adapter,
         )
-        # Which output of a request carries the prompt's log-probs differs between versions of vLLM.
+        # Which output of a request has the prompt's log-probs differs between versions of vLLM.
         async with aclosing(outputs):
             found = [output.prompt_logprobs async for output in outputs if output.prompt_logprobs]
         return prompt_logprobs(ids, found[-1] if found else None)
@@ -108,8 +108,8 @@ class AsyncVllmSampler:
             try:
                 await within(self.config.update_timeout_s, self._load(payload), what)
             except (asyncio.CancelledError, DeadlinePassedError):
-                # Set here: the cancelled load ends after our caller continues, and it may ask for a completion at once.
-                self._death = settings.half_loaded(payload.version, "it was given up")
+                # Set here: the cancelled load ends after our caller continues, which can request a completion at once.
+                self._death = settings.half_loaded_error(payload.version, "it was given up")
                 raise
 
     async def _load(self, payload: WeightPayload) -> None:
@@ -137,7 +137,7 @@ class AsyncVllmSampler:
             self._version = version
             await self.vllm.resume_generation()
         except Exception as error:
-            self._death = settings.half_loaded(version, error)
+            self._death = settings.half_loaded_error(version, error)
             raise self._death from error
 
     def _check_alive(self) -> None:
@@ -157,4 +157,4 @@ class AsyncVllmSampler:
             arguments = settings.engine_arguments(self.path, self.config, self._transport)
             return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         except Exception as error:
-            raise settings.refused_start(self.path, error) from error
+            raise settings.start_error(self.path, error) from error

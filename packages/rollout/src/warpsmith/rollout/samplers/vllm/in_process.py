@@ -1,4 +1,4 @@
-"""vLLM inside this process, stepped by one thread of its own."""
+"""vLLM inside this process, run by its own thread."""
 
 import asyncio
 import itertools
@@ -60,11 +60,11 @@ _Item = _Request | _Scoring | _Update | _Stop
 
 
 class VllmSampler:
-    """The sampler for a CPU: vLLM's `LLMEngine` in this process, no second interpreter.
+    """The sampler for a CPU: vLLM's `LLMEngine` in this process, without a second interpreter.
 
-    Every call into vLLM happens on one thread; the async methods hand work to it and wait. A cancelled wait aborts
-    its request. vLLM reads its settings from the environment of the process and binds its OpenMP threads, so a sampler
-    beside a trainer needs a process of its own (`SamplerActor`).
+    All calls into vLLM are made on one thread; the async methods hand work to it and wait. A cancelled wait aborts its
+    request. vLLM reads its settings from the process's environment and binds its OpenMP threads, so a sampler next to a
+    trainer needs its own process (`SamplerActor`).
 
     Args:
         path: a Hugging Face directory.
@@ -72,7 +72,7 @@ class VllmSampler:
         weight_version: version of the weights at `path`.
 
     Raises:
-        SamplerError: vLLM refuses the model or the settings.
+        SamplerError: vLLM rejects the model or the settings.
         DeadlinePassedError: it did not start in time.
     """
 
@@ -88,7 +88,7 @@ class VllmSampler:
         self._updating: _Update | None = None
         self._numbers = itertools.count()
         self._death: BaseException | None = None
-        # Nothing may enter the inbox between setting `_death` and emptying it.
+        # No item may enter the inbox between setting `_death` and emptying it.
         self._entrance = threading.Lock()
         started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="vllm", daemon=True)
@@ -104,7 +104,7 @@ class VllmSampler:
 
     @property
     def in_flight(self) -> int:
-        """Requests that vLLM works on; one that was cancelled leaves at the next step."""
+        """Requests in progress in vLLM; a cancelled one leaves at the next step."""
         return len(self._waiting)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
@@ -160,17 +160,17 @@ class VllmSampler:
     # vLLM's thread -------------------------------------------------------------------------------------------------
 
     def _run(self, started: "Future[None]") -> None:
-        """Start vLLM and serve until stopped; whatever ends the thread fails every waiting call."""
+        """Start vLLM and serve until stopped; any end of the thread fails every waiting call."""
         cause: BaseException = SamplerDiedError("The sampler was closed.", "Start a new one.")
         try:
             engine = self.start_vllm()
         except Exception as error:  # noqa: BLE001 - vLLM raises anything; the caller gets it
-            started.set_exception(settings.refused_start(self.path, error))
+            started.set_exception(settings.start_error(self.path, error))
             return
         started.set_result(None)
         try:
             self._serve(engine)
-        except Exception as error:  # noqa: BLE001 - every waiting call is told
+        except Exception as error:  # noqa: BLE001 - fails every waiting call
             cause = error
         finally:
             self._end(cause)
@@ -196,7 +196,7 @@ class VllmSampler:
                     self._deliver(output)
 
     def _arrivals(self, *, block: bool) -> Iterator[_Item]:
-        """Yield what the inbox holds; wait for one item where `block`."""
+        """Yield the items in the inbox; with `block`, wait for one."""
         if block:
             yield self._inbox.get()
         while True:
@@ -224,17 +224,17 @@ class VllmSampler:
             engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
         except settings.refusals() as error:
             del self._waiting[name]
-            _fail(item.future, SamplerError(f"vLLM refuses the request: {error}.", "Check sampling and lengths."))
+            _fail(item.future, SamplerError(f"vLLM rejects the request: {error}.", "Check sampling and lengths."))
 
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
-        """Load all weights. A load that stops half way ends the sampler: vLLM would keep a mixture of versions.
+        """Load all weights. A load that stops half way ends the sampler: vLLM would have a mixture of versions.
 
         Raises:
-            SamplerDiedError: vLLM or the payload failed on the way, whatever the cause.
+            SamplerDiedError: vLLM or the payload failed during the load, whatever the cause.
         """
         try:
             if payload.adapter is None:
-                # All at once: a fused layer is corrupted by a part of its weights.
+                # All at once: loading only a part of its weights corrupts a fused layer.
                 with self._transport.ship(payload) as call:
                     engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
                 engine.collective_rpc(pack_output_layer)
@@ -243,7 +243,7 @@ class VllmSampler:
             # Running requests are recomputed: a cache that mixes two versions fits neither.
             settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
         except Exception as error:
-            raise settings.half_loaded(payload.version, error) from error
+            raise settings.half_loaded_error(payload.version, error) from error
         self._version = payload.version
 
     def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
@@ -316,7 +316,7 @@ def pack_output_layer(worker: Any) -> None:
     """Pack the output layer's weights again, inside vLLM's worker.
 
     On a CPU vLLM multiplies with a packed copy. `reload_weights` renews the copies of the layers it loads; an output
-    layer that is tied to the embedding is not among them, and would keep the old weights.
+    layer that is tied to the embedding is not one of them and would keep the old weights.
     """
     head = worker.get_model().lm_head
     head.quant_method.process_weights_after_loading(head)

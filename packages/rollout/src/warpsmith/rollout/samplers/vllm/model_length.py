@@ -1,4 +1,4 @@
-"""The context length that vLLM allows a model, from its config.json. Imports no vLLM, torch or transformers."""
+"""The context length that vLLM allows for a model, from its config.json. Imports no vLLM, torch or transformers."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,15 @@ _KEYS: Final = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
-"""Keys of a model's length; the smallest value counts."""
+"""Keys for a model's length; the smallest value counts."""
 
 _UNSCALED: Final = frozenset({"default", "mrope", "su", "longrope", "llama3"})
-"""Kinds of RoPE whose model names its whole length; others multiply it by `factor`."""
+"""Types of RoPE for which the model gives its full length; for others vLLM multiplies it by `factor`."""
 
 _YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 _YARN_UNSCALED_FROM: Final = Version("0.32")
-"""From here on vLLM takes max_position_embeddings of a YaRN model for its whole length; before, it may be the factor
-times the length that the model was first trained with."""
+"""From this version on vLLM takes max_position_embeddings of a YaRN model as its full length; earlier versions may
+multiply the length of the first training by the factor."""
 
 _ALLOW: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
@@ -35,7 +35,7 @@ class ModelLength:
     """The length of a model.
 
     Attributes:
-        tokens: the most that vLLM allows.
+        tokens: the maximum that vLLM allows.
         source: the key of config.json that it comes from.
     """
 
@@ -44,10 +44,10 @@ class ModelLength:
 
 
 def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
-    """Return the model's length; None if its config.json names none, or the sampler is not vLLM.
+    """Return the model's length; None if its config.json does not have it, or the sampler is not vLLM.
 
     Raises:
-        ModelTooShortError: `engine.max_model_len` is more, and vLLM would not start.
+        ModelTooShortError: `engine.max_model_len` is larger, so vLLM would not start.
         policy's CheckpointError: there is no config.json, or it is damaged.
     """
     if config.type != "vllm":
@@ -55,10 +55,10 @@ def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     found = model_length(read_config(path))
     if found is not None and config.max_model_len > found.tokens and not _is_allowed():
         raise ModelTooShortError(
-            f"engine.max_model_len is {config.max_model_len}, and the model in {path} reads {found.tokens} tokens at "
-            f"most ({found.source}): vLLM does not start.",
-            f"Set engine.max_model_len to {found.tokens} or less, or add rope_scaling that the model was trained for "
-            "to its config.json.",
+            f"engine.max_model_len is {config.max_model_len}, but the model in {path} reads at most {found.tokens} "
+            f"tokens ({found.source}): vLLM would not start.",
+            f"Set engine.max_model_len to {found.tokens} or less, or add the rope_scaling that the model was trained "
+            "for to its config.json.",
         )
     return found
 
@@ -72,15 +72,15 @@ def model_length(config: Mapping[str, Any], vllm: Version | None = None) -> Mode
 
     Args:
         config: its contents.
-        vllm: whose rules; the installed one's, or the newest known, by default.
+        vllm: the version whose rules apply; by default the installed one, else the newest known.
     """
     text = config.get("text_config") or config
     lengths = {key: text[key] for key in _KEYS if isinstance(text.get(key), int)}
     if not lengths:
         return None
-    # Command-R: this key names the length that counts, also where it is larger.
+    # Command-R: this key gives the length, even if it is larger.
     key = "model_max_length" if lengths.get("model_max_length") else min(lengths, key=lambda name: lengths[name])
-    # Gemma 3 names the scaled length.
+    # Gemma 3 gives the scaled length.
     if "gemma3" in str(text.get("model_type", "")):
         return ModelLength(lengths[key], f"{key} = {lengths[key]}")
     return _scaled(lengths[key], key, list(_ropes(text)), vllm or _installed())
@@ -102,7 +102,7 @@ def _scaled(length: int, key: str, ropes: list[Mapping[str, Any]], vllm: Version
 
 
 def _ropes(text: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the model's RoPE parameters, one by one where types of layers have their own."""
+    """Yield the model's RoPE parameters, one set per layer type if these have their own."""
     found = text.get("rope_parameters") or text.get("rope_scaling")
     if not isinstance(found, Mapping):
         return

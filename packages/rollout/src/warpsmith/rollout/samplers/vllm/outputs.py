@@ -31,10 +31,10 @@ class PartialCompletion:
 
 
 def finish_reason(given: str | None) -> FinishReason:
-    """Return vLLM's reason as ours.
+    """Translate vLLM's finish reason.
 
     Raises:
-        SamplerError: vLLM gave the request up.
+        SamplerError: vLLM aborted the request.
     """
     match given:
         case "stop" | "length":

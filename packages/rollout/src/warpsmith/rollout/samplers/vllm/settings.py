@@ -24,9 +24,9 @@ _QUIET = {
 
 
 def set_environment(config: SamplerConfig) -> None:
-    """Set what vLLM reads from the environment; call before vllm is imported.
+    """Set the environment variables that vLLM reads; call before vllm is imported.
 
-    On a CPU torch compiles nothing in this process from then on, unless TORCH_COMPILE_DISABLE says otherwise.
+    On a CPU torch no longer compiles in this process, unless TORCH_COMPILE_DISABLE is set.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -35,17 +35,17 @@ def set_environment(config: SamplerConfig) -> None:
 
 def _cpu_environment(config: SamplerConfig) -> dict[str, str]:
     variables = {
-        # The engine core lives in our process: no second interpreter, and weights are handed over as tensors.
+        # The engine core is in our process: no second interpreter, and weights are passed as tensors.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib),
-        # An eager engine compiles one function alone, which counts ranks of log-probabilities: seconds without a gain.
+        # An eager engine would compile only one function, which ranks log-probabilities: seconds without a gain.
         "TORCH_COMPILE_DISABLE": os.environ.get("TORCH_COMPILE_DISABLE", "1"),
     }
     return variables if config.cpu_bind is None else {**variables, "VLLM_CPU_OMP_THREADS_BIND": config.cpu_bind}
 
 
 def _cuda_environment() -> dict[str, str]:
-    # A forked engine hangs once its parent has used torch's OpenMP threads.
+    # A forked engine hangs if its parent has used torch's OpenMP threads.
     return {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
@@ -57,7 +57,7 @@ def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTranspo
         "max_model_len": config.max_model_len,
         "max_num_seqs": config.max_sequences,
         "max_num_batched_tokens": max(config.max_batched_tokens, config.max_model_len),
-        # What the tokens were really sampled with, temperature and truncation included.
+        # The distribution that tokens were really sampled from, after temperature and truncation.
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
@@ -69,7 +69,7 @@ def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTranspo
 
 
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as `max_lora_rank`, but for 1."""
+"""The values of `max_lora_rank` that vLLM accepts, except 1."""
 
 _ADAPTER_NUMBER = 1
 
@@ -82,13 +82,13 @@ def _lora_arguments(config: SamplerConfig) -> dict[str, Any]:
 
 
 def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
-    """Return vLLM's name for the one adapter of a sampler.
+    """Return vLLM's request for a sampler's only adapter.
 
-    Every version has the same number, so that running requests continue with the new one.
+    All versions have the same number, so that running requests continue with the new one.
 
     Args:
-        directory: where the adapter was read from.
-        load: read it again, in place of the adapter before.
+        directory: where the adapter is read from.
+        load: read it again, replacing the previous adapter.
     """
     from vllm.lora.request import LoRARequest
 
@@ -106,7 +106,7 @@ def check_adapter_loaded(loaded: bool) -> None:
 
 
 def check_kind(payload: WeightPayload, config: SamplerConfig) -> None:
-    """Refuse an adapter if the sampler takes whole weights, and whole weights if it takes adapters.
+    """Reject an adapter if the sampler takes complete weights, and complete weights if it takes adapters.
 
     Raises:
         BadPayloadError: nothing was loaded.
@@ -139,14 +139,14 @@ def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,
-        # Ray gave our actor all of the sampler's GPUs. vLLM would ask Ray for them again if it
-        # counts fewer than it needs, and wait forever.
+        # Ray gave our actor all GPUs of the sampler. If vLLM counted fewer than it needs, it would request them from
+        # Ray again and wait forever.
         "distributed_executor_backend": "mp" if config.tensor_parallel_size > 1 else "uni",
     }
 
 
 def sampling_params(sampling: Sampling) -> "SamplingParams":
-    """Return vLLM's parameters; each output then carries only what is new, with the sampled token's log-prob."""
+    """Return vLLM's parameters; each output then has only what is new, with the sampled token's log-prob."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -165,27 +165,27 @@ def sampling_params(sampling: Sampling) -> "SamplingParams":
 
 
 def scoring_params() -> "SamplingParams":
-    """Return the parameters that ask for the log-probs of a prompt."""
+    """Return the parameters that request the log-probs of a prompt."""
     from vllm import SamplingParams
 
     return SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """Return the errors by which vLLM refuses one request without failing as a whole."""
+    """Return the errors with which vLLM rejects one request without failing completely."""
     from vllm.exceptions import VLLMValidationError
 
     return (VLLMValidationError, ValueError, TypeError)
 
 
 def check_request(prompt_ids: Sequence[int], config: SamplerConfig) -> None:
-    """Refuse a prompt that leaves no room for an answer.
+    """Reject a prompt that leaves no room for an answer.
 
     Raises:
         SamplerError: it is empty or too long.
     """
     if not prompt_ids:
-        raise SamplerError("The prompt has no tokens.", "Give one token at least.")
+        raise SamplerError("The prompt has no tokens.", "Pass at least one token.")
     if len(prompt_ids) >= config.max_model_len:
         raise SamplerError(
             f"The prompt has {len(prompt_ids)} tokens; the sampler takes {config.max_model_len} with the completion.",
@@ -194,32 +194,32 @@ def check_request(prompt_ids: Sequence[int], config: SamplerConfig) -> None:
 
 
 def check_cache_dropped(dropped: bool) -> None:
-    """Refuse a prefix cache that outlived its weights: later prompts would read keys and values of the old ones.
+    """Reject a prefix cache that outlived its weights: later prompts would read keys and values of the old ones.
 
     Raises:
         SamplerError: vLLM kept it.
     """
     if not dropped:
-        raise SamplerError("vLLM kept the cached prefixes of the weights before.")
+        raise SamplerError("vLLM kept the cached prefixes of the old weights.")
 
 
-def half_loaded(version: int, cause: object) -> SamplerDiedError:
+def half_loaded_error(version: int, cause: object) -> SamplerDiedError:
     """Return the error of a sampler that may hold a mixture of weights."""
     what = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
     return SamplerDiedError(
-        f"Loading weight version {version} stopped half way ({what}), so the sampler samples no more.",
+        f"Loading weight version {version} stopped half way ({what}), so the sampler cannot be used any more.",
         "Start a new one; see vLLM's log.",
     )
 
 
-def refused_start(path: Path, error: Exception) -> RolloutError:
-    """Return the error of a sampler that does not start: its own, or one that quotes vLLM's."""
+def start_error(path: Path, error: Exception) -> RolloutError:
+    """Return the error for a sampler that does not start: its own, or one that quotes vLLM's."""
     if isinstance(error, RolloutError):
         return error
     if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
         return SamplerError(
             "vLLM is not installed, and the sampler `vllm` needs it.",
-            "Install the extra that brings it: `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
+            "Install it with `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
         )
     return SamplerError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."

@@ -1,1 +1,1 @@
-"""Weights on their way from the trainer to a sampler: the payload, and the transports to worker processes."""
+"""Transfer of weights from the trainer to a sampler: the payload, and the transports to worker processes."""

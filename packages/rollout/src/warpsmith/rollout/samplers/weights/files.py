@@ -1,4 +1,4 @@
-"""Weights as files in memory-backed scratch space, for processes that read nothing else."""
+"""Weights as files in memory-backed scratch space, for processes that can only read files."""
 
 import shutil
 import tempfile
@@ -11,7 +11,7 @@ from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """Yield a new directory, in memory where the machine has /dev/shm; it is removed afterwards."""
+    """Yield a new directory, in memory if the machine has /dev/shm; it is removed afterwards."""
     shared = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-weights-", dir=str(shared) if shared.is_dir() else None))
     try:

@@ -1,7 +1,7 @@
 """Weights for samplers: one block of bytes with a checked table of contents.
 
-The container needs numpy alone; torch is imported where tensors go in or come out. Ray moves the block through shared
-memory without a copy.
+The container needs only numpy; torch is imported when tensors are packed or unpacked. Ray moves the block through
+shared memory without a copy.
 """
 
 import json
@@ -34,10 +34,10 @@ class TensorEntry:
     """One tensor in the block.
 
     Args:
-        name: name in the checkpoint.
+        name: the tensor's name in the checkpoint.
         dtype: `float32`, `bfloat16` or `float16`.
-        shape: sizes.
-        offset: where its bytes begin, a multiple of 64.
+        shape: the tensor's shape.
+        offset: start of its bytes, a multiple of 64.
         crc32: checksum of its bytes.
     """
 
@@ -49,7 +49,7 @@ class TensorEntry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensor."""
+        """Size of the tensor in bytes."""
         return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
 
@@ -59,8 +59,8 @@ class Adapter:
 
     Args:
         rank: rank of its factors.
-        alpha: scale of their product, times the rank.
-        layers: names of the layers that have one, as `model.layers.0.self_attn.q_proj`.
+        alpha: scale of the product B A, times the rank.
+        layers: names of the layers that have one, such as `model.layers.0.self_attn.q_proj`.
     """
 
     rank: int
@@ -69,7 +69,7 @@ class Adapter:
 
     @property
     def peft_config(self) -> dict[str, Any]:
-        """What peft and vLLM read from `adapter_config.json`."""
+        """Contents of peft's and vLLM's `adapter_config.json`."""
         targets = sorted({layer.rpartition(".")[2] for layer in self.layers})
         return {"peft_type": "LORA", "r": self.rank, "lora_alpha": self.alpha, "target_modules": targets}
 
@@ -77,7 +77,7 @@ class Adapter:
         """Return the shape of each factor by its name in peft's files.
 
         Args:
-            base: the shapes of the weights that the adapter is on.
+            base: the shapes of the base weights.
 
         Raises:
             BadPayloadError: the model lacks one of its layers.
@@ -86,7 +86,7 @@ class Adapter:
         for layer in self.layers:
             if len(base.get(f"{layer}.weight", ())) != 2:
                 raise BadPayloadError(
-                    f"The adapter has factors for {layer}, and the sampler's model has no such linear layer.",
+                    f"The adapter has factors for {layer}, but the sampler's model has no such linear layer.",
                     "Send the adapter of the model that the sampler was started with.",
                 )
             rows, columns = base[f"{layer}.weight"]
@@ -103,10 +103,10 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True)
 class WeightPayload:
-    """All weights of one version, or the whole adapter that makes that version of the sampler's first weights.
+    """All weights of one version, or the adapter that makes that version from the weights the sampler started with.
 
     Args:
-        version: their weight version.
+        version: the weight version.
         manifest: the tensors in the block.
         data: all bytes, uint8, one dimension.
         adapter: the adapter whose factors the tensors are; None for the model's weights.
@@ -121,10 +121,10 @@ class WeightPayload:
     def from_state_dict(
         version: int, tensors: "Mapping[str, torch.Tensor]", adapter: Adapter | None = None
     ) -> "WeightPayload":
-        """Copy a state dict into one block. bf16 is kept as it is.
+        """Copy a state dict into one block. bf16 is kept.
 
         Raises:
-            BadPayloadError: there is no tensor, or one of a type other than fp32, bf16 and fp16.
+            BadPayloadError: there are no tensors, or one has a dtype other than fp32, bf16 and fp16.
         """
         if not tensors:
             raise BadPayloadError(f"Weight version {version} has no tensors.", _RETRY)
@@ -135,11 +135,11 @@ class WeightPayload:
         return WeightPayload(version, tuple(_checksummed(entry, data) for entry in layout), data, adapter)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:
-        """Refuse weights that are not exactly those of a model, or factors that are not exactly those of an adapter.
+        """Check that the weights are exactly those of a model, or the factors exactly those of an adapter.
 
         Args:
             expected: the model's shapes by name.
-            optional: further names that may be present (a tied output layer).
+            optional: more names that may be present (a tied output layer).
 
         Raises:
             BadPayloadError: a name is missing, unknown or duplicated, a shape differs, or a checksum does not match.
@@ -180,7 +180,7 @@ class WeightPayload:
         for entry in self.manifest:
             raw = self.data[entry.offset : entry.offset + entry.nbytes]
             with warnings.catch_warnings():
-                # A block from Ray's object store is read-only, and nothing here writes to it.
+                # A block from Ray's object store is read-only; nothing here writes to it.
                 warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
                 flat = torch.from_numpy(raw)
             yield entry.name, flat.view(getattr(torch, entry.dtype)).reshape(entry.shape)
@@ -198,19 +198,19 @@ class WeightPayload:
 
 
 def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Return shape by name of a Hugging Face directory, from the headers of its safetensors files.
+    """Return the shapes by name of a Hugging Face directory, from the headers of its safetensors files.
 
     Raises:
-        BadPayloadError: there is no safetensors file, or one has no readable header.
+        BadPayloadError: there are no safetensors files, or one has no readable header.
     """
     files = sorted(directory.glob("*.safetensors"))
     if not files:
-        raise BadPayloadError(f"{directory} holds no .safetensors file.", "Give a Hugging Face checkpoint directory.")
+        raise BadPayloadError(f"{directory} has no .safetensors file.", "Pass a Hugging Face checkpoint directory.")
     return {name: shape for file in files for name, shape in _header_shapes(file).items()}
 
 
 def expected_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
-    """Return the shapes that a payload must have, and further names that it may have (a tied output layer).
+    """Return the shapes that a payload must have, and more names that it may have (a tied output layer).
 
     Raises:
         BadPayloadError: as for `checkpoint_shapes`.

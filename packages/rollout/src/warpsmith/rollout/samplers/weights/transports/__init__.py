@@ -1,1 +1,1 @@
-"""How weights get from a sampler's own process into its worker processes; see `base.WeightTransport`."""
+"""Transfer of weights from a sampler's own process to its worker processes; see `base.WeightTransport`."""

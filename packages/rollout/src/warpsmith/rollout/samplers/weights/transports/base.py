@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerCall:
-    """What every worker process of a sampler calls to load weights.
+    """The call that every worker process of a sampler makes to load weights.
 
     Args:
         method: a method of the worker: vLLM's own (`reload_weights`), or one of the transport's `worker_extension`.
@@ -29,10 +29,10 @@ class WorkerCall:
 
 @runtime_checkable
 class WeightTransport(Protocol):
-    """Makes a payload of whole weights readable for the worker processes of one sampler.
+    """Makes a payload of complete weights readable for the worker processes of one sampler.
 
-    A payload is in the sampler's own process already; Ray's object store has brought it there. Adapters are small and
-    always travel as files.
+    A payload is already in the sampler's own process, brought by Ray's object store. Adapters are small and always
+    transferred as files.
 
     Attributes:
         worker_extension: `package.module.Class` whose methods vLLM adds to its workers; None if vLLM's own suffice.
@@ -41,28 +41,28 @@ class WeightTransport(Protocol):
     worker_extension: str | None
 
     def ship(self, payload: WeightPayload) -> AbstractContextManager[WorkerCall]:
-        """Yield the call that loads this payload; what it refers to exists while the block lasts.
+        """Yield the call that loads this payload; the data it refers to exists while the block lasts.
 
-        The block is entered before sampling pauses, in a thread of its own if the sampler is asynchronous: copy here,
-        not in the call. An error raised here leaves the sampler as it was; one raised by the call ends it.
+        The block is entered before sampling pauses, in a separate thread if the sampler is asynchronous: copy here, not
+        in the call. An error raised here leaves the sampler unchanged; one raised by the call ends it.
         """
 
 
 class TransportType(Protocol):
-    """What is registered in `warpsmith.transports`: a class, or another callable, that makes a transport."""
+    """The type of entries in `warpsmith.transports`: a class, or another callable, that creates a transport."""
 
     def __call__(self, config: "SamplerConfig") -> WeightTransport:
-        """Return a transport for one sampler; UsageError where the sampler's settings do not suit it."""
+        """Return a transport for one sampler; UsageError if it does not support the sampler's settings."""
 
 
 @asynccontextmanager
 async def entered_in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
-    """Enter and leave a context manager that blocks, without blocking the event loop."""
+    """Enter and leave a blocking context manager without blocking the event loop."""
     with_stack = ExitStack()
     entering = asyncio.ensure_future(asyncio.to_thread(with_stack.enter_context, manager))
     try:
         yield await asyncio.shield(entering)
     finally:
-        # A thread cannot be cancelled: what it is making must be complete before it can be removed.
+        # A thread cannot be cancelled: what it creates must be complete before it can be removed.
         await asyncio.wait({entering})
         await asyncio.to_thread(with_stack.close)

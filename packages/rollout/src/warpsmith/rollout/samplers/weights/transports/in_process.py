@@ -13,7 +13,7 @@ class InProcess:
     """Copies nothing.
 
     Raises:
-        UsageError: the sampler runs on a GPU, where vLLM's workers are processes of their own.
+        UsageError: the sampler runs on a GPU, where vLLM's workers are separate processes.
     """
 
     worker_extension = None
@@ -22,7 +22,7 @@ class InProcess:
         if config.device != "cpu":
             raise UsageError(
                 "The transport `in_process` is for samplers on a CPU; on a GPU the workers are other processes.",
-                "Use `shared_file`, or leave engine.transport out.",
+                "Use `shared_file`, or remove engine.transport.",
             )
 
     @contextmanager

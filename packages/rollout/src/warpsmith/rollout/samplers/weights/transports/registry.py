@@ -10,7 +10,7 @@ def make_transport(config: SamplerConfig) -> WeightTransport:
 
     Raises:
         RegistryError: it cannot be imported.
-        UsageError: it does not suit the sampler's settings.
+        UsageError: it does not support the sampler's settings.
     """
     default = "in_process" if config.device == "cpu" else "shared_file"
     return TRANSPORTS.get(config.transport or default)(config)

@@ -1,4 +1,4 @@
-"""`shared_file`: one safetensors file in memory-backed scratch space, which every worker of the machine reads."""
+"""`shared_file`: one safetensors file in memory-backed scratch space, read by every worker of the machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
