@@ -10,7 +10,7 @@ from warpsmith.evaluator import DeviceQuarantinedError, Evaluator, EvaluatorConf
 from warpsmith.evaluator.client.evaluator import _refusal
 from warpsmith.evaluator.ipc.codec import Fields
 from warpsmith.evaluator.server.errors import RefusalError, refusal_of
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import ServerSettings
 
 
@@ -46,7 +46,7 @@ def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarant
 ):
     async def go():
         service = service_of(evaluator, broken, max_failures=2)
-        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=1)
+        ask = Job("add", add_problem.source, add_candidate, trials=1, preferred_device=1)
         with no_python():
             for _ in range(2):
                 assert service.device(1).status == "healthy"
@@ -63,7 +63,7 @@ def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarant
 def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_problem, add_candidate):
     async def go():
         service = service_of(broken, max_failures=1)
-        ask = Ask("add", add_problem.source, add_candidate, trials=1)
+        ask = Job("add", add_problem.source, add_candidate, trials=1)
         with no_python():
             with pytest.raises(JudgeUnavailableError):
                 await judged(service, ask)
@@ -97,12 +97,12 @@ def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_
         service = service_of(broken)
         await service.open()
         for drain_s, status in drains:
-            slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
+            slow = asyncio.ensure_future(judged(service, Job("add", add_problem.source, sleeper, timeout_s=1.5)))
             # Only what has reached the judge gets the time that it asked for.
             while not service.device(0)._evaluator._judge.waiting:
                 await asyncio.sleep(0.01)
             reset = asyncio.ensure_future(service.device(0).reset(drain_s))
-            waiting = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, add_candidate)))
+            waiting = asyncio.ensure_future(judged(service, Job("add", add_problem.source, add_candidate)))
             assert (await slow).status == status
             assert service.device(0).status == "restarting"
             await reset
@@ -130,7 +130,7 @@ class Worn(Evaluator):
 
 def test_a_device_that_its_evaluator_calls_out_of_use_is_quarantined_at_once(evaluator, add_problem, add_candidate):
     async def go():
-        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=0)
+        ask = Job("add", add_problem.source, add_candidate, trials=1, preferred_device=0)
         service = service_of(Worn(EvaluatorConfig(slots=1)), evaluator)
         assert (await judged(service, ask)).correct
         assert (service.device(0).status, service.device(0).cause) == ("quarantined", "5 probes failed")
@@ -148,7 +148,7 @@ def test_memory_faults_of_candidates_take_no_device_out_of_service(evaluator, ad
     async def go():
         service = service_of(evaluator, max_failures=1)
         for number in range(3):
-            verdict = await judged(service, Ask("add", add_problem.source, f"{fault}# {number}", trials=1))
+            verdict = await judged(service, Job("add", add_problem.source, f"{fault}# {number}", trials=1))
             assert verdict.error_category == "segmentation_fault"
         assert (service.device(0).status, service.device(0).faults) == ("healthy", 3)
 

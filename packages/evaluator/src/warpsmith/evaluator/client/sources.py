@@ -1,4 +1,4 @@
-"""What a caller may give as a problem and as a candidate: a path is a path, and text is source. Torch-free."""
+"""The forms of a problem and of a candidate: paths are files, text is source. Importable without torch."""
 
 import os
 from pathlib import Path
@@ -17,11 +17,11 @@ LONGEST_PATH: Final = 4096
 
 
 def problem_of(given: GivenProblem) -> Problem:
-    """Return the problem that a caller gave.
+    """Return the problem that a caller passed.
 
     Raises:
-        BadProblemError: the file cannot be read, or what it holds is no problem.
-        UsageError: it is something else, or text that can only be a path.
+        BadProblemError: the file cannot be read, or is not a problem.
+        UsageError: it has another type, or is text that can only be a path.
     """
     match given:
         case Problem():
@@ -40,7 +40,7 @@ def problem_of(given: GivenProblem) -> Problem:
 
 
 def source_of(given: GivenCandidate) -> str:
-    """Return the source of the candidate that a caller gave.
+    """Return the source of the candidate that a caller passed.
 
     Raises:
         UsageError: the file cannot be read, or it is neither text nor a path.
@@ -65,7 +65,7 @@ def _read(path: Path) -> str:
 
 
 def is_like_a_path(text: str) -> bool:
-    """Whether text is one line that names a Python file, as no module's source does."""
+    """Whether text is a single line that names a Python file, which no module's source is."""
     name = text.strip()
     return name.endswith(".py") and len(name) <= LONGEST_PATH and len(name.splitlines()) == 1
 
@@ -73,13 +73,13 @@ def is_like_a_path(text: str) -> bool:
 def verdict_on_a_path(candidate: str) -> Verdict | None:
     """Return the verdict on a candidate whose text is a path instead of source; None for any other.
 
-    It is a verdict and no exception, since a model may have written it.
+    It is a verdict, not an exception, because a model may have written it.
     """
     if not is_like_a_path(candidate):
         return None
-    message = f"The candidate is the text {candidate.strip()!r}, a path and no source. {_pass_a_path(candidate)}"
+    message = f"The candidate is the text {candidate.strip()!r}, a path instead of source. {_pass_a_path(candidate)}"
     return Verdict("compile_error", compiled=False, correct=False, error_category="parse_error", error_message=message)
 
 
 def _pass_a_path(text: str) -> str:
-    return f"To have a file judged, pass pathlib.Path({text.strip()!r}); text is taken as the source itself."
+    return f"To judge a file, pass pathlib.Path({text.strip()!r}); text is taken as the source itself."

@@ -1,4 +1,4 @@
-"""Plays recordings in a worker that holds the kernels of a source and none of its host code."""
+"""Plays recordings in a worker that holds the kernels of a source but none of its host code."""
 
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,15 +19,15 @@ ARENAS = ("inputs", "state", "answers")
 
 
 def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
-    """Return name, size and slots of the inputs of each earlier call that a recording rests on."""
+    """Return name, size and slots of the inputs of each earlier call that a recording depends on."""
     return [(str(name), int(size), slots) for name, size, slots in fields.sequence("past")]
 
 
 class HostPlayer:
-    """Plays recordings with the interpreted kernels of a source, one after the other.
+    """Plays recordings with the interpreted kernels of a source, one at a time.
 
     Args:
-        folder: where extracted sources may be written.
+        folder: folder for extracted sources.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,24 +35,24 @@ class HostPlayer:
         self._memory = Mappings()
         self._kernels: tuple[str, Kernels] | None = None
         self._fields: codec.Fields | None = None
-        # Once: a monitor stays as long as its process does.
+        # Only once: a monitor lives as long as its process.
         tracing.install(tracing.LaunchMonitor(lambda _: None, self._is_read_only))
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again, on what the arenas hold now.
+        """Play the recording in the message, or the last one again, on the current content of the arenas.
 
-        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
+        A `ghost` launches no kernels, and fresh memory then starts with its `poison`.
         """
         if not fields.flag("again"):
             self._set_up(fields, fds)
-        told, memory = self._fields, self._memory
-        if told is None or self._kernels is None:
+        recording, memory = self._fields, self._memory
+        if recording is None or self._kernels is None:
             raise WireError("There is no recording to play.")
-        slots = {name: list(codec.slots(told.value(f"{name}_slots"))) for name in ("inputs", "state")}
-        slots |= {name: list(codec.slots(found)) for name, _, found in _past_of(told)}
+        slots = {name: list(codec.slots(recording.value(f"{name}_slots"))) for name in ("inputs", "state")}
+        slots |= {name: list(codec.slots(found)) for name, _, found in _past_of(recording)}
         ghost = fields.flag("ghost")
         player = Replay(
             self._kernels[1],
@@ -60,9 +60,9 @@ class HostPlayer:
             slots,
             poison=fields.integer("poison") if ghost else None,
         )
-        events = told.sequence("events")
+        events = recording.sequence("events")
         player.run([event for event in events if event[:1] != ["launch"]] if ghost else events)
-        player.deliver(told.sequence("outputs"), told.value("answer"), memory.buffers["answers"])
+        player.deliver(recording.sequence("outputs"), recording.value("answer"), memory.buffers["answers"])
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         self._memory, self._fields = Mappings(), None
@@ -77,7 +77,7 @@ class HostPlayer:
 
 
 class DevicePlayer:
-    """Plays recordings with compiled kernels, and times one of them.
+    """Plays recordings with compiled kernels, and times them.
 
     Args:
         kind: the device.
@@ -89,7 +89,7 @@ class DevicePlayer:
         self._rounds: Rounds | None = None
 
     def play(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Play the recording that comes along, or the last one again; as of `HostPlayer`."""
+        """Play the recording in the message, or the last one again; see `HostPlayer`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         if self._replay is None:
@@ -102,7 +102,7 @@ class DevicePlayer:
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         if self._replay is not None:
-            # Two recordings at once could want more memory than there is.
+            # Two recordings at once could need more memory than there is.
             self._replay.clear()
             self._replay = None
         memory = Mappings(self._kind)
@@ -124,7 +124,7 @@ class DevicePlayer:
         self._replay = replay
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> None:
-        """Prepare a call on each set of a ring, to be timed."""
+        """Prepare a call on each set of a ring for timing."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
         with faults_named():
