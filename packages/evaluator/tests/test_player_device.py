@@ -157,7 +157,7 @@ def test_tensors_without_elements_lie_nowhere():
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [(-1, "before the beginning of a tensor, 1 bytes"), (100, "right behind the end")]
+    ("at", "said"), [(-1, "before the start of a tensor, 1 bytes"), (100, "right behind the end")]
 )
 def test_stores_around_a_tensor_are_told(at, said):
     region = next(made for made in iter(lambda: MEMORY.region(100), None) if bool(made.start) == (at < 0))
