@@ -64,15 +64,15 @@ class _LostError(Exception):
     Args:
         cause: what happened, with the server's address.
         rest_s: seconds until the server may be used again.
-        asked: whether the server may have started the evaluation.
+        delivered: whether the server may have started the evaluation.
         reached: whether an evaluation server answered at all.
     """
 
-    def __init__(self, cause: str, *, rest_s: float | None = None, asked: bool, reached: bool) -> None:
+    def __init__(self, cause: str, *, rest_s: float | None = None, delivered: bool, reached: bool) -> None:
         super().__init__(cause)
         self.cause = cause
         self.rest_s = rest_s
-        self.asked = asked
+        self.delivered = delivered
         self.reached = reached
 
 
@@ -247,8 +247,8 @@ class Client:
     async def _evaluated(self, body: dict[str, Any]) -> Verdict:
         deadline = time.monotonic() + self.deadline_s
         causes: list[str] = []
-        asked, reached, avoided = 0, False, None
-        while asked <= self.retries:
+        delivered, reached, avoided = 0, False, None
+        while delivered <= self.retries:
             server = await self._next(avoided, deadline)
             if server is None:
                 break
@@ -261,7 +261,7 @@ class Client:
                     unfit = await self._weakness(server.url, verdict)
             except _LostError as lost:
                 server.rest(lost.rest_s)
-                asked += lost.asked
+                delivered += lost.delivered
                 reached |= lost.reached
                 causes.append(lost.cause)
                 continue
@@ -271,7 +271,7 @@ class Client:
                 continue
             if verdict.status != "invalid":
                 return verdict
-            asked, reached = asked + 1, True
+            delivered, reached = delivered + 1, True
             causes.append(f"{server.url} answered invalid: {verdict.error_message}")
         return self._none(causes, reached)
 
@@ -282,7 +282,7 @@ class Client:
             return None
         reported = reported_conditions(await self._health_or_lost(url))
         if reported == self._conditions and HEADER in answer.headers:
-            raise _LostError(f"{url} was restarted with other settings", asked=True, reached=True)
+            raise _LostError(f"{url} was restarted with other settings", delivered=True, reached=True)
         return other_conditions(url, reported, self._conditions)
 
     async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
@@ -299,7 +299,7 @@ class Client:
         """Return the `/health` of a server that has answered before."""
         health = await self._health(url)
         if isinstance(health, ServerError):
-            raise _LostError(health.message, asked=True, reached=True)
+            raise _LostError(health.message, delivered=True, reached=True)
         return health
 
     def _leave_out(self, server: _Server, unfit: EvaluatorError) -> None:
@@ -342,12 +342,12 @@ class Client:
             async with asyncio.timeout(left):
                 return await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _LostError(f"{server.url}: {_reason(error)}", asked=False, reached=False) from error
+            raise _LostError(f"{server.url}: {_reason(error)}", delivered=False, reached=False) from error
         except (httpx.TimeoutException, TimeoutError) as error:
-            raise _LostError(f"{server.url}: no answer by the deadline", asked=True, reached=True) from error
+            raise _LostError(f"{server.url}: no answer by the deadline", delivered=True, reached=True) from error
         except httpx.TransportError as error:
             raise _LostError(
-                f"{server.url} closed the connection before its answer: {_reason(error)}", asked=True, reached=True
+                f"{server.url} closed the connection before its answer: {_reason(error)}", delivered=True, reached=True
             ) from error
         finally:
             server.running -= 1
@@ -360,7 +360,7 @@ class Client:
             case 429 | 503:
                 rest = _retry_after_s(answer)
                 cause = f"{url} answered {answer.status_code}: {_message(answer)}"
-                raise _LostError(cause, rest_s=rest, asked=False, reached=True)
+                raise _LostError(cause, rest_s=rest, delivered=False, reached=True)
             case 401 | 403:
                 raise ServerRefusedError(
                     url,
@@ -368,7 +368,7 @@ class Client:
                     f"Put the server's token into the environment variable {self._token_env}.",
                 )
             case code if code >= 500:
-                raise _LostError(f"{url} answered {code}: {_message(answer)}", asked=True, reached=True)
+                raise _LostError(f"{url} answered {code}: {_message(answer)}", delivered=True, reached=True)
             case 422 if _kind(answer) == "bad_problem":
                 raise BadProblemError(_message(answer), "")
             case 404 | 405:

@@ -9,7 +9,6 @@ The allocated size of an object counts, not only its mapped part. Reading that t
 while their content remains.
 """
 # pathlib objects took much time in a profile of the judge, whose timings run alongside this.
-# Objects made of paths stood high in a profile of the judge, whose timings run beside this.
 # ruff: noqa: PTH115, PTH116, PTH123, PTH208
 
 import os

@@ -394,8 +394,8 @@ class ReferenceSession:
             draws: how the numbers are made.
         """
         self.made_with = MadeWith(seed, dict(sizes or {}), draws)
-        asked = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
-        answer = self._ask(Kind.MAKE_INPUTS, asked, Kind.INPUTS)
+        request = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
+        answer = self._ask(Kind.MAKE_INPUTS, request, Kind.INPUTS)
         self.sites = sites_of(answer.fields.mapping("sites"))
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:

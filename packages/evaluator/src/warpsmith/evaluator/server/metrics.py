@@ -61,7 +61,7 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all figures in Prometheus' text format."""
         for lane in self._admission.lanes:
-            told = {"in_service": lane.state == "open", "running": lane.running, "failures_in_a_row": lane.troubles}
-            for name, value in told.items():
+            values = {"in_service": lane.state == "open", "running": lane.running, "failures_in_a_row": lane.troubles}
+            for name, value in values.items():
                 self._of_device[name].labels(str(lane.number)).set(value)
         return generate_latest(self.registry)

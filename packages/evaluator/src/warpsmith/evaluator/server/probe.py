@@ -50,9 +50,9 @@ async def probe(evaluator: Evaluator, timeout_s: float) -> None:
     Raises:
         JudgeUnavailableError: it was not judged correct, or not in time.
     """
-    asked = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), CANDIDATE, trials=2)
+    evaluation = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), CANDIDATE, trials=2)
     try:
-        verdict = await asyncio.wait_for(asked, timeout_s)
+        verdict = await asyncio.wait_for(evaluation, timeout_s)
     except TimeoutError:
         raise _failed(f"it gave no verdict within {timeout_s:g} s") from None
     if not verdict.correct:
